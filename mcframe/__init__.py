@@ -1,0 +1,40 @@
+"""One declarative model of an incomplete table, answers with a certificate.
+
+Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``; regularizers
+``NuclearNorm``, ``Ridge``; constraints ``OnesColumn``. Verbs: ``fit``, ``verify``,
+``explain``, ``to_cvxpy``. See the README for a first example.
+"""
+
+# The sentence
+from mcframe.model import Block, Model, Problem
+
+# Likelihoods
+from mcframe.likelihoods import Bernoulli, Gaussian
+
+# Regularizers and constraints
+from mcframe.regularizers import NuclearNorm, Ridge
+from mcframe.constraints import OnesColumn
+
+# Backends, as options objects
+from mcframe.backends import FPC, Proximal, Reference
+
+# Verbs and their answers
+from mcframe.fitting import Fit, fit
+
+__all__ = [
+    "FPC",
+    "Bernoulli",
+    "Block",
+    "Fit",
+    "Gaussian",
+    "Model",
+    "NuclearNorm",
+    "OnesColumn",
+    "Problem",
+    "Proximal",
+    "Reference",
+    "Ridge",
+    "fit",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,34 @@
+"""Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
+
+from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
+from mcframe.backends.choice import Verdict, choose, named, solver_for, verdict_on, verdicts
+from mcframe.backends.fpc import FPC
+from mcframe.backends.history import History, Record
+from mcframe.backends.loop import Budget, Outcome, run
+from mcframe.backends.multipliers import Multipliers
+from mcframe.backends.proximal import Proximal
+from mcframe.backends.reference import Reference, estimate, to_cvxpy
+
+__all__ = [
+    "FPC",
+    "Budget",
+    "History",
+    "Judgement",
+    "Multipliers",
+    "Outcome",
+    "Point",
+    "Proximal",
+    "Record",
+    "Reference",
+    "Verdict",
+    "choose",
+    "estimate",
+    "judge",
+    "named",
+    "relative_gap",
+    "run",
+    "solver_for",
+    "to_cvxpy",
+    "verdict_on",
+    "verdicts",
+]

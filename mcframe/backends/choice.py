@@ -1,0 +1,100 @@
+"""Which backend runs a problem, and why the others cannot."""
+
+import os
+
+import attrs
+
+from mcframe.backends.fpc import FPC
+from mcframe.backends.multipliers import Multipliers
+from mcframe.backends.proximal import Proximal
+from mcframe.backends.reference import Reference, estimate
+from mcframe.compile import Program, refusal
+from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.solver import Solver
+from mcframe.model.problem import Problem
+
+__all__ = ["Backend", "Verdict", "choose", "named", "solver_for", "verdict_on", "verdicts"]
+
+Backend = FPC | Proximal | Reference
+NAMED: dict[str, Backend] = {
+    "proximal": Proximal(),
+    "fpc": FPC(),
+    "reference": Reference(),
+}
+# Dense matrices of the shape of Z that a first-order solver holds, buffers and certificate included.
+DENSE_COPIES = 6
+# The part of the machine's memory that they may take.
+MEMORY_SHARE = 0.7
+
+
+@attrs.frozen
+class Verdict:
+    """Whether a backend can run a problem; the reason if it cannot, its cost if it can."""
+
+    name: str
+    reason: str | None
+    cost: str
+
+    @property
+    def can_run(self) -> bool:
+        """True without a reason against it."""
+        return self.reason is None
+
+
+def choose(problem: Problem) -> Backend:
+    """The first backend of this ladder that can run the problem:
+
+    1. ``proximal``: smooth losses, one spectral penalty, Z fits into memory densely;
+    2. ``reference``: anything with a DCP expression, if it is small.
+
+    ``fpc`` is never chosen: it needs more iterations than ``proximal`` for the same gap.
+    """
+    for name in ("proximal", "reference"):
+        if verdict_on(NAMED[name], problem).can_run:
+            return NAMED[name]
+    reasons = "; ".join(f"{v.name}: {v.reason}" for v in verdicts(problem))
+    raise BackendError(f"no backend can run this problem ({reasons})")
+
+
+def named(backend: "str | Backend", problem: Problem) -> Backend:
+    """The backend asked for: a name, an options object, or "auto"."""
+    if isinstance(backend, FPC | Proximal | Reference):
+        return backend
+    if backend == "auto":
+        return choose(problem)
+    if isinstance(backend, str) and backend in NAMED:
+        return NAMED[backend]
+    known = ", ".join(repr(name) for name in ("auto", *NAMED))
+    raise ModelError(f"backend={backend!r} was given; one of {known} is needed")
+
+
+def verdicts(problem: Problem) -> tuple[Verdict, ...]:
+    """On every backend, without solving anything."""
+    return tuple(verdict_on(backend, problem) for backend in NAMED.values())
+
+
+def verdict_on(backend: Backend, problem: Problem) -> Verdict:
+    """On one backend."""
+    if isinstance(backend, Reference):
+        return Verdict(backend.name, backend.refuses(problem), str(estimate(problem)))
+    n_rows, n_columns = problem.shape
+    gigabytes = DENSE_COPIES * 8 * n_rows * n_columns / 1e9
+    cost = f"dense matrices of {n_rows} x {n_columns}, about {gigabytes:.2g} GB"
+    reason = refusal(problem)
+    memory = physical_gigabytes()
+    if reason is None and gigabytes > MEMORY_SHARE * memory:
+        reason = f"{cost}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB"
+    return Verdict(backend.name, reason, cost)
+
+
+def physical_gigabytes() -> float:
+    """The machine's memory; where it cannot be asked, 8."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    except (AttributeError, ValueError, OSError):
+        return 8.0
+
+
+def solver_for(backend: "FPC | Proximal", program: Program) -> Solver[Program, object]:
+    """The solver of a program: the backend itself, inside multipliers where a column is fixed."""
+    return Multipliers(backend) if program.ones else backend

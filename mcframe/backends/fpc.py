@@ -1,0 +1,226 @@
+"""Fixed-point continuation, Algorithm 1 of Goldberg et al. (2010)."""
+
+from typing import Literal
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate import Point
+from mcframe.compile import EntryLoss, Evaluation, Program
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.solver import Solver
+from mcframe.contracts.validators import positive
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.shrinkage import Shrinker, Shrunk
+
+__all__ = ["FPC", "FPCState", "continuation", "published_start", "published_steps"]
+
+# Goldberg et al. use 3.8 where convergence is proven below 4.
+PUBLISHED_FRACTION = 0.95
+
+
+@attrs.define(eq=False)
+class FPCState:
+    """Z, b, and the stage of the continuation."""
+
+    iterate: Array  # Z
+    work: Array
+    z: Array
+    flat: IntArray
+    biases: tuple[Array | None, ...]
+    evaluation: Evaluation
+    factors: Shrunk
+    penalty: float  # at the weight of the stage
+    shrinker: Shrinker
+    steps: tuple[float, float]  # tau_Z, tau_b
+    stages: list[float]  # what remains of mu_1 / mu > mu_2 / mu > ... > 1
+    last: float = np.inf  # the objective before, within the stage
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """Rank of the iterate."""
+        return int(self.factors.values.size)
+
+    @property
+    def curvature(self) -> float:
+        """1 / tau_Z."""
+        return 1.0 / self.steps[0]
+
+    @property
+    def objective(self) -> float:
+        """The objective of the stage, with the biases as they are."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Ask for more exact shrinkages from here on."""
+        self.shrinker.sharpen()
+
+    def retarget(self, program: Program) -> None:
+        """The loss has changed a little: evaluate it and its step sizes anew."""
+        self.evaluation = program.loss.evaluate_at(self.z, self.biases)
+        self.steps = published_steps(program.loss, program.shape[0])
+
+
+@attrs.frozen
+class FPC(Solver[Program, FPCState]):
+    """Solves min F(Z, b) + mu ||Z||_* by gradient steps in Z and b and shrinkage of Z.
+
+    Algorithm 1 of Goldberg, Zhu, Recht, Xu and Nowak, Transduction with Matrix Completion
+    (NIPS 2010), with their step sizes ``tau_Z = min(3.8 |Omega_Y| / lambda, |Omega_X|)``
+    and ``tau_b = 3.8 |Omega_Y| / (lambda n)``, their start (b = 0, Z the best rank-1
+    approximation of the observed entries, labels as -1 and 1) and their continuation
+    ``mu_1 = eta sigma_1, mu_{k+1} = max(eta mu_k, mu)``. A ridge joins the shrinkage.
+
+    Cost of an iteration: one pass over the observed entries and one decomposition of the
+    smaller side; memory: two dense n_items x n_columns matrices. Linear convergence at best,
+    at the rate of the ratio of curvatures: ``proximal`` needs about its square root.
+
+    Parameters
+    ----------
+    eta : float, default 0.25
+        The decay of the continuation, below 1.
+    stopping : "certificate" or "published", default "certificate"
+        How the last stage ends: by its certificate, or as published, when the objective
+        changes by less than 1e-5 relatively. Earlier stages always end by the published rule.
+    """
+
+    eta: float = attrs.field(default=0.25, validator=positive)
+    stopping: Literal["certificate", "published"] = "certificate"
+    change: float = attrs.field(default=1e-5, validator=positive)
+
+    name = "fpc"
+
+    def __attrs_post_init__(self) -> None:
+        if self.eta >= 1.0:
+            raise ModelError(f"FPC: eta={self.eta!r} was given; it must be below 1")
+        if self.stopping not in ("certificate", "published"):
+            raise ModelError(
+                f"FPC: stopping={self.stopping!r} was given; 'certificate' or 'published' is needed"
+            )
+
+    def refuses(self, program: Program) -> str | None:
+        """A fixed column needs the multipliers around this solver."""
+        return "the fixed column has no closed prox" if program.ones else None
+
+    def init(self, program: Program, start: LowRank | None, rng: np.random.Generator) -> FPCState:
+        """The published start and all stages; a given start goes straight to the last one."""
+        loss = program.loss
+        main = program.penalty.main
+        begin, sigma = published_start(program) if start is None else (start, 0.0)
+        weight = main.threshold if main is not None else 0.0
+        stages = continuation(sigma, weight, self.eta) if weight > 0 else [1.0]
+        flat: IntArray = loss.rows * program.shape[1] + loss.columns
+        iterate = begin.dense()
+        z = iterate.ravel()[flat]
+        biases = tuple(np.zeros(p.n_columns) if p.has_bias else None for p in loss.pieces)
+        return FPCState(
+            iterate=iterate,
+            work=np.empty(program.shape),
+            z=z,
+            flat=flat,
+            biases=biases,
+            evaluation=loss.evaluate_at(z, biases),
+            factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
+            penalty=program.penalty.of_singular_values(begin.singular_values()),
+            shrinker=Shrinker(program.shape, rng, rank=begin.width),
+            steps=published_steps(loss, program.shape[0]),
+            stages=stages,
+        )
+
+    def step(self, program: Program, state: FPCState) -> None:
+        """Gradient step in b and Z, shrinkage of Z, and the next stage where this one is done."""
+        step, bias_step = state.steps
+        stage = state.stages[0]
+        biases = moved_biases(program.loss, state, bias_step)
+        np.copyto(state.work, state.iterate)
+        state.work.ravel()[state.flat] -= step * state.evaluation.slope
+        # A stage multiplies mu alone; the ridge, if any, keeps its weight.
+        divisor = 1.0 + step * program.penalty.ridge
+        main = program.penalty.main
+        factors = state.shrinker(
+            state.work,
+            lambda s: s / divisor if main is None else main.shrink(s / divisor, stage * step / divisor),
+            stage * program.penalty.threshold(step),
+        )
+        old = state.iterate
+        factors.write(state.work)
+        state.iterate, state.work = state.work, old
+        state.factors, state.biases = factors, biases
+        state.z = state.iterate.ravel()[state.flat]
+        state.evaluation = program.loss.evaluate_at(state.z, biases)
+        penalty = program.penalty.of_singular_values(factors.values)
+        if main is not None:
+            penalty += (stage - 1.0) * main.of_singular_values(factors.values)
+        state.penalty = penalty
+        np.subtract(state.iterate, old, out=old)
+        # Before the last stage the iterate heads for another optimum.
+        last_stage = len(state.stages) == 1
+        state.residual = float(np.linalg.norm(old)) / step if last_stage else np.inf
+        self.advance(state)
+
+    def advance(self, state: FPCState) -> None:
+        """Their rule: the stage is done when its objective changes by less than 1e-5."""
+        last, now = state.last, state.objective
+        state.last = now
+        if abs(last - now) > self.change * max(abs(now), np.finfo(float).tiny):
+            return
+        if len(state.stages) > 1:
+            state.stages.pop(0)
+            state.last = np.inf  # no change is measured across stages
+        elif self.stopping == "published":
+            state.finished = f"the objective changed by less than {self.change:g} relatively"
+
+    def candidate(self, program: Program, state: FPCState) -> Point:
+        """The iterate in factors."""
+        factors = state.factors
+        return Point(LowRank(factors.left * factors.values, factors.right))
+
+
+def moved_biases(
+    loss: EntryLoss, state: FPCState, bias_step: float
+) -> tuple[Array | None, ...]:
+    """b - tau_b g(b), Eq. 4 of the paper."""
+    moved: list[Array | None] = []
+    for piece, bias in zip(loss.pieces, state.biases, strict=True):
+        if bias is None:
+            moved.append(None)
+            continue
+        slope = state.evaluation.slope[piece.part]
+        total = np.bincount(piece.columns, weights=slope, minlength=piece.n_columns)
+        moved.append(bias - bias_step * total)
+    return tuple(moved)
+
+
+def published_steps(loss: EntryLoss, n_items: int) -> tuple[float, float]:
+    """tau_Z and tau_b: 0.95 / L for label losses, 1 / L for squared ones.
+
+    For MC-b, L is lambda / (4 |Omega_Y|) for the labels and 1 / |Omega_X| for the features.
+    """
+    limits, bias_limits = [], []
+    for piece in loss.pieces:
+        fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
+        limits.append(fraction / piece.curvature)
+        if piece.has_bias:
+            bias_limits.append(PUBLISHED_FRACTION / (piece.curvature * n_items))
+    return min(limits), min(bias_limits, default=0.0)
+
+
+def published_start(program: Program) -> tuple[LowRank, float]:
+    """The best rank-1 approximation of the zero-filled observed entries, and sigma_1."""
+    filled = np.zeros(program.shape)
+    filled[program.loss.rows, program.loss.columns] = program.loss.start()
+    left, values, right = np.linalg.svd(filled, full_matrices=False)
+    return LowRank(left[:, :1] * values[:1], right[:1].T), float(values[0])
+
+
+def continuation(sigma: float, weight: float, eta: float) -> list[float]:
+    """mu_1 / mu, ..., 1: from eta sigma_1 downwards by the factor eta."""
+    stages = []
+    stage = eta * sigma / weight
+    while stage > 1.0:
+        stages.append(stage)
+        stage *= eta
+    return [*stages, 1.0]

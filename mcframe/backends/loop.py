@@ -1,0 +1,180 @@
+"""The one loop outside all solvers: budget, certificate, history, callback, interruption."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate import Judgement, judge, relative_gap
+from mcframe.backends.history import History, Record
+from mcframe.compile import Program
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.solver import Solver, State
+from mcframe.numerics.low_rank import LowRank
+
+__all__ = ["Budget", "Outcome", "run"]
+
+# The first certificate after the start comes at this iteration; later ones are at least so far
+# and at most so far apart.
+FIRST_LOOK = 4
+SOONEST, LATEST = 3, 100
+# A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
+STALLED = 0.98
+
+
+@attrs.frozen
+class Budget:
+    """When to stop: the tolerance on the gap, iterations, seconds."""
+
+    tol: float = 1e-6
+    max_iter: int = 20_000
+    max_seconds: float = np.inf
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """The best point seen, the best bound, and why the loop stopped."""
+
+    latent: LowRank
+    biases: dict[str, Array]
+    bound: float
+    method: str
+    status: str
+    message: str
+    history: History
+
+
+@attrs.define(eq=False)
+class Watch:
+    """What the loop remembers: the best point, the best bound, the records, the next look."""
+
+    program: Program
+    budget: Budget
+    callback: Callable[[Record], Any] | None
+    progress: bool
+    began: float = attrs.field(factory=time.perf_counter)
+    latent: LowRank | None = None
+    judgement: Judgement | None = None
+    bound: float = -np.inf
+    records: list[Record] = attrs.field(factory=list)
+    next_look: int = FIRST_LOOK
+    stopped: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Since the loop began."""
+        return time.perf_counter() - self.began
+
+    @property
+    def objective(self) -> float:
+        """The lowest objective so far."""
+        return np.inf if self.judgement is None else self.judgement.objective
+
+    @property
+    def gap(self) -> float:
+        """Of the best point and the best bound so far."""
+        return relative_gap(self.objective, self.bound)
+
+    def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
+        """Certify the iterate, keep it if it is the best, and plan the next look."""
+        candidate = solver.candidate(self.program, state)
+        judgement = judge(self.program, candidate, self.objective)
+        if judgement.objective < self.objective:
+            self.latent, self.judgement = candidate.latent, judgement
+        self.bound = max(self.bound, judgement.bound)
+        record = Record(
+            iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
+        )
+        self.plan(record, state)
+        self.records.append(record)
+        if self.progress:
+            print(record, flush=True)
+        if self.callback is not None and self.callback(record):
+            self.stopped = True
+
+    def plan(self, record: Record, state: State) -> None:
+        """The next look: where the gap, falling as it did, will have reached the tolerance.
+
+        It depends on gaps and iteration numbers alone, so that runs repeat exactly.
+        """
+        latest = int(np.clip(record.iteration // 2, SOONEST, LATEST))
+        wait = latest
+        if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
+            last = self.records[-1]
+            fallen = record.gap / last.gap if last.gap > 0 else 1.0
+            if 0.0 < fallen < STALLED:
+                rate = np.log(fallen) / (record.iteration - last.iteration)
+                wait = int(np.ceil(0.8 * np.log(self.budget.tol / record.gap) / rate))
+            elif fallen >= STALLED and record.iteration > 5 * FIRST_LOOK:
+                state.sharpen()
+        self.next_look = record.iteration + min(max(wait, SOONEST), latest)
+
+    def outcome(self, status: str, message: str) -> Outcome:
+        """The best point with a status; the sentence gets the gap."""
+        assert self.latent is not None and self.judgement is not None
+        return Outcome(
+            latent=self.latent,
+            biases=self.judgement.biases,
+            bound=self.bound,
+            method=self.judgement.method,
+            status=status,
+            message=message,
+            history=History(tuple(self.records)),
+        )
+
+
+def run(
+    solver: Solver[Program, Any],
+    program: Program,
+    budget: Budget,
+    *,
+    start: LowRank | None = None,
+    callback: Callable[[Record], Any] | None = None,
+    progress: bool = False,
+    random_state: int = 0,
+) -> Outcome:
+    """Step a solver until its certificate says that it is done, or the budget is spent.
+
+    Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
+    certificate; only an interruption before the first certificate is passed on.
+    """
+    watch = Watch(program, budget, callback, progress)
+    try:
+        state = solver.init(program, start, np.random.default_rng(random_state))
+        watch.look(0, solver, state)
+        status, message = iterate(solver, program, budget, watch, state)
+    except KeyboardInterrupt:
+        if watch.latent is None:
+            raise
+        status, message = "interrupted", "interrupted from outside; this is the best point so far"
+    return watch.outcome(status, message)
+
+
+def iterate(
+    solver: Solver[Program, Any], program: Program, budget: Budget, watch: Watch, state: State
+) -> tuple[str, str]:
+    """Steps and looks until one of the reasons to stop; the reason as status and sentence."""
+    iteration = 0
+    while True:
+        if watch.gap <= budget.tol:
+            return "certified", f"the gap is at most tol={budget.tol:g}"
+        if watch.stopped:
+            return "interrupted", "the callback asked to stop"
+        if state.finished is not None:
+            return "interrupted", f"stopped by its own rule: {state.finished}"
+        spent = watch.seconds > budget.max_seconds
+        if iteration >= budget.max_iter or spent:
+            if watch.records[-1].iteration < iteration:
+                watch.look(iteration, solver, state)
+                continue
+            if spent:
+                return "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
+            return "iteration_limit", f"max_iter={budget.max_iter} iterations were made"
+        solver.step(program, state)
+        iteration += 1
+        if not np.isfinite(state.objective):
+            return "interrupted", f"iterate {iteration} is not finite; this is the best before it"
+        if iteration >= watch.next_look or state.finished is not None:
+            watch.look(iteration, solver, state)

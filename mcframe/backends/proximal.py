@@ -1,0 +1,170 @@
+"""Accelerated proximal gradient with adaptive restart and backtracking."""
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate import Point
+from mcframe.compile import Evaluation, Program
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.solver import Solver
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.shrinkage import Shrinker, Shrunk
+
+__all__ = ["Proximal", "ProximalState"]
+
+# How far above the measured curvature the next trial stands, and how fast it may come down.
+SAFETY = 1.05
+DESCENT = 0.8
+# The trial never falls below this fraction of the proven bound.
+LOWEST = 1e-6
+
+
+@attrs.define(eq=False)
+class ProximalState:
+    """The iterate X, the momentum P = X - previous X, and their entries at the observations."""
+
+    iterate: Array
+    momentum: Array
+    spare: tuple[Array, Array]
+    z: Array
+    z_momentum: Array
+    flat: IntArray
+    evaluation: Evaluation
+    factors: Shrunk
+    penalty: float
+    shrinker: Shrinker
+    curvature: float  # the next trial L
+    used: float  # L_k, the one that the last step was taken with
+    weight: float = 1.0  # t_k of Beck and Teboulle
+    residual: float = np.inf
+    finished: str | None = None
+    restarts: int = 0
+
+    @property
+    def rank(self) -> int:
+        """Rank of the iterate."""
+        return int(self.factors.values.size)
+
+    @property
+    def objective(self) -> float:
+        """F + R at the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Ask for more exact shrinkages from here on."""
+        self.shrinker.sharpen()
+
+    def retarget(self, program: Program) -> None:
+        """The loss has changed a little: evaluate it anew and forget the momentum."""
+        self.evaluation = program.loss.evaluate(self.z, self.evaluation.biases)
+        self.curvature = min(max(self.curvature, self.used), program.loss.curvature)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the momentum."""
+        self.weight = 1.0
+        self.momentum.fill(0.0)
+        self.z_momentum = np.zeros_like(self.z)
+        self.restarts += 1
+
+
+@attrs.frozen
+class Proximal(Solver[Program, ProximalState]):
+    """Solves min F(Z) + R(Z): F a sum of smooth convex losses of observed entries, R spectral.
+
+    FISTA (Beck and Teboulle, SIAM J. Imaging Sciences 2009) with the step found from the
+    curvature measured between two points (Scheinberg, Goldfarb and Bai, Found. Comput. Math.
+    2014) and the gradient restart of O'Donoghue and Candes (Found. Comput. Math. 2015).
+    Where 30 % of a matrix are observed the measured curvature is about 0.3 of the proven
+    bound, and the step three times as long.
+
+    Cost of an iteration: two passes over the observed entries, three dense products
+    n_items x n_columns x rank (or one decomposition of the smaller side where the rank is
+    high), four passes over dense matrices. Memory: four dense n_items x n_columns matrices
+    and about ten numbers an observed entry. The number of iterations grows with the square
+    root of the ratio of the largest to the effective curvature.
+    """
+
+    name = "proximal"
+
+    def refuses(self, program: Program) -> str | None:
+        """A fixed column needs the multipliers around this solver."""
+        return "the fixed column has no closed prox" if program.ones else None
+
+    def init(self, program: Program, start: LowRank | None, rng: np.random.Generator) -> ProximalState:
+        """Z = start, or 0."""
+        loss = program.loss
+        flat: IntArray = loss.rows * program.shape[1] + loss.columns
+        begin = LowRank.zeros(program.shape) if start is None else start
+        iterate = begin.dense()
+        z = iterate.ravel()[flat]
+        singular_values = begin.singular_values()
+        # The start as it is given, its factors not orthonormal: the first step replaces them.
+        factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
+        return ProximalState(
+            iterate=iterate,
+            momentum=np.zeros(program.shape),
+            spare=(np.empty(program.shape), np.empty(program.shape)),
+            z=z,
+            z_momentum=np.zeros_like(z),
+            flat=flat,
+            evaluation=loss.evaluate(z),
+            factors=factors,
+            penalty=program.penalty.of_singular_values(singular_values),
+            shrinker=Shrinker(program.shape, rng, rank=begin.width),
+            curvature=loss.curvature,
+            used=loss.curvature,
+        )
+
+    def step(self, program: Program, state: ProximalState) -> None:
+        """One accelerated step, its length found by backtracking."""
+        ceiling = program.loss.curvature
+        curvature = min(state.curvature, ceiling)
+        target, work = state.spare
+        while True:
+            # The momentum weight obeys t_new (t_new - 1) / L_new = t^2 / L_old.
+            ratio = curvature / state.used
+            weight = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * ratio * state.weight**2))
+            theta = (state.weight - 1.0) / weight
+            z_ahead = state.z + theta * state.z_momentum
+            ahead = program.loss.evaluate(z_ahead, state.evaluation.biases)
+            np.multiply(state.momentum, theta, out=work)
+            work += state.iterate
+            work.ravel()[state.flat] -= ahead.slope / curvature
+            step = 1.0 / curvature
+            factors = state.shrinker(
+                work,
+                lambda s, step=step: program.penalty.shrink(s, step),  # type: ignore[misc]
+                program.penalty.threshold(step),
+            )
+            factors.write(target)
+            z = target.ravel()[state.flat]
+            evaluation = program.loss.evaluate(z, ahead.biases)
+            moved = np.subtract(target, state.iterate, out=work)
+            squared = float(np.vdot(moved, moved))
+            cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
+            past = float(np.vdot(state.momentum, state.momentum)) if theta else 0.0
+            distance = max(squared - 2.0 * theta * cross + theta**2 * past, 0.0)
+            bend = float(np.dot(evaluation.slope - ahead.slope, z - z_ahead))
+            measured = bend / distance if distance > 0.0 else 0.0
+            if measured <= curvature * (1.0 + 1e-10) or curvature >= ceiling:
+                break
+            curvature = min(ceiling, max(SAFETY * measured, 1.5 * curvature))
+        advance = squared - theta * cross  # <X_new - Y, X_new - X>
+        before = state.objective
+        state.z_momentum = z - state.z
+        state.z, state.evaluation, state.factors = z, evaluation, factors
+        state.penalty = program.penalty.of_singular_values(factors.values)
+        state.spare = (state.iterate, state.momentum)
+        state.iterate, state.momentum = target, work
+        state.residual = curvature * float(np.sqrt(distance))
+        state.weight = float(weight)
+        state.used = curvature
+        state.curvature = max(SAFETY * measured, DESCENT * curvature, LOWEST * ceiling)
+        if advance < 0.0 or state.objective > before:
+            state.restart()
+
+    def candidate(self, program: Program, state: ProximalState) -> Point:
+        """The iterate in factors."""
+        factors = state.factors
+        return Point(LowRank(factors.left * factors.values, factors.right))

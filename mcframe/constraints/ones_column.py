@@ -1,0 +1,51 @@
+"""One more column of Z, fixed to 1."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.term import Constraint
+
+__all__ = ["OnesColumn"]
+
+
+@attrs.frozen
+class OnesColumn(Constraint):
+    """Z gets one more column, to the right of all blocks, and that column is 1.
+
+    The column stands inside the regularizers, so a common offset of items costs no rank of
+    its own: the intercept of Goldberg et al. (2010), Eq. 3, "MC-1". A block then needs no
+    free ``bias``.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.OnesColumn().prox(np.array([[5.0, 3.0]]), step=1.0)
+    (array([[5., 1.]]), 0.0)
+    """
+
+    extra_columns = 1
+
+    def value(self, latent: Array) -> float:
+        """0 where the last column is exactly 1, else inf."""
+        return 0.0 if bool(np.all(latent[:, -1] == 1.0)) else np.inf
+
+    def prox(self, latent: Array, step: float) -> tuple[Array, float]:
+        """The projection: the last column overwritten by 1; the step plays no part."""
+        projected = latent.copy()
+        projected[:, -1] = 1.0
+        return projected, 0.0
+
+    def constraints(self, cp: Any, latent: Any) -> list[Any]:
+        """Z[:, -1] == 1."""
+        return [latent[:, -1] == 1.0]
+
+    def formula(self) -> str:
+        """The constraint as plain text."""
+        return "the last column of Z is 1"
+
+    def latex(self) -> str:
+        r"""Z_{\cdot,\mathrm{last}} = \mathbf{1}."""
+        return r"Z_{\cdot,\mathrm{last}} = \mathbf{1}"

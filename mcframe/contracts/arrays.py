@@ -1,0 +1,12 @@
+"""The array types that every floor shares."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "IntArray", "Mask"]
+
+Array: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]

@@ -1,0 +1,39 @@
+"""What mcframe raises and warns. Each message names block, column, value and remedy."""
+
+__all__ = [
+    "BackendError",
+    "DataError",
+    "LawViolation",
+    "McframeError",
+    "ModelError",
+    "NotCertifiedWarning",
+    "UnobservedWarning",
+]
+
+
+class McframeError(Exception):
+    """Base of every error that mcframe raises on purpose."""
+
+
+class ModelError(McframeError, ValueError):
+    """The sentence itself is wrong: a weight below zero, a name given twice, no regularizer."""
+
+
+class DataError(McframeError, ValueError):
+    """The data do not fit the sentence: a wrong shape, a label outside {0, 1}, an infinity."""
+
+
+class BackendError(McframeError, RuntimeError):
+    """No solver, or not the one asked for, can run this model at this size."""
+
+
+class LawViolation(McframeError, AssertionError):
+    """A likelihood, regularizer or solver breaks a law that its contract promises."""
+
+
+class NotCertifiedWarning(UserWarning):
+    """The fit stopped before its gap reached the tolerance; its numbers are a best effort."""
+
+
+class UnobservedWarning(UserWarning):
+    """A row or column has no observed entry: what is predicted there is not learnt from data."""

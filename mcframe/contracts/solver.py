@@ -1,0 +1,74 @@
+"""What a first-order solver must be."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Protocol, TypeVar
+
+from mcframe.contracts.arrays import Array
+
+__all__ = ["Candidate", "Solver", "State"]
+
+ProgramT = TypeVar("ProgramT")
+StateT = TypeVar("StateT", bound="State")
+
+
+class State(Protocol):
+    """What the loop and the multipliers may ask of any solver's state."""
+
+    #: Norm of the gradient mapping: 0 at the optimum, in units of the gradient.
+    residual: float
+    #: Rank of the iterate.
+    rank: int
+    #: Curvature in use, the reciprocal of the step.
+    curvature: float
+    #: The sentence of the solver's own stopping rule once it has fired, else None.
+    finished: str | None
+
+    @property
+    def objective(self) -> float:
+        """The program's objective at the iterate, as the solver sees it."""
+        ...
+
+    def sharpen(self) -> None:
+        """Called when the gap no longer shrinks: whatever was approximate becomes finer."""
+        ...
+
+
+class Candidate(Protocol):
+    """A point offered to the judge: a feasible Z and, with a fixed column, its multiplier."""
+
+    @property
+    def latent(self) -> Any:
+        """Z in factors."""
+        ...
+
+    @property
+    def multiplier(self) -> Array | None:
+        """The multiplier of the fixed column, or None."""
+        ...
+
+
+class Solver(ABC, Generic[ProgramT, StateT]):
+    """A frozen object of options that minimises programs, a step at a time.
+
+    It owns no loop: budget, stopping, certificates, callbacks and history belong to the one
+    loop outside all solvers.
+    """
+
+    #: How ``backend=`` calls it.
+    name: str
+
+    @abstractmethod
+    def refuses(self, program: ProgramT) -> str | None:
+        """Why it cannot run a program, as a clause; None if it can."""
+
+    @abstractmethod
+    def init(self, program: ProgramT, start: Any, rng: Any) -> StateT:
+        """The state before the first step; ``start`` is Z in factors, or None, and unharmed."""
+
+    @abstractmethod
+    def step(self, program: ProgramT, state: StateT) -> None:
+        """One iteration; changes the state."""
+
+    @abstractmethod
+    def candidate(self, program: ProgramT, state: StateT) -> Candidate:
+        """The iterate as a point of the program's feasible set."""

@@ -1,0 +1,256 @@
+"""The verb ``fit`` and its answer."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import (
+    FPC,
+    Budget,
+    History,
+    Outcome,
+    Proximal,
+    Record,
+    Reference,
+    named,
+    relative_gap,
+    run,
+    solver_for,
+    verdict_on,
+)
+from mcframe.compile import compile_problem
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
+from mcframe.model import Model, Problem
+from mcframe.numerics.low_rank import LowRank
+
+__all__ = ["Fit", "fit"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Fit:
+    """The answer: Z in factors, the biases, and a certificate of how good they are.
+
+    Attributes
+    ----------
+    status : str
+        "certified" (gap <= tol), "iteration_limit", "time_limit" or "interrupted".
+    message : str
+        The status in a sentence.
+    objective, bound : float
+        The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
+        minimum over all Z and b.
+    backend : str
+        The backend that ran.
+    history : History
+        One record for each time the certificate was computed.
+    """
+
+    problem: Problem
+    latent: LowRank
+    biases: Mapping[str, Array]
+    status: str
+    message: str
+    objective: float
+    bound: float
+    backend: str
+    history: History
+
+    @property
+    def model(self) -> Model:
+        """The model that was fitted."""
+        return self.problem.model
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / max(|objective|, |bound|): how far from optimal at most."""
+        return relative_gap(self.objective, self.bound)
+
+    @property
+    def rank(self) -> int:
+        """The number of singular values of Z above rounding."""
+        return self.latent.rank()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was allowed in the data but is worth knowing."""
+        return self.problem.notes
+
+    def natural(self, name: str) -> Any:
+        """The linear predictor Z + b of a block, (n_items x its columns), every entry."""
+        return self.problem.tables[name].wrap(self.predictor(name))
+
+    def predict(self, name: str) -> Any:
+        """The mean response of a block, every entry: probabilities for labels.
+
+        A DataFrame with the labels of the data if they were one, else an array.
+        """
+        likelihood = self.model.block(name).likelihood
+        return self.problem.tables[name].wrap(likelihood.mean(self.predictor(name)))
+
+    def impute(self, name: str) -> Any:
+        """The block with observed entries kept and missing ones filled by ``predict``."""
+        likelihood = self.model.block(name).likelihood
+        table = self.problem.tables[name]
+        filled = likelihood.mean(self.predictor(name))
+        filled[table.rows, table.columns] = table.values
+        return table.wrap(filled)
+
+    def bias(self, name: str) -> Any:
+        """The offsets b of a block, one a column; a Series if the data were a DataFrame."""
+        block = self.model.block(name)
+        if not block.bias:
+            raise ModelError(
+                f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
+            )
+        return self.problem.tables[name].wrap_row(self.biases[name])
+
+    def predictor(self, name: str) -> Array:
+        """Z + b of a block as a plain array."""
+        block = self.model.block(name)
+        z = self.latent.columns(self.problem.columns(name)).dense()
+        return z + self.biases[name] if block.bias else z
+
+    def __repr__(self) -> str:
+        last = self.history[-1]
+        lines = [
+            f"Fit: {self.status} ({self.message})",
+            f"  objective  {self.objective:.9g}",
+            f"  bound      {self.bound:.9g}",
+            f"  gap        {self.gap:.1e}",
+            f"  rank       {self.rank} of at most {min(self.problem.shape)}",
+            f"  backend    {self.backend}, {last.iteration} iterations, {last.seconds:.2f} s",
+        ]
+        lines += [f"  note       {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def fit(
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    backend: str | FPC | Proximal | Reference = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 20_000,
+    max_seconds: float = np.inf,
+    start: Fit | None = None,
+    callback: Callable[[Record], Any] | None = None,
+    progress: bool = False,
+    random_state: int = 0,
+    force: bool = False,
+) -> Fit:
+    """Minimise a model's objective on data until the certificate says that it is done.
+
+    Parameters
+    ----------
+    model : Model
+    data : dict from block name to array, DataFrame or scipy.sparse matrix
+        Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
+        not stored.
+    backend : "auto", "proximal", "fpc", "reference", or an options object such as FPC(eta=0.5)
+        "auto" takes ``proximal`` wherever it can run; see ``explain``.
+    tol : float, default 1e-6
+        The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
+    max_iter, max_seconds : the budget; what ends it first is named in ``status``.
+    start : Fit, optional
+        A fit of the same shape whose Z is the starting point.
+    callback : function of a Record, optional
+        Called at every certificate; the fit stops if it returns something true.
+    progress : bool, default False
+        Print a line at every certificate.
+    random_state : int, default 0
+        Seeds what is random in truncated decompositions; equal seeds give equal bits.
+    force : bool, default False
+        Run the backend although its estimate of size or time is above the limit.
+
+    Returns
+    -------
+    Fit
+        With ``status`` "certified", or another and a ``NotCertifiedWarning``. Ctrl-C returns
+        the best point so far.
+
+    Raises
+    ------
+    DataError, ModelError, BackendError
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+    >>> x[0, 0] = np.nan
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+    >>> print(mc.fit(model, {"x": x}).predict("x").round(1))
+    [[1. 2.]
+     [2. 4.]
+     [3. 6.]]
+    """
+    problem = Problem.bind(model, data)
+    budget = checked_budget(tol, max_iter, max_seconds)
+    chosen = named(backend, problem)
+    reason = verdict_on(chosen, problem).reason
+    if reason is not None and not force:
+        raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
+    if isinstance(chosen, Reference):
+        outcome = chosen.solve(problem, budget, progress)
+    else:
+        program = compile_problem(problem)
+        outcome = run(
+            solver_for(chosen, program),
+            program,
+            budget,
+            start=checked_start(start, problem),
+            callback=callback,
+            progress=progress,
+            random_state=random_state,
+        )
+    answer = answered(problem, outcome, chosen.name)
+    if answer.status != "certified":
+        warnings.warn(
+            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={tol:g}",
+            NotCertifiedWarning,
+            stacklevel=2,
+        )
+    return answer
+
+
+def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
+    """The way back from an outcome: its objective is the problem's own."""
+    return Fit(
+        problem=problem,
+        latent=outcome.latent,
+        biases=outcome.biases,
+        status=outcome.status,
+        message=outcome.message,
+        objective=problem.objective(outcome.latent, outcome.biases),
+        bound=outcome.bound,
+        backend=backend,
+        history=outcome.history,
+    )
+
+
+def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
+    """The budget, or a ``ModelError`` that names what is wrong with it."""
+    if not 0.0 <= tol < 1.0:
+        raise ModelError(f"tol={tol!r} was given; a relative gap from 0 up to 1 is needed")
+    if max_iter < 0 or int(max_iter) != max_iter:
+        raise ModelError(f"max_iter={max_iter!r} was given; a number of iterations is needed")
+    if not max_seconds > 0:
+        raise ModelError(f"max_seconds={max_seconds!r} was given; it must be above 0")
+    return Budget(float(tol), int(max_iter), float(max_seconds))
+
+
+def checked_start(start: Fit | None, problem: Problem) -> LowRank | None:
+    """The start's Z, or a ``DataError`` where its shape is another."""
+    if start is None:
+        return None
+    if not isinstance(start, Fit):
+        raise DataError(f"start={start!r} was given; a Fit is needed")
+    if start.latent.shape != problem.shape:
+        raise DataError(
+            f"start has a latent matrix of {start.latent.shape}, this problem one of"
+            f" {problem.shape}; start from a fit of the same blocks and items"
+        )
+    return start.latent

@@ -1,0 +1,6 @@
+"""Floor 2: likelihoods, one word a file."""
+
+from mcframe.likelihoods.bernoulli import Bernoulli
+from mcframe.likelihoods.gaussian import Gaussian
+
+__all__ = ["Bernoulli", "Gaussian"]

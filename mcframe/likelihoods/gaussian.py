@@ -1,0 +1,99 @@
+"""Real values with Gaussian noise."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Sampler, TwiceDifferentiable
+from mcframe.contracts.validators import positive
+
+__all__ = ["Gaussian"]
+
+
+@attrs.frozen
+class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
+    """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.
+
+    Domain: every finite real number. Link: identity, the mean is z. The negative
+    log-likelihood of N(z, variance) without its constant ``log(2 pi variance) / 2``.
+
+    Parameters
+    ----------
+    variance : float, default 1
+        Positive. The noise variance; it only scales the loss, as ``1 / variance`` would as a
+        block's weight.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.Gaussian().value(np.array([1.0]), np.array([3.0]))
+    array([2.])
+    """
+
+    variance: float = attrs.field(default=1.0, validator=positive)
+
+    needs = "finite real numbers"
+    remedy = "Replace infinities by NaN if they stand for missing values."
+    symbol = "x"
+    quadratic = True
+
+    @property
+    def curvature(self) -> float:
+        """1 / variance, everywhere."""
+        return 1.0 / self.variance
+
+    @property
+    def infimum(self) -> float:
+        """0, at z = y."""
+        return 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is not finite."""
+        return ~np.isfinite(y)
+
+    def value(self, z: Array, y: Array) -> Array:
+        """(z - y)^2 / (2 variance)."""
+        return np.square(z - y) / (2.0 * self.variance)
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its slope (z - y) / variance."""
+        residual = z - y
+        slope = residual / self.variance if self.variance != 1.0 else residual
+        return 0.5 * residual * slope, slope
+
+    def second_derivative(self, z: Array, y: Array) -> Array:
+        """1 / variance."""
+        return np.full_like(z, 1.0 / self.variance)
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """slope * y + variance * slope^2 / 2, for every slope."""
+        return slope * (y + 0.5 * self.variance * slope)
+
+    def mean(self, z: Array) -> Array:
+        """z."""
+        return z.copy()
+
+    def start(self, y: Array) -> Array:
+        """y."""
+        return y.copy()
+
+    def sample(self, z: Array, rng: Any) -> Array:
+        """A draw of N(z, variance)."""
+        draw: Array = rng.normal(z, np.sqrt(self.variance))
+        return draw
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """square(z - y) / (2 variance)."""
+        return cp.square(z - y) / (2.0 * self.variance)
+
+    def formula(self, z: str, y: str) -> str:
+        """(z − x)²/2, or with the variance."""
+        divisor = "2" if self.variance == 1.0 else f"(2·{self.variance:g})"
+        return f"({z} − {y})²/{divisor}"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""\frac{(z - x)^2}{2}."""
+        divisor = "2" if self.variance == 1.0 else rf"2 \cdot {self.variance:g}"
+        return rf"\frac{{({z} - {y})^2}}{{{divisor}}}"

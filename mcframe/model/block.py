@@ -1,0 +1,80 @@
+"""A named group of columns with one likelihood."""
+
+from typing import Any, Literal
+
+import attrs
+
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.validators import positive
+
+__all__ = ["Block"]
+
+
+def is_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a non-empty string."""
+    if not isinstance(value, str) or not value.strip():
+        raise ModelError(f"Block: name={value!r} was given; a non-empty string is needed")
+
+
+def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: an instance of a likelihood, not its class."""
+    if isinstance(value, type) and issubclass(value, Likelihood):
+        raise ModelError(
+            f"block {instance.name!r}: the class {value.__name__} was given as likelihood;"
+            f" write {value.__name__}() with parentheses"
+        )
+    if not isinstance(value, Likelihood):
+        raise ModelError(
+            f"block {instance.name!r}: likelihood={value!r} was given; a likelihood such as"
+            " mc.Gaussian() or mc.Bernoulli() is needed"
+        )
+
+
+def is_reduction(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: one of the two reductions."""
+    if value not in ("sum", "mean"):
+        raise ModelError(
+            f"block {instance.name!r}: reduce={value!r} was given; 'sum' or 'mean' is needed"
+        )
+
+
+def is_switch(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: True or False."""
+    if not isinstance(value, bool):
+        raise ModelError(
+            f"block {instance.name!r}: {attribute.name}={value!r} was given; True or False is needed"
+        )
+
+
+@attrs.frozen
+class Block:
+    """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j, y_ij)``.
+
+    Parameters
+    ----------
+    name : str
+        The key of the block's data.
+    likelihood : Likelihood
+        One loss l for every entry of the block.
+    weight : float, default 1
+        Positive; how much the block counts beside the others.
+    reduce : "sum" or "mean", default "sum"
+        N = 1 for "sum"; for "mean", N is the number of observed entries of the block.
+    bias : bool, default False
+        Whether each column has an unpenalised offset b_j, fitted with Z.
+
+    Examples
+    --------
+    >>> import mcframe as mc
+    >>> mc.Block("labels", mc.Bernoulli(), weight=0.5, reduce="mean", bias=True).weight
+    0.5
+    """
+
+    name: str = attrs.field(validator=is_name)
+    likelihood: Likelihood = attrs.field(validator=is_likelihood)
+    weight: float = attrs.field(default=1.0, validator=positive, kw_only=True)
+    reduce: Literal["sum", "mean"] = attrs.field(
+        default="sum", validator=is_reduction, kw_only=True
+    )
+    bias: bool = attrs.field(default=False, validator=is_switch, kw_only=True)

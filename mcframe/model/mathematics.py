@@ -1,0 +1,71 @@
+"""A model written as mathematics: plain text for terminals, LaTeX for notebooks."""
+
+from collections.abc import Sequence
+
+from mcframe.contracts.term import Constraint, Regularizer
+from mcframe.model.block import Block
+
+__all__ = ["latex_of", "text_of"]
+
+
+def predictor(block: Block) -> str:
+    """What the likelihood of a block is a function of."""
+    return "z_ij + b_j" if block.bias else "z_ij"
+
+
+def text_of(
+    blocks: Sequence[Block],
+    regularizers: Sequence[Regularizer],
+    constraints: Sequence[Constraint],
+) -> str:
+    """The objective as plain text, a summand a line."""
+    summands = [text_of_block(block) for block in blocks]
+    summands += [regularizer.formula() for regularizer in regularizers]
+    unknowns = "Z, b" if any(block.bias for block in blocks) else "Z"
+    lines = [f"minimise over {unknowns}", "    " + "\n  + ".join(summands)]
+    lines += [f"subject to {constraint.formula()}" for constraint in constraints]
+    columns = [block.name for block in blocks]
+    columns += ["1"] * sum(constraint.extra_columns for constraint in constraints)
+    lines.append(f"where Z = [{', '.join(columns)}] is n_items × n_columns")
+    lines += [
+        f"      N_{block.name} = number of observed entries of {block.name}"
+        for block in blocks
+        if block.reduce == "mean"
+    ]
+    return "\n".join(lines)
+
+
+def text_of_block(block: Block) -> str:
+    """One summand: weight / N times the sum of losses over observed entries."""
+    weight = f"{block.weight:g}"
+    factor = f"{weight}/N_{block.name} " if block.reduce == "mean" else f"{weight} "
+    factor = "" if factor == "1 " else factor
+    loss = block.likelihood.formula(predictor(block), f"{block.likelihood.symbol}_ij")
+    return f"{factor}Σ_(i,j)∈{block.name} {loss}"
+
+
+def latex_of(
+    blocks: Sequence[Block],
+    regularizers: Sequence[Regularizer],
+    constraints: Sequence[Constraint],
+) -> str:
+    """The objective as one displayed formula."""
+    summands = [latex_of_block(block) for block in blocks]
+    summands += [regularizer.latex() for regularizer in regularizers]
+    unknowns = "Z, b" if any(block.bias for block in blocks) else "Z"
+    formula = rf"\min_{{{unknowns}}} \; " + " + ".join(summands)
+    if constraints:
+        sets = ", ".join(constraint.latex() for constraint in constraints)
+        formula += r" \quad \text{subject to } " + sets
+    return rf"$\displaystyle {formula}$"
+
+
+def latex_of_block(block: Block) -> str:
+    """One summand as LaTeX."""
+    name = rf"\mathrm{{{block.name.replace('_', '-')}}}"
+    weight = "" if block.weight == 1.0 else f"{block.weight:g}"
+    if block.reduce == "mean":
+        weight = rf"\frac{{{weight or 1}}}{{N_{{{name}}}}}"
+    z = "z_{ij} + b_j" if block.bias else "z_{ij}"
+    loss = block.likelihood.latex(z, f"{block.likelihood.symbol}_{{ij}}")
+    return rf"{weight} \sum_{{(i,j) \in {name}}} {loss}"

@@ -1,0 +1,244 @@
+"""One block's data: read from what users have, checked, and given back in the same form."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError
+from mcframe.model.block import Block
+
+__all__ = ["Table", "read_table"]
+
+# How many offending entries a message shows.
+SHOWN = 3
+
+
+@attrs.frozen(eq=False)
+class Table:
+    """The observed entries of one block, row-major, and the labels of its rows and columns.
+
+    ``rows``, ``columns`` and ``values`` have one element for each observed entry; ``index``
+    and ``names`` are the labels of a DataFrame, None for arrays and sparse matrices.
+    """
+
+    shape: tuple[int, int]
+    rows: IntArray
+    columns: IntArray
+    values: Array
+    index: Any = None
+    names: Any = None
+
+    @property
+    def n_observed(self) -> int:
+        """The number of observed entries."""
+        return int(self.values.size)
+
+    def column_label(self, column: int) -> str:
+        """How messages call a column: by its name where it has one."""
+        return str(column) if self.names is None else repr(self.names[column])
+
+    def wrap(self, entries: Array) -> Any:
+        """A dense answer in the form the data came in: a DataFrame if they were one."""
+        if self.index is None:
+            return entries
+        pandas = sys.modules["pandas"]
+        return pandas.DataFrame(entries, index=self.index, columns=self.names)
+
+    def wrap_row(self, entries: Array) -> Any:
+        """One number a column in the form the data came in: a Series if they had names."""
+        if self.names is None:
+            return entries
+        return sys.modules["pandas"].Series(entries, index=self.names)
+
+
+def read_table(block: Block, given: Any) -> Table:
+    """Read and check one block's data: an array, a DataFrame or a scipy.sparse matrix.
+
+    NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
+    observed zero. A one-dimensional array or a Series is one column.
+    """
+    if sp.issparse(given):
+        table = from_sparse(block, given)
+    elif is_pandas(given):
+        table = from_pandas(block, given)
+    else:
+        table = from_array(block, given)
+    check_values(block, table)
+    return table
+
+
+def is_pandas(given: Any) -> bool:
+    """Whether pandas is in use and this is one of its tables; it is never imported here."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(given, pandas.DataFrame | pandas.Series)
+
+
+def from_sparse(block: Block, given: Any) -> Table:
+    """Stored = observed; entries stored twice are refused, since their sum would be a guess."""
+    triplets = sp.coo_array(given)
+    rows, columns = triplets.coords
+    cells = rows.astype(np.int64) * triplets.shape[1] + columns
+    order = np.argsort(cells, kind="stable")
+    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
+    if repeated.size:
+        row, column = rows[order[repeated[0]]], columns[order[repeated[0]]]
+        raise DataError(
+            f"block {block.name!r}: entry (row {row}, column {column}) is stored more than once"
+            f" ({repeated.size} such entries); call sum_duplicates() or drop them first"
+        )
+    values = as_floats(block, triplets.data[order], lambda position: columns[order][position])
+    missing = np.isnan(values)
+    kept = order[~missing]
+    return Table(
+        shape=(int(triplets.shape[0]), int(triplets.shape[1])),
+        rows=rows[kept].astype(np.intp),
+        columns=columns[kept].astype(np.intp),
+        values=values[~missing],
+    )
+
+
+def from_pandas(block: Block, given: Any) -> Table:
+    """Column by column, so that a message can name the column that is not numeric."""
+    frame = given.to_frame() if given.ndim == 1 else given
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise DataError(
+            f"block {block.name!r}: column name {repeated[0]!r} stands twice in the DataFrame;"
+            " rename or drop one of them"
+        )
+    dense = np.empty(frame.shape)
+    for position, name in enumerate(frame.columns):
+        series = frame[name]
+        try:
+            dense[:, position] = series.to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError):
+            wrong = next(v for v in series if not is_number(v))
+            raise DataError(
+                f"block {block.name!r}, column {name!r}: value {wrong!r} is not a number"
+                f" (dtype {series.dtype}); {not_numeric(block)}"
+            ) from None
+    return from_dense(dense, index=frame.index, names=frame.columns)
+
+
+def from_array(block: Block, given: Any) -> Table:
+    """Anything numpy reads as a matrix; masked arrays count as missing where masked."""
+    if isinstance(given, np.ma.MaskedArray):
+        given = np.ma.filled(given.astype(float), np.nan)
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"block {block.name!r}: the data do not form a matrix; are the rows of equal length?"
+        ) from None
+    if array.ndim == 1 and array.size:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or 0 in array.shape:
+        raise DataError(
+            f"block {block.name!r}: data of shape {array.shape} were given; a matrix of"
+            " n_items rows and at least one column is needed"
+        )
+    return from_dense(
+        as_floats(block, array, lambda position: position[1])
+    )
+
+
+def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
+    """A dense float matrix whose NaN are missing."""
+    rows, columns = np.nonzero(~np.isnan(dense))
+    shape = (int(dense.shape[0]), int(dense.shape[1]))
+    return Table(shape, rows, columns, dense[rows, columns], index, names)
+
+
+def as_floats(block: Block, array: Any, column_of: Any) -> Array:
+    """Floats from booleans, integers, floats or objects that are all numbers or None."""
+    if array.dtype.kind in "buif":
+        floats: Array = array.astype(np.float64)
+        return floats
+    for position, value in np.ndenumerate(array):
+        if not is_number(value):
+            where = column_of(position if len(position) > 1 else position[0])
+            raise DataError(
+                f"block {block.name!r}, column {where}: value {value!r} is not a number"
+                f" (dtype {array.dtype}); {not_numeric(block)}"
+            )
+    floats = np.array([np.nan if v is None else v for v in array.flat], dtype=np.float64)
+    return floats.reshape(array.shape)
+
+
+def is_number(value: object) -> bool:
+    """Whether an object is a real number or stands for a missing one."""
+    return value is None or isinstance(value, bool | int | float | np.bool_ | np.number)
+
+
+def not_numeric(block: Block) -> str:
+    """The remedy for text and other objects."""
+    return (
+        f"{type(block.likelihood).__name__} needs {block.likelihood.needs}."
+        " Convert the column to numbers, with NaN where a value is missing"
+    )
+
+
+def check_values(block: Block, table: Table) -> None:
+    """Values inside the likelihood's domain, and at least one of them."""
+    if table.n_observed == 0:
+        raise DataError(
+            f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
+            " is observed; leave the block out of the model, or check that its missing values"
+            " and only those are NaN"
+        )
+    infinite = np.isinf(table.values)
+    if infinite.any():
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, infinite)}; every observed value must be"
+            " finite. Replace infinities by NaN if they stand for missing values"
+        )
+    wrong = block.likelihood.invalid(table.values)
+    if wrong.any():
+        likelihood = type(block.likelihood).__name__
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
+            f" {block.likelihood.needs}. {block.likelihood.remedy}"
+        )
+
+
+def entries_of(table: Table, chosen: Any) -> str:
+    """A few offending entries in words: value, column and row of each."""
+    where = np.flatnonzero(chosen)
+    described = [
+        f"value {table.values[i]:g} in column {table.column_label(int(table.columns[i]))},"
+        f" row {row_label(table, int(table.rows[i]))}"
+        for i in where[:SHOWN]
+    ]
+    more = f" and {where.size - SHOWN} more" if where.size > SHOWN else ""
+    return "; ".join(described) + more
+
+
+def row_label(table: Table, row: int) -> str:
+    """How messages call a row: by its label where it has one."""
+    return str(row) if table.index is None else repr(table.index[row])
+
+
+def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
+    """The common number of rows and the common index; a DataError where blocks differ."""
+    named = list(tables)
+    first_name, first = named[0]
+    for name, table in named[1:]:
+        if table.shape[0] != first.shape[0]:
+            raise DataError(
+                f"block {first_name!r} has {first.shape[0]} rows but block {name!r} has"
+                f" {table.shape[0]}; rows are items, so every block needs the same ones,"
+                " in the same order"
+            )
+    indexed = [(name, table) for name, table in named if table.index is not None]
+    for name, table in indexed[1:]:
+        if not table.index.equals(indexed[0][1].index):
+            raise DataError(
+                f"blocks {indexed[0][0]!r} and {name!r} have different row labels; align them"
+                " first, for example with other.reindex(frame.index)"
+            )
+    return first.shape[0], indexed[0][1].index if indexed else None

@@ -1,0 +1,1 @@
+"""Floor 1: arithmetic that knows no models."""

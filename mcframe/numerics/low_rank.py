@@ -1,0 +1,92 @@
+"""A matrix held as the product of two thin factors."""
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+
+__all__ = ["LowRank"]
+
+# Sampled products run over slices of this many entries, so that their temporaries stay small.
+SLICE = 262_144
+
+
+@attrs.frozen(eq=False)
+class LowRank:
+    """``left @ right.T`` with left (n_rows x k) and right (n_columns x k)."""
+
+    left: Array
+    right: Array
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, int]) -> "LowRank":
+        """The zero matrix, with no factor at all."""
+        return cls(np.zeros((shape[0], 0)), np.zeros((shape[1], 0)))
+
+    @classmethod
+    def of(cls, dense: Array) -> "LowRank":
+        """A dense matrix in factors, by a full singular value decomposition."""
+        left, singular_values, right = np.linalg.svd(dense, full_matrices=False)
+        smallest = max(dense.shape) * np.finfo(float).eps * np.max(singular_values, initial=0.0)
+        kept = singular_values > smallest
+        return cls(left[:, kept] * singular_values[kept], right[kept].T)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.left.shape[0], self.right.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number of factors: an upper bound on the rank."""
+        return self.left.shape[1]
+
+    def dense(self) -> Array:
+        """The whole matrix."""
+        return self.left @ self.right.T
+
+    def columns(self, columns: slice) -> "LowRank":
+        """The matrix restricted to some columns."""
+        return LowRank(self.left, self.right[columns])
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """The entries at (rows, columns), without forming the matrix."""
+        n_cells = self.shape[0] * self.shape[1]
+        if n_cells <= 4 * rows.size:
+            entries: Array = self.dense()[rows, columns]
+            return entries
+        entries = np.empty(rows.size)
+        for start in range(0, rows.size, SLICE):
+            part = slice(start, start + SLICE)
+            np.einsum(
+                "ij,ij->i", self.left[rows[part]], self.right[columns[part]], out=entries[part]
+            )
+        return entries
+
+    def singular_values(self) -> Array:
+        """All singular values that may differ from 0, in descending order.
+
+        Two thin QR factorisations and one small decomposition: O((n_rows + n_columns) k^2).
+        """
+        if self.width == 0:
+            return np.zeros(0)
+        if self.width >= min(self.shape):
+            return np.linalg.svd(self.dense(), compute_uv=False)
+        left = np.linalg.qr(self.left, mode="r")
+        right = np.linalg.qr(self.right, mode="r")
+        return np.linalg.svd(left @ right.T, compute_uv=False)
+
+    def rank(self) -> int:
+        """The number of singular values above rounding."""
+        values = self.singular_values()
+        smallest = max(self.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
+        return int(np.count_nonzero(values > smallest))
+
+    def with_last_column(self, value: float) -> "LowRank":
+        """The same matrix with its last column overwritten by a constant, exactly."""
+        right = self.right.copy()
+        right[-1] = 0.0
+        unit = np.zeros((self.shape[1], 1))
+        unit[-1] = 1.0
+        left = np.column_stack([self.left, np.full(self.shape[0], float(value))])
+        return LowRank(left, np.hstack([right, unit]))
