@@ -20,21 +20,46 @@ from mcframe.backends import FPC, Proximal, Reference
 
 # Verbs and their answers
 from mcframe.fitting import Fit, fit
+from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
+
+# What is raised and warned
+from mcframe.contracts import (
+    BackendError,
+    DataError,
+    LawViolation,
+    McframeError,
+    ModelError,
+    NotCertifiedWarning,
+    UnobservedWarning,
+)
 
 __all__ = [
     "FPC",
+    "BackendError",
     "Bernoulli",
     "Block",
+    "DataError",
+    "Explanation",
     "Fit",
     "Gaussian",
+    "LawViolation",
+    "McframeError",
     "Model",
+    "ModelError",
+    "NotCertifiedWarning",
     "NuclearNorm",
     "OnesColumn",
     "Problem",
     "Proximal",
     "Reference",
     "Ridge",
+    "UnobservedWarning",
+    "Verification",
+    "explain",
     "fit",
+    "laws",
+    "to_cvxpy",
+    "verify",
 ]
 
 __version__ = "0.1.0"

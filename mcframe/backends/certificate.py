@@ -13,8 +13,8 @@ from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_boun
 __all__ = ["Judgement", "Point", "judge", "relative_gap"]
 
 EPS = float(np.finfo(np.float64).eps)
-# The norm bound of a very large gradient may be loose by this; a hundredth of a usual tolerance.
-NORM_SLACK = 1e-8
+# How far above the norm of a large gradient its bound is tried first.
+NORM_SLACK = 1e-10
 
 
 @attrs.frozen(eq=False)

@@ -18,7 +18,7 @@ __all__ = ["Budget", "Outcome", "run"]
 
 # The first certificate after the start comes at this iteration; later ones are at least so far
 # and at most so far apart.
-FIRST_LOOK = 4
+FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
@@ -107,9 +107,9 @@ class Watch:
             if 0.0 < fallen < STALLED:
                 rate = np.log(fallen) / (record.iteration - last.iteration)
                 wait = int(np.ceil(0.8 * np.log(self.budget.tol / record.gap) / rate))
-            elif fallen >= STALLED and record.iteration > 5 * FIRST_LOOK:
+            elif fallen >= STALLED and record.iteration > 2 * FIRST_LOOK:
                 state.sharpen()
-        self.next_look = record.iteration + min(max(wait, SOONEST), latest)
+        self.next_look = max(FIRST_LOOK, record.iteration + min(max(wait, SOONEST), latest))
 
     def outcome(self, status: str, message: str) -> Outcome:
         """The best point with a status; the sentence gets the gap."""

@@ -36,6 +36,7 @@ class ProximalState:
     curvature: float  # the next trial L
     used: float  # L_k, the one that the last step was taken with
     weight: float = 1.0  # t_k of Beck and Teboulle
+    past: float = 0.0  # ||P||_F^2
     residual: float = np.inf
     finished: str | None = None
     restarts: int = 0
@@ -63,6 +64,7 @@ class ProximalState:
     def restart(self) -> None:
         """Forget the momentum."""
         self.weight = 1.0
+        self.past = 0.0
         self.momentum.fill(0.0)
         self.z_momentum = np.zeros_like(self.z)
         self.restarts += 1
@@ -130,7 +132,7 @@ class Proximal(Solver[Program, ProximalState]):
             ahead = program.loss.evaluate(z_ahead, state.evaluation.biases)
             np.multiply(state.momentum, theta, out=work)
             work += state.iterate
-            work.ravel()[state.flat] -= ahead.slope / curvature
+            work.ravel()[state.flat] = z_ahead - ahead.slope / curvature
             step = 1.0 / curvature
             factors = state.shrinker(
                 work,
@@ -138,13 +140,12 @@ class Proximal(Solver[Program, ProximalState]):
                 program.penalty.threshold(step),
             )
             factors.write(target)
-            z = target.ravel()[state.flat]
+            z = np.take(target, state.flat)
             evaluation = program.loss.evaluate(z, ahead.biases)
             moved = np.subtract(target, state.iterate, out=work)
             squared = float(np.vdot(moved, moved))
             cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
-            past = float(np.vdot(state.momentum, state.momentum)) if theta else 0.0
-            distance = max(squared - 2.0 * theta * cross + theta**2 * past, 0.0)
+            distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
             bend = float(np.dot(evaluation.slope - ahead.slope, z - z_ahead))
             measured = bend / distance if distance > 0.0 else 0.0
             if measured <= curvature * (1.0 + 1e-10) or curvature >= ceiling:
@@ -158,6 +159,7 @@ class Proximal(Solver[Program, ProximalState]):
         state.spare = (state.iterate, state.momentum)
         state.iterate, state.momentum = target, work
         state.residual = curvature * float(np.sqrt(distance))
+        state.past = squared
         state.weight = float(weight)
         state.used = curvature
         state.curvature = max(SAFETY * measured, DESCENT * curvature, LOWEST * ceiling)

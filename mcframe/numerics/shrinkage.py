@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
-import scipy.linalg as sl
 
 from mcframe.contracts.arrays import Array
 
@@ -92,7 +91,7 @@ class Shrinker:
         """One call of warm-started subspace iteration."""
         basis = self.widened(matrix)
         for _ in range(self.accuracy):
-            left = np.linalg.qr(matrix @ basis)[0]
+            left = orthonormal(matrix @ basis)
             projected = matrix.T @ left
             basis, values, rotation = np.linalg.svd(projected, full_matrices=False)
         above = int(np.count_nonzero(values > threshold))
@@ -112,6 +111,22 @@ class Shrinker:
         return np.hstack([basis, fresh / np.sqrt(self.shape[1])])
 
 
+def orthonormal(tall: Array) -> Array:
+    """An orthonormal basis of the columns of a tall matrix.
+
+    Cholesky QR, twice: three times as fast as Householder's, and as orthonormal unless the
+    condition number passes about 1e7, where the factorisation fails and Householder's serves.
+    """
+    basis = tall
+    try:
+        for _ in range(2):
+            factor = np.linalg.cholesky(basis.T @ basis)
+            basis = basis @ np.linalg.inv(factor).T
+    except np.linalg.LinAlgError:
+        return np.linalg.qr(tall)[0]
+    return basis
+
+
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
     """By a full singular value decomposition."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
@@ -125,9 +140,7 @@ def shrink_gram(
 ) -> Shrunk:
     """Through the eigenvectors of the Gram matrix of the smaller side."""
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
-    eigenvalues, vectors = sl.eigh(
-        tall.T @ tall, check_finite=False, overwrite_a=True, driver="evd"
-    )
+    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     if threshold < GRAM_THRESHOLD * values[0]:
         return shrink_full(matrix, shrink)

@@ -8,9 +8,8 @@ from mcframe.contracts.arrays import Array
 __all__ = ["norm_upper_bound", "singular_value_bounds"]
 
 EPS = float(np.finfo(np.float64).eps)
-# Up to this smaller side a full decomposition is cheap; up to the next one, eigenvalues alone.
+# Up to this smaller side a full decomposition is cheap.
 SVD_SIDE = 128
-EIGENVALUE_SIDE = 1500
 
 
 def singular_value_bounds(matrix: Array) -> Array:
@@ -26,30 +25,31 @@ def singular_value_bounds(matrix: Array) -> Array:
     if min(n_rows, n_columns) <= SVD_SIDE:
         values = np.linalg.svd(matrix, compute_uv=False)
         return values + 10 * max(n_rows, n_columns) * EPS * values[:1]
-    eigenvalues = sl.eigvalsh(gram(matrix), check_finite=False, overwrite_a=True, driver="evd")
+    eigenvalues = np.linalg.eigvalsh(gram(matrix))
     return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + gram_rounding(matrix))
 
 
 def norm_upper_bound(matrix: Array, slack: float) -> float:
-    """An upper bound on ||A||_2, within a relative ``slack`` of it where that is costly.
+    """An upper bound on ||A||_2, within about a relative ``slack`` of it.
 
-    Smaller side up to 1500: through ``singular_value_bounds``. Beyond: c is a bound if
-    c^2 I - A'A has a Cholesky factor, tried from a lower bound upwards (power steps); n^3 / 3
-    operations a trial instead of the eigenvalues.
+    Small matrices: a full decomposition. Others: c is a bound if c^2 I - A'A has a Cholesky
+    factor. c is tried from just above a Lanczos estimate, which approaches from below, and
+    raised until the factorisation succeeds: d^3 / 3 operations a trial, a fraction of what
+    eigenvalues cost, after n d^2 for the Gram matrix of the smaller side d.
     """
-    if min(matrix.shape) <= EIGENVALUE_SIDE:
+    if min(matrix.shape) <= SVD_SIDE:
         return float(singular_value_bounds(matrix)[0])
     square = gram(matrix)
     rounding = gram_rounding(matrix)
-    reached = rayleigh(square)
-    grow = slack
+    estimate = lanczos(square)
+    margin = slack
     while True:
-        trial = reached * (1.0 + grow) ** 2 + rounding
+        trial = estimate * (1.0 + margin) ** 2 + rounding
         shifted = -square
-        shifted[np.diag_indices_from(shifted)] += trial
+        shifted.ravel()[:: square.shape[0] + 1] += trial
         if is_positive_definite(shifted):
             return float(np.sqrt(trial + rounding))
-        grow *= 4.0
+        margin *= 10.0
 
 
 def gram(matrix: Array) -> Array:
@@ -67,19 +67,35 @@ def gram_rounding(matrix: Array) -> float:
     )
 
 
-def rayleigh(square: Array, block: int = 8, steps: int = 30) -> float:
-    """A lower bound on the largest eigenvalue of a symmetric matrix, by block power steps."""
-    rng = np.random.default_rng(0)
-    basis = np.linalg.qr(rng.standard_normal((square.shape[0], block)))[0]
-    for _ in range(steps):
-        basis = np.linalg.qr(square @ basis)[0]
-    return float(np.linalg.eigvalsh(basis.T @ square @ basis)[-1])
+def lanczos(square: Array, steps: int = 60) -> float:
+    """A lower bound on the largest eigenvalue of a positive semidefinite matrix.
+
+    The largest Ritz value of a Krylov space from a fixed random start, fully
+    reorthogonalised; equal to the eigenvalue up to the separation of the top of the spectrum.
+    """
+    size = square.shape[0]
+    basis = np.zeros((min(steps, size), size))
+    start = np.random.default_rng(0).standard_normal(size)
+    basis[0] = start / np.linalg.norm(start)
+    diagonal, off = [], []
+    for k in range(basis.shape[0]):
+        image = square @ basis[k]
+        diagonal.append(float(basis[k] @ image))
+        for _ in range(2):
+            image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
+        length = float(np.linalg.norm(image))
+        if k + 1 == basis.shape[0] or length <= EPS * max(diagonal):
+            break
+        off.append(length)
+        basis[k + 1] = image / length
+    ritz = sl.eigvalsh_tridiagonal(diagonal, off[: len(diagonal) - 1])
+    return float(ritz[-1])
 
 
 def is_positive_definite(matrix: Array) -> bool:
-    """Whether a Cholesky factor exists; the matrix is overwritten."""
+    """Whether a Cholesky factor exists."""
     try:
-        sl.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return False
     return True

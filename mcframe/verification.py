@@ -1,0 +1,183 @@
+"""The verbs that look before or beside a fit: ``explain``, ``verify``, ``to_cvxpy``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Proximal, Reference, Verdict, choose, relative_gap, verdicts
+from mcframe.backends import FPC
+from mcframe.backends import to_cvxpy as problem_to_cvxpy
+from mcframe.contracts.errors import BackendError
+from mcframe.fitting import Fit, fit
+from mcframe.model import Model, Problem
+
+__all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Explanation:
+    """Which backends can run a problem, at what size, and which one ``auto`` takes."""
+
+    problem: Problem
+    verdicts: tuple[Verdict, ...]
+    chosen: str | None
+
+    def __repr__(self) -> str:
+        lines = [repr(self.problem), ""]
+        for verdict in self.verdicts:
+            mark = "yes" if verdict.can_run else "no "
+            why = verdict.cost if verdict.can_run else verdict.reason
+            auto = "  <- auto" if verdict.name == self.chosen else ""
+            lines.append(f"{verdict.name:<10} {mark}  {why}{auto}")
+        return "\n".join(lines)
+
+
+def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
+    """Check data against a model and say which backends can run it, without solving.
+
+    Returns
+    -------
+    Explanation
+        Printed: the model, the data in numbers, and for each backend its cost or the reason
+        against it; ``auto`` takes the first of ``proximal``, ``reference`` that can run.
+
+    Raises
+    ------
+    DataError, ModelError
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    >>> mc.explain(model, {"x": np.eye(3)}).chosen
+    'proximal'
+    """
+    problem = Problem.bind(model, data)
+    try:
+        chosen = choose(problem).name
+    except BackendError:
+        chosen = None
+    return Explanation(problem, verdicts(problem), chosen)
+
+
+def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The exact reading: the objective as a CVXPY problem, term by term as it is stated.
+
+    Returns
+    -------
+    problem : cvxpy.Problem
+        Not solved.
+    variables : dict from name to cvxpy.Variable
+        ``"Z"`` (n_items x n_columns, blocks side by side, then the all-ones column if there
+        is one) and ``"bias:NAME"`` for each block with a bias.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
+    >>> problem, variables = mc.to_cvxpy(model, {"x": np.eye(2)})
+    >>> problem.is_dcp(), sorted(variables)
+    (True, ['Z', 'bias:x'])
+    """
+    return problem_to_cvxpy(Problem.bind(model, data))
+
+
+@attrs.frozen(eq=False, repr=False)
+class Verification:
+    """Both readings of one problem, side by side.
+
+    Attributes
+    ----------
+    fast, reference : Fit
+    difference : float
+        (fast objective - reference objective) / max of both in absolute value; negative where
+        the fast answer is the better one.
+    distance : float
+        ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
+    agrees : bool
+        Whether the objectives differ by at most the tolerance and neither bound lies above
+        the other's objective.
+    """
+
+    fast: Fit
+    reference: Fit
+    tol: float
+
+    @property
+    def difference(self) -> float:
+        """Relative difference of the objectives."""
+        ours, exact = self.fast.objective, self.reference.objective
+        largest = max(abs(ours), abs(exact))
+        return (ours - exact) / largest if largest > 0 else 0.0
+
+    @property
+    def distance(self) -> float:
+        """Relative Frobenius distance of the latent matrices."""
+        ours, exact = self.fast.latent.dense(), self.reference.latent.dense()
+        largest = max(float(np.linalg.norm(exact)), float(np.linalg.norm(ours)))
+        return float(np.linalg.norm(ours - exact)) / largest if largest > 0 else 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two readings confirm each other."""
+        return (
+            abs(self.difference) <= self.tol
+            and self.fast.bound <= self.reference.objective
+            and self.reference.bound <= self.fast.objective
+        )
+
+    def __repr__(self) -> str:
+        lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'seconds':>9}"]
+        for each in (self.fast, self.reference):
+            seconds = each.history[-1].seconds
+            lines.append(
+                f"{each.backend:<12}{each.objective:>16.9g}{each.bound:>16.9g}"
+                f"{each.gap:>10.1e}{each.rank:>6d}{seconds:>9.2f}"
+            )
+        verdict = "the readings agree" if self.agrees else "THE READINGS DIFFER"
+        lines.append(
+            f"{verdict}: relative difference {self.difference:.1e} (tol {self.tol:g}),"
+            f" distance of Z {self.distance:.1e}"
+        )
+        return "\n".join(lines)
+
+
+def verify(
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    backend: str | FPC | Proximal = "auto",
+    tol: float = 1e-5,
+    solver: str = "SCS",
+    force: bool = False,
+) -> Verification:
+    """Solve a small problem twice, by a fast backend and exactly by CVXPY, and compare.
+
+    Parameters
+    ----------
+    backend : the fast one, as in ``fit``
+    tol : float, default 1e-5
+        The relative difference of objectives that still counts as agreement; the fast
+        backend itself runs to a tenth of it.
+    solver : "SCS" or "CLARABEL", the conic solver of the reference.
+    force : bool, default False
+        Solve the reference although its estimate of size or time is above the limit.
+
+    Raises
+    ------
+    BackendError
+        Where the reference would be too large; verify a sample of rows then.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    >>> mc.verify(model, {"x": np.eye(3)}).agrees
+    True
+    """
+    reference = Reference(solver=solver, force=force)  # type: ignore[arg-type]
+    exact = fit(model, data, backend=reference, tol=tol)
+    fast = fit(model, data, backend=backend, tol=tol / 10)
+    return Verification(fast, exact, tol)
