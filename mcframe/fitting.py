@@ -8,11 +8,10 @@ import attrs
 import numpy as np
 
 from mcframe.backends import (
-    FPC,
+    Backend,
     Budget,
     History,
     Outcome,
-    Proximal,
     Record,
     Reference,
     named,
@@ -132,7 +131,7 @@ def fit(
     model: Model,
     data: Mapping[str, Any],
     *,
-    backend: str | FPC | Proximal | Reference = "auto",
+    backend: str | Backend = "auto",
     tol: float = 1e-6,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,

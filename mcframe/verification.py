@@ -6,8 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Proximal, Reference, Verdict, choose, relative_gap, verdicts
-from mcframe.backends import FPC
+from mcframe.backends import Backend, Reference, Verdict, choose, verdicts
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.contracts.errors import BackendError
 from mcframe.fitting import Fit, fit
@@ -148,9 +147,9 @@ def verify(
     model: Model,
     data: Mapping[str, Any],
     *,
-    backend: str | FPC | Proximal = "auto",
+    backend: str | Backend = "auto",
     tol: float = 1e-5,
-    solver: str = "SCS",
+    solver: str = "auto",
     force: bool = False,
 ) -> Verification:
     """Solve a small problem twice, by a fast backend and exactly by CVXPY, and compare.
@@ -161,7 +160,7 @@ def verify(
     tol : float, default 1e-5
         The relative difference of objectives that still counts as agreement; the fast
         backend itself runs to a tenth of it.
-    solver : "SCS" or "CLARABEL", the conic solver of the reference.
+    solver : "auto", "SCS" or "CLARABEL", the conic solver of the reference.
     force : bool, default False
         Solve the reference although its estimate of size or time is above the limit.
 

@@ -1,6 +1,7 @@
 """Which backend runs a problem, and why the others cannot."""
 
 import os
+from typing import Any
 
 import attrs
 
@@ -15,7 +16,7 @@ from mcframe.model.problem import Problem
 
 __all__ = ["Backend", "Verdict", "choose", "named", "solver_for", "verdict_on", "verdicts"]
 
-Backend = FPC | Proximal | Reference
+Backend = Solver[Program, Any] | Reference
 NAMED: dict[str, Backend] = {
     "proximal": Proximal(),
     "fpc": FPC(),
@@ -58,7 +59,7 @@ def choose(problem: Problem) -> Backend:
 
 def named(backend: "str | Backend", problem: Problem) -> Backend:
     """The backend asked for: a name, an options object, or "auto"."""
-    if isinstance(backend, FPC | Proximal | Reference):
+    if isinstance(backend, Solver | Reference):
         return backend
     if backend == "auto":
         return choose(problem)
@@ -95,6 +96,11 @@ def physical_gigabytes() -> float:
         return 8.0
 
 
-def solver_for(backend: "FPC | Proximal", program: Program) -> Solver[Program, object]:
+def solver_for(backend: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
     """The solver of a program: the backend itself, inside multipliers where a column is fixed."""
-    return Multipliers(backend) if program.ones else backend
+    reason = backend.refuses(program)
+    if reason is None:
+        return backend
+    if program.ones and backend.refuses(attrs.evolve(program, ones=False)) is None:
+        return Multipliers(backend)
+    raise BackendError(f"backend {backend.name!r} cannot run this problem: {reason}")

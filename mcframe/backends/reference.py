@@ -8,7 +8,7 @@ import attrs
 import cvxpy as cp
 import numpy as np
 
-from mcframe.backends.certificate import Point, judge
+from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome
 from mcframe.compile import compile_problem
@@ -22,6 +22,8 @@ __all__ = ["Estimate", "Reference", "estimate", "to_cvxpy"]
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0
 MAX_GIGABYTES = 4.0
+# Up to this order of the cone Clarabel takes about a second at most.
+OTHER_OPINION_ORDER = 48
 
 
 def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
@@ -84,22 +86,22 @@ class Reference:
     """Solves a problem exactly through CVXPY: small, slow, the definition of the right answer.
 
     SCS with tight tolerances comes first: on these cones it is three orders of magnitude
-    faster than an interior point method. ``solver="CLARABEL"`` gives a second opinion at tiny
-    sizes. The answer is made feasible, judged by ``Problem.objective`` and certified like any
-    other.
+    faster than an interior point method. Where its answer misses the tolerance and the cone
+    is tiny, Clarabel gives the other opinion, and the better answer is kept. Either way it
+    is made feasible, judged by ``Problem.objective`` and certified like any other.
 
     Parameters
     ----------
-    solver : "SCS" or "CLARABEL", default "SCS"
+    solver : "auto", "SCS" or "CLARABEL", default "auto"
     eps : float, default 1e-9
-        SCS's absolute and relative tolerance, for the objective scaled to about 1.
+        SCS's absolute and relative tolerance, for the losses at Z = 0 scaled to 1.
     max_iters : int, default 50,000
         SCS's limit on its iterations.
     force : bool, default False
         Solve however large the estimate of size and time.
     """
 
-    solver: Literal["SCS", "CLARABEL"] = "SCS"
+    solver: Literal["auto", "SCS", "CLARABEL"] = "auto"
     eps: float = 1e-9
     max_iters: int = 50_000
     force: bool = False
@@ -107,9 +109,10 @@ class Reference:
     name = "reference"
 
     def __attrs_post_init__(self) -> None:
-        if self.solver not in ("SCS", "CLARABEL"):
+        if self.solver not in ("auto", "SCS", "CLARABEL"):
             raise ModelError(
-                f"Reference: solver={self.solver!r} was given; 'SCS' or 'CLARABEL' is needed"
+                f"Reference: solver={self.solver!r} was given;"
+                " 'auto', 'SCS' or 'CLARABEL' is needed"
             )
 
     def refuses(self, problem: Problem) -> str | None:
@@ -126,30 +129,44 @@ class Reference:
     def solve(self, problem: Problem, budget: Budget, progress: bool = False) -> Outcome:
         """The conic solver's answer, made feasible and certified."""
         began = time.perf_counter()
-        latent, multiplier = self.conic(problem, budget, progress)
-        if problem.model.extra_columns:
-            latent = latent.with_last_column(1.0)
-        judgement = judge(compile_problem(problem), Point(latent, multiplier))
-        gap = judgement.gap
+        first = "SCS" if self.solver == "auto" else self.solver
+        latent, judgement = self.opinion(problem, first, budget, progress)
+        bound = judgement.bound
+        tiny = sum(problem.shape) <= OTHER_OPINION_ORDER
+        if self.solver == "auto" and tiny and judgement.gap > budget.tol:
+            other, second = self.opinion(problem, "CLARABEL", budget, progress)
+            bound = max(bound, second.bound)
+            if second.objective < judgement.objective:
+                latent, judgement = other, second
+        gap = relative_gap(judgement.objective, bound)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, judgement.objective, judgement.bound, gap, latent.rank())
+        record = Record(1, seconds, judgement.objective, bound, gap, latent.rank())
         certified = gap <= budget.tol
         return Outcome(
             latent=latent,
             biases=judgement.biases,
-            bound=judgement.bound,
+            bound=bound,
             method=judgement.method,
             status="certified" if certified else "iteration_limit",
             message=(
                 f"the gap is at most tol={budget.tol:g}"
                 if certified
-                else f"{self.solver} stopped at its own tolerance, before tol={budget.tol:g}"
+                else f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
             ),
             history=History((record,)),
         )
 
+    def opinion(
+        self, problem: Problem, solver: str, budget: Budget, progress: bool
+    ) -> tuple[LowRank, Judgement]:
+        """One conic solver's answer, made feasible, and what it is worth."""
+        latent, multiplier = self.conic(problem, solver, budget, progress)
+        if problem.model.extra_columns:
+            latent = latent.with_last_column(1.0)
+        return latent, judge(compile_problem(problem), Point(latent, multiplier))
+
     def conic(
-        self, problem: Problem, budget: Budget, progress: bool
+        self, problem: Problem, solver: str, budget: Budget, progress: bool
     ) -> tuple[LowRank, Array | None]:
         """Z and the multiplier of a fixed column, as the conic solver found them."""
         stated, variables = to_cvxpy(problem)
@@ -158,7 +175,7 @@ class Reference:
         scale = loss_at_zero(problem) or 1.0
         scaled = cp.Problem(cp.Minimize(stated.objective.expr / scale), stated.constraints)
         options: dict[str, Any] = {"verbose": progress}
-        if self.solver == "SCS":
+        if solver == "SCS":
             options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": self.max_iters}
             if np.isfinite(budget.max_seconds):
                 options["time_limit_secs"] = budget.max_seconds
@@ -166,11 +183,11 @@ class Reference:
             # An inaccurate answer is judged by its certificate, which says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:
-                scaled.solve(solver=self.solver, **options)
+                scaled.solve(solver=solver, **options)
             except cp.SolverError as error:
-                raise BackendError(f"{self.solver} failed: {error}") from error
+                raise BackendError(f"{solver} failed: {error}") from error
         if variables["Z"].value is None:
-            raise BackendError(f"{self.solver} returned no answer: status {scaled.status!r}")
+            raise BackendError(f"{solver} returned no answer: status {scaled.status!r}")
         multiplier = None
         if stated.constraints:
             multiplier = scale * np.asarray(stated.constraints[0].dual_value)

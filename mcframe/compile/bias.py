@@ -6,11 +6,13 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood, TwiceDifferentiable
 
-__all__ = ["Solved", "best_bias"]
+__all__ = ["Solved", "best_bias", "infinite_biases"]
 
 # A column is solved when its slopes sum to this fraction of what they could sum to.
 PRECISION = 1e-15
 MAX_STEPS = 200
+# In units of 1 / sqrt(curvature): exp(-x) underflows to 0 well before.
+FAR = 1000.0
 
 
 @attrs.frozen(eq=False)
@@ -28,14 +30,15 @@ def best_bias(
     y: Array,
     columns: IntArray,
     start: Array,
+    infinite: Array,
 ) -> Solved:
     """argmin over b of sum over entries of l(z + b[column], y): one convex problem a column.
 
     Newton's method for all columns at once, kept inside the bracket that the signs of the
     slope sums have shown so far. At the answer the slopes of each column sum to 0, which is
     what a certificate with a free bias needs. Where the infimum is not attained (labels all
-    alike) b stops where the remaining slope is below rounding; a column without entries
-    keeps its start.
+    alike) b goes so far out that losses and slopes are 0 in floating point; a column without
+    entries keeps its start.
 
     Parameters
     ----------
@@ -43,11 +46,14 @@ def best_bias(
         Linear predictor without offset, observation and column of each entry.
     start : array (n_columns,)
         Where the iteration begins; close to the answer it needs two or three passes.
+    infinite : array (n_columns,)
+        What ``infinite_biases`` found: the columns without a finite answer.
     """
     if not isinstance(likelihood, TwiceDifferentiable):
         raise TypeError(f"{type(likelihood).__name__} has no second derivative")
     n_columns = start.size
-    bias = start.copy()
+    reached = np.max(np.abs(z), initial=0.0)
+    bias = np.where(infinite == 0.0, start, infinite + np.sign(infinite) * reached)
     below = np.full(n_columns, -np.inf)
     above = np.full(n_columns, np.inf)
     unit = 1.0 / np.sqrt(likelihood.curvature)
@@ -74,6 +80,24 @@ def best_bias(
             break
         reach = np.where(np.isinf(below) | np.isinf(above), 2.0 * reach, reach)
     return Solved(bias, values, slopes)
+
+
+def infinite_biases(
+    likelihood: Likelihood, y: Array, columns: IntArray, n_columns: int
+) -> Array:
+    """+-``FAR`` units for columns whose best bias is infinite, 0 for the others.
+
+    A column is one if the slopes of its observations have one sign however far out.
+    """
+    finite = np.isfinite(likelihood.curvature)
+    far = FAR / np.sqrt(likelihood.curvature) if finite else FAR
+    with np.errstate(over="ignore"):
+        up = likelihood.value_and_slope(np.full_like(y, far), y)[1]
+        down = likelihood.value_and_slope(np.full_like(y, -far), y)[1]
+    counts = np.bincount(columns, minlength=n_columns)
+    rises = np.bincount(columns, weights=up > 0.0, minlength=n_columns)
+    falls = np.bincount(columns, weights=down < 0.0, minlength=n_columns)
+    return np.where(counts > 0, far * ((rises == 0) * 1.0 - (falls == 0) * 1.0), 0.0)
 
 
 def newton_step(

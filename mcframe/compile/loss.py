@@ -23,6 +23,7 @@ class Piece:
     n_columns: int
     has_bias: bool
     part: slice
+    infinite: Array  # the columns whose best bias is infinite
 
     @property
     def curvature(self) -> float:
@@ -79,7 +80,9 @@ class EntryLoss:
             if piece.has_bias:
                 near = warm[k] if warm is not None else None
                 start = np.zeros(piece.n_columns) if near is None else near
-                solved = best_bias(piece.likelihood, z[piece.part], piece.y, piece.columns, start)
+                solved = best_bias(
+                    piece.likelihood, z[piece.part], piece.y, piece.columns, start, piece.infinite
+                )
                 losses, slopes = solved.values, solved.slopes
                 biases.append(solved.bias)
             else:

@@ -3,6 +3,7 @@
 import attrs
 import numpy as np
 
+from mcframe.compile.bias import infinite_biases
 from mcframe.compile.loss import EntryLoss, Piece
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.constraints import OnesColumn
@@ -50,6 +51,7 @@ class Program:
             n_columns=1,
             has_bias=False,
             part=slice(0, 0),
+            infinite=np.zeros(1),
         )
         columns: IntArray = np.full(n_rows, n_columns - 1)
         loss = self.loss.joined(piece, rows, columns)
@@ -100,6 +102,9 @@ def compile_problem(problem: Problem) -> Program:
                 n_columns=table.shape[1],
                 has_bias=block.bias,
                 part=slice(start, start + table.n_observed),
+                infinite=infinite_biases(
+                    block.likelihood, table.values, table.columns, table.shape[1]
+                ),
             )
         )
         rows.append(table.rows)

@@ -1,0 +1,143 @@
+"""The documents: every example runs and prints what they show, every public name is there."""
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+
+import attrs
+import pytest
+
+import mcframe as mc
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Stands before an output whose numbers depend on the machine: only the words are compared.
+DIGITS_VARY = "<!-- digits vary -->"
+NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?")
+
+
+@attrs.frozen
+class Example:
+    """A block of code and the output that the page shows for it, if it shows any."""
+
+    line: int
+    code: str
+    shown: str | None
+    digits_vary: bool
+
+
+def examples_of(page: str) -> list[Example]:
+    """All ```python blocks, each with the ```text block that follows it directly."""
+    found = []
+    fences = list(FENCE.finditer(page))
+    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+        if fence[1] != "python":
+            continue
+        shown, digits_vary = None, False
+        if after is not None and after[1] == "text":
+            between = page[fence.end() : after.start()].strip()
+            digits_vary = between == DIGITS_VARY
+            if digits_vary or not between:
+                shown = after[2]
+        line = page[: fence.start()].count("\n") + 1
+        found.append(Example(line, fence[2], shown, digits_vary))
+    return found
+
+
+def run(example: Example, namespace: dict[str, object], page: str) -> str:
+    """What a block prints, then the last line of its traceback where it raises.
+
+    A warning is printed where it is given; one that the page does not show is an error.
+    """
+    printed = io.StringIO()
+
+    def show(message: object, category: type, *_: object) -> None:
+        if example.shown is None or category.__name__ not in example.shown:
+            raise AssertionError(f"{page}:{example.line} warns {category.__name__}: {message}")
+        printed.write(f"{category.__name__}: {message}\n")
+
+    # Empty lines before the code keep the line numbers of the page in tracebacks.
+    code = compile("\n" * example.line + example.code, page, "exec")
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        try:
+            exec(code, namespace)
+        except Exception as error:
+            if example.shown is None or type(error).__name__ not in example.shown:
+                raise
+            printed.write(f"{type(error).__name__}: {error}\n")
+    return printed.getvalue()
+
+
+def comparable(output: str, digits_vary: bool) -> str:
+    """Output with its white space collapsed, and without its numbers if they vary."""
+    collapsed = " ".join(output.split())
+    return NUMBER.sub("#", collapsed) if digits_vary else collapsed
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_examples_print_what_the_page_shows(path):
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for example in examples_of(path.read_text(encoding="utf-8")):
+        printed = run(example, namespace, path.name)
+        expected = comparable(example.shown or "", example.digits_vary)
+        assert comparable(printed, example.digits_vary) == expected, (
+            f"{path.name}, line {example.line}, prints\n{printed}"
+        )
+
+
+def test_a_wrong_output_and_an_unshown_warning_are_noticed():
+    page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```python\nimport warnings\n```\n"
+    first, second = examples_of(page)
+    assert comparable(run(first, {}, "page"), first.digits_vary) != first.shown.strip()
+    assert second.shown is None
+    warns = attrs.evolve(second, code="import warnings\nwarnings.warn('loud')")
+    with pytest.raises(AssertionError, match="page:9 warns UserWarning: loud"):
+        run(warns, {}, "page")
+
+
+@pytest.mark.parametrize("name", mc.__all__)
+def test_public_names_are_documented(name):
+    value = getattr(mc, name)
+    assert value.__doc__
+    assert value.__doc__.strip()
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    directive = rf"^\.\. auto\w+:: mcframe\.{name}(\(\))?$"
+    assert re.search(directive, reference, re.MULTILINE), f"{name} is not in docs/reference.md"
+
+
+def test_links_between_the_pages_lead_somewhere():
+    for path in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            assert "://" in target or (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+# What the top level of the repository may hold, besides dot-files.
+TOP_LEVEL = ("LICENSE", "README.md", "docs", "examples", "mcframe", "pyproject.toml", "tests")
+# Made by tools and never committed; ``.git`` is a file in a worktree.
+GENERATED = re.compile(r"_build|__pycache__|\.(git|venv|hypothesis|\w+_cache)|.*\.egg-info")
+# Written in two parts, so that this file does not hold them itself.
+FORBIDDEN = ("/" + r"work\b", r"\.\./" + "shared")
+
+
+def repository_files():
+    entries = [entry for entry in ROOT.iterdir() if entry.name in TOP_LEVEL or entry.name[0] == "."]
+    for entry in entries:
+        for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
+            parts = path.relative_to(ROOT).parts
+            if path.is_file() and not any(GENERATED.fullmatch(part) for part in parts):
+                yield path
+
+
+def test_no_file_names_a_folder_of_one_machine():
+    paths = list(repository_files())
+    assert Path(__file__) in paths
+    for path in paths:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for pattern in FORBIDDEN:
+            found = re.search(pattern, text)
+            assert found is None, f"{path.relative_to(ROOT)} names {found[0]}"
