@@ -21,31 +21,35 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
+autodoc_typehints = "none"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
-LITERAL = re.compile(r"(``.*?``)")
-MARKUP = re.compile(r"[|*]|(?<=\w)_(?!\w)")
+# What is left alone: double backticks, and examples up to the next empty line.
+LITERAL = re.compile(r"(``.*?``|^ *>>>.*?(?:\n\s*\n|\Z))", re.DOTALL | re.MULTILINE)
+MARKUP = re.compile(r"[|*\\]|(?<=\w)_(?!\w)")
+before_napoleon: dict[str, list[str]] = {}
 
 
-def as_plain_text(*event: Any) -> None:
+def as_plain_text(_app: Any, _what: str, name: str, *event: Any) -> None:
     """Escape what reStructuredText would take for markup: docstrings are plain text.
 
-    They say |x|, ||Z||_* and Z_k as a reader at a terminal expects. Double backticks and
-    examples stay as they are.
+    They say |x|, ||Z||_* and Z_k as a reader at a terminal expects.
     """
     lines: list[str] = event[-1]
-    in_example = False
-    for position, line in enumerate(lines):
-        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
-        if not in_example:
-            parts = LITERAL.split(line)
-            parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
-            lines[position] = "".join(parts)
+    parts = LITERAL.split("\n".join(lines))
+    parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
+    before_napoleon[name] = list(lines)
+
+
+def without_types(_app: Any, what: str, name: str, *event: Any) -> None:
+    """Undo napoleon on properties, where it takes what stands before a colon for a type."""
+    if what in ("attribute", "property"):
+        event[-1][:] = before_napoleon[name]
 
 
 def setup(app: Any) -> None:
-    """Run before napoleon, which turns sections into markup."""
+    """Run before and after napoleon, which has priority 500."""
     app.connect("autodoc-process-docstring", as_plain_text, priority=400)
+    app.connect("autodoc-process-docstring", without_types, priority=600)

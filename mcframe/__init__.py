@@ -22,6 +22,9 @@ from mcframe.backends import FPC, Proximal, Reference
 from mcframe.fitting import Fit, fit
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
+# The public harness
+from mcframe import laws
+
 # What is raised and warned
 from mcframe.contracts import (
     BackendError,

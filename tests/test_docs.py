@@ -4,12 +4,12 @@ import contextlib
 import io
 import re
 import warnings
+from itertools import zip_longest
 from pathlib import Path
 
 import attrs
-import pytest
-
 import mcframe as mc
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -33,7 +33,7 @@ def examples_of(page: str) -> list[Example]:
     """All ```python blocks, each with the ```text block that follows it directly."""
     found = []
     fences = list(FENCE.finditer(page))
-    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+    for fence, after in zip_longest(fences, fences[1:]):
         if fence[1] != "python":
             continue
         shown, digits_vary = None, False
@@ -125,8 +125,9 @@ FORBIDDEN = ("/" + r"work\b", r"\.\./" + "shared")
 
 
 def repository_files():
-    entries = [entry for entry in ROOT.iterdir() if entry.name in TOP_LEVEL or entry.name[0] == "."]
-    for entry in entries:
+    for entry in ROOT.iterdir():
+        if entry.name not in TOP_LEVEL and not entry.name.startswith("."):
+            continue
         for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
             parts = path.relative_to(ROOT).parts
             if path.is_file() and not any(GENERATED.fullmatch(part) for part in parts):

@@ -47,7 +47,7 @@ def relative_gap(objective: float, bound: float) -> float:
         return np.inf
     if difference <= 0.0:
         return 0.0
-    return difference / max(abs(objective), abs(bound))
+    return float(difference / max(abs(objective), abs(bound)))
 
 
 def judge(program: Program, candidate: Candidate, best: float = np.inf) -> Judgement:
@@ -74,7 +74,7 @@ def judge(program: Program, candidate: Candidate, best: float = np.inf) -> Judge
         lowest = min(best, objective)
         bound = level_set_bound(program, evaluation, candidate, bounds, lowest)
         method = "level set"
-    return Judgement(objective, bound, program.biases(evaluation.biases), method)
+    return Judgement(objective, float(bound), program.biases(evaluation.biases), method)
 
 
 def dual_norms(program: Program, slope: Array, multiplier: Array | None) -> Array:

@@ -1,1 +1,21 @@
-"""Floor 6: the public harness. ``mc.laws.check_likelihood(MyLoss())`` and its siblings."""
+"""Floor 6: the public harness, for our words and yours.
+
+``check_likelihood``, ``check_regularizer`` (constraints too) and ``check_solver`` raise a
+``LawViolation`` that names the law, the word and the numbers.
+"""
+
+from mcframe.contracts.errors import LawViolation
+from mcframe.laws.likelihood import LIKELIHOOD_LAWS, check_likelihood
+from mcframe.laws.solver import Agreement, check_agreement, check_solver
+from mcframe.laws.term import TERM_LAWS, check_regularizer
+
+__all__ = [
+    "LIKELIHOOD_LAWS",
+    "TERM_LAWS",
+    "Agreement",
+    "LawViolation",
+    "check_agreement",
+    "check_likelihood",
+    "check_regularizer",
+    "check_solver",
+]

@@ -1,0 +1,8 @@
+"""Floor 7: real tables to try things on, read from what is installed or from your own files."""
+
+from mcframe.datasets.files import folder
+from mcframe.datasets.handwritten import digits
+from mcframe.datasets.hiding import hide
+from mcframe.datasets.multilabel import MultiLabel, read_multilabel
+
+__all__ = ["MultiLabel", "digits", "folder", "hide", "read_multilabel"]

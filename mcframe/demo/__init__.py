@@ -1,0 +1,20 @@
+"""The demo, above all floors: half a table hidden, completed, judged, compared, drawn."""
+
+from mcframe.demo.baseline import Baseline, best_baseline
+from mcframe.demo.experiment import Errors, Experiment, prepare
+from mcframe.demo.report import Demo, demonstrate
+from mcframe.demo.search import Choice, declare, largest_weight, search
+
+__all__ = [
+    "Baseline",
+    "Choice",
+    "Demo",
+    "Errors",
+    "Experiment",
+    "best_baseline",
+    "declare",
+    "demonstrate",
+    "largest_weight",
+    "prepare",
+    "search",
+]

@@ -1,0 +1,63 @@
+"""Shared fixtures, hypothesis settings, and a line in the summary for what tests measured."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+import mcframe as mc
+
+# Matrices in tests are tiny, and each of the parallel workers would start a thread a core.
+threadpool_limits(limits=1)
+
+settings.register_profile(
+    "mcframe",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("mcframe")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests recorded as ``measured``: numbers worth quoting, beside passed or failed."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                terminalreporter.write_line(f"measured: {name}: {value}")
+
+
+@pytest.fixture
+def table():
+    """Features and labels of 20 items with holes, low-rank plus noise, seed fixed."""
+    rng = np.random.default_rng(7)
+    scores = rng.standard_normal((20, 3))
+    x = scores @ rng.standard_normal((3, 8)) + 0.1 * rng.standard_normal((20, 8))
+    y = (rng.random((20, 4)) < 1 / (1 + np.exp(-scores @ rng.standard_normal((3, 4))))) * 1.0
+    x[rng.random(x.shape) < 0.3] = np.nan
+    y[rng.random(y.shape) < 0.3] = np.nan
+    return {"features": x, "labels": y}
+
+
+@pytest.fixture
+def model():
+    """MC-b: Gaussian features, Bernoulli labels with a bias, nuclear norm."""
+    return mc.Model(
+        blocks=[
+            mc.Block("features", mc.Gaussian(), reduce="mean"),
+            mc.Block("labels", mc.Bernoulli(), weight=0.5, reduce="mean", bias=True),
+        ],
+        terms=[mc.NuclearNorm(0.02)],
+    )
+
+
+@pytest.fixture
+def data_folder():
+    """The folder of real data that MCFRAME_DATA names; the test is skipped without it."""
+    folder = os.environ.get("MCFRAME_DATA")
+    if not folder:
+        pytest.skip("MCFRAME_DATA names no folder of real data")
+    return pathlib.Path(folder)

@@ -1,0 +1,207 @@
+"""The harness is tested too: faults that really happened elsewhere, planted, must be caught."""
+
+import attrs
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import mcframe as mc
+from mcframe.backends import Proximal
+from mcframe.backends import certificate as certificates
+from mcframe.contracts.validators import positive
+
+
+@attrs.frozen
+class HalfGradient(mc.Gaussian):
+    """The slope of another loss: once LowRankModels' Huber."""
+
+    def value_and_slope(self, z, y):
+        value, slope = super().value_and_slope(z, y)
+        return value, 0.5 * slope
+
+
+@attrs.frozen
+class SmallCurvature(mc.Bernoulli):
+    """A Lipschitz constant that is too small: once skglm's."""
+
+    @property
+    def curvature(self):
+        return 0.2 / self.scale**2
+
+
+@attrs.frozen
+class LooseConjugate(mc.Bernoulli):
+    """A conjugate that is too small makes a certificate too good."""
+
+    def conjugate(self, slope, y):
+        return super().conjugate(slope, y) - 0.05
+
+
+@attrs.frozen
+class OverflowingLoss(mc.Bernoulli):
+    """log(1 + exp(.)) as it is written."""
+
+    def value_and_slope(self, z, y):
+        s = 2 * y - 1
+        return np.log(1 + np.exp(-s * z)), -s / (1 + np.exp(s * z))
+
+
+@attrs.frozen
+class HarmfulLoss(mc.Gaussian):
+    """Works in place on its argument."""
+
+    def value(self, z, y):
+        z -= y
+        return 0.5 * z * z / self.variance
+
+
+@attrs.frozen
+class OtherExpression(mc.Gaussian):
+    """A reference that minimises something else: CVXPY's factors forgotten."""
+
+    def expression(self, cp, z, y):
+        return cp.square(z - y)
+
+
+@attrs.frozen
+class WideDomain(mc.Bernoulli):
+    """Takes labels of -1 for labels of 0."""
+
+    def invalid(self, y):
+        return np.abs(y) > 1
+
+
+@attrs.frozen
+class WrongMean(mc.Bernoulli):
+    """Forgets the scale in the link."""
+
+    def mean(self, z):
+        return expit(z)
+
+
+@pytest.mark.parametrize(
+    ("word", "law"),
+    [
+        (HalfGradient(), "one value|slope"),
+        (SmallCurvature(), "curvature"),
+        (LooseConjugate(), "Fenchel"),
+        (OverflowingLoss(), "finite far out"),
+        (HarmfulLoss(), "unharmed|one value"),
+        (OtherExpression(), "expression"),
+        (WideDomain(), "domain"),
+        (WrongMean(scale=0.3), "samples match"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_likelihood_fault_is_caught(word, law):
+    valid = (0.0, 1.0)
+    invalid = (-1.0, 0.5) if isinstance(word, mc.Bernoulli) else (np.inf,)
+    with pytest.raises(mc.LawViolation, match=law):
+        mc.laws.check_likelihood(word, valid, invalid)
+
+
+@attrs.frozen
+class IgnoredStrength(mc.NuclearNorm):
+    """A strength multiplied into nothing: once LowRankModels'."""
+
+    weight: float = attrs.field(default=1.0, validator=positive)
+
+    def shrink(self, singular_values, step):
+        return np.maximum(singular_values - step, 0.0)
+
+
+@attrs.frozen
+class LostHalf(mc.Ridge):
+    """The factor 1/2 lost in the value only."""
+
+    def of_singular_values(self, singular_values):
+        return self.weight * float(np.dot(singular_values, singular_values))
+
+
+@attrs.frozen
+class HardThreshold(mc.NuclearNorm):
+    """Keeps large singular values as they are: not the prox of a convex function."""
+
+    def shrink(self, singular_values, step):
+        return np.where(singular_values > step * self.weight, singular_values, 0.0)
+
+
+@attrs.frozen
+class SmallConjugate(mc.Ridge):
+    """A dual value that is too small."""
+
+    def conjugate_of_singular_values(self, singular_values):
+        return 0.9 * super().conjugate_of_singular_values(singular_values)
+
+
+@attrs.frozen
+class SteppingProjection(mc.OnesColumn):
+    """A projection that stops short for small steps."""
+
+    def prox(self, latent, step):
+        projected, value = super().prox(latent, step)
+        share = min(1.0, step)
+        return latent + share * (projected - latent), value
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        IgnoredStrength(2.0),
+        LostHalf(2.0),
+        HardThreshold(0.5),
+        SmallConjugate(2.0),
+        SteppingProjection(),
+    ],
+    ids=lambda term: type(term).__name__,
+)
+def test_term_fault_is_caught(term):
+    with pytest.raises(mc.LawViolation, match=type(term).__name__):
+        mc.laws.check_regularizer(term)
+
+
+@attrs.frozen
+class Lazy(Proximal):
+    """Claims the answer after two steps."""
+
+    def step(self, program, state):
+        if state.weight < 2.0:
+            super().step(program, state)
+
+
+@attrs.frozen
+class LosesTheRidge(Proximal):
+    """Drops a term on the way to the solver: once yaglm's splitter."""
+
+    def step(self, program, state):
+        super().step(attrs.evolve(program, penalty=attrs.evolve(program.penalty, ridge=0.0)), state)
+
+
+@pytest.mark.parametrize("solver", [Lazy(), LosesTheRidge()], ids=lambda s: type(s).__name__)
+def test_solver_fault_is_caught(solver, monkeypatch):
+    with pytest.raises(mc.LawViolation, match="reaches the reference"):
+        mc.laws.check_solver(solver)
+
+
+@pytest.mark.parametrize("excess", [1e-4, 0.1])
+def test_an_optimistic_bound_is_caught(monkeypatch, excess):
+    """||G||_2 taken too small, as an unconverged power iteration has it."""
+    honest = certificates.norm_upper_bound
+    monkeypatch.setattr(
+        certificates, "norm_upper_bound", lambda matrix, slack: honest(matrix, slack) * (1 - excess)
+    )
+    with pytest.raises(mc.LawViolation, match="bounds are never too good"):
+        mc.laws.check_solver("proximal")
+
+
+def test_laws_hold_without_assertions():
+    """A comparison without effect is no law: the harness raises, it never asserts."""
+    import inspect
+
+    from mcframe.laws import likelihood, solver, term, violations
+
+    for module in (likelihood, solver, term, violations):
+        statements = [line.strip() for line in inspect.getsource(module).splitlines()]
+        # ``assert isinstance`` narrows a type for the checker; nothing else may be asserted.
+        asserted = [s for s in statements if s.startswith("assert ") and "isinstance" not in s]
+        assert asserted == []
