@@ -1,6 +1,6 @@
 """The demo, above all floors: half a table hidden, completed, judged, compared, drawn."""
 
-from mcframe.demo.baseline import Baseline, best_baseline
+from mcframe.demo.baseline import Baseline, best_baseline, fit_baseline
 from mcframe.demo.experiment import Errors, Experiment, prepare
 from mcframe.demo.report import Demo, demonstrate
 from mcframe.demo.search import Choice, declare, largest_weight, search
@@ -14,6 +14,7 @@ __all__ = [
     "best_baseline",
     "declare",
     "demonstrate",
+    "fit_baseline",
     "largest_weight",
     "prepare",
     "search",

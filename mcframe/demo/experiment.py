@@ -50,7 +50,8 @@ class Experiment:
         entries = self.observed[block]
         known = ~np.isnan(entries)
         total: Array = np.where(known, entries, 0.0).sum(axis=0)
-        return total / np.maximum(known.sum(axis=0), 1)
+        means: Array = total / np.maximum(known.sum(axis=0), 1)
+        return means
 
     def constant(self, block: str) -> Array:
         """Predict every entry of a block by the mean of its column."""
@@ -95,7 +96,7 @@ class Experiment:
 
 
 def ratio(error: float, reference: float) -> float:
-    """Divide an error by a reference, which is 0 where the entries are all alike: then 0 / 0 = 0."""
+    """Divide an error by a reference, with 0 / 0 = 0 where all entries are alike."""
     if reference == 0.0:
         return 0.0 if error == 0.0 else np.inf
     return error / reference

@@ -172,7 +172,9 @@ def as_floats(block: Block, array: Any, column_of: Any) -> Array:
 
 def is_number(value: object) -> bool:
     """Whether an object is a real number or stands for a missing one."""
-    return value is None or isinstance(value, bool | int | float | np.bool_ | np.number)
+    return value is None or isinstance(
+        value, bool | int | float | np.bool_ | np.integer | np.floating
+    )
 
 
 def not_numeric(block: Block) -> str:

@@ -41,6 +41,8 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
         return float(singular_value_bounds(matrix)[0])
     square = gram(matrix)
     rounding = gram_rounding(matrix)
+    if rounding == 0.0:
+        return 0.0
     estimate = lanczos(square)
     margin = slack
     while True:

@@ -1,0 +1,5 @@
+"""Floor 7: the papers behind mcframe, as the problems they state and the algorithms they published."""
+
+from mcframe.papers.goldberg import fixed_point_mc_1, fixed_point_mc_b, mc_1, mc_b
+
+__all__ = ["fixed_point_mc_1", "fixed_point_mc_b", "mc_1", "mc_b"]

@@ -1,0 +1,242 @@
+"""The verb fit: what it answers, how it stops, and that it repeats."""
+
+import os
+import signal
+
+import attrs
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+
+
+def test_the_answer_is_consistent(model, table):
+    fit = mc.fit(model, table)
+    assert fit.status == "certified"
+    assert fit.gap <= 1e-6
+    assert fit.bound <= fit.objective
+    assert fit.objective == fit.problem.objective(fit.latent, fit.biases)
+    z = fit.latent.dense()
+    np.testing.assert_allclose(fit.natural("features"), z[:, :8])
+    np.testing.assert_allclose(fit.natural("labels"), z[:, 8:] + fit.bias("labels"))
+    np.testing.assert_allclose(fit.predict("labels"), 1 / (1 + np.exp(-fit.natural("labels"))))
+    assert fit.rank == np.linalg.matrix_rank(z)
+    assert "certified" in repr(fit)
+
+
+def test_impute_keeps_what_was_observed(model, table):
+    fit = mc.fit(model, table)
+    imputed = fit.impute("features")
+    seen = ~np.isnan(table["features"])
+    np.testing.assert_array_equal(imputed[seen], table["features"][seen])
+    np.testing.assert_array_equal(imputed[~seen], fit.predict("features")[~seen])
+
+
+def test_frames_keep_their_labels(model, table):
+    items = [f"item{i}" for i in range(20)]
+    x = pd.DataFrame(table["features"], index=items).add_prefix("f")
+    y = pd.DataFrame(table["labels"], index=items).add_prefix("l")
+    fit = mc.fit(model, {"features": x, "labels": y})
+    plain = mc.fit(model, table)
+    assert fit.objective == plain.objective
+    for found in (fit.predict("features"), fit.impute("features"), fit.natural("features")):
+        assert found.index.tolist() == items
+        assert found.columns.tolist() == x.columns.tolist()
+    assert fit.bias("labels").index.tolist() == y.columns.tolist()
+
+
+def test_sparse_means_stored_is_observed(model, table):
+    seen = ~np.isnan(table["features"])
+    sparse = sp.csr_array((table["features"][seen], np.nonzero(seen)), shape=seen.shape)
+    fit = mc.fit(model, {"features": sparse, "labels": table["labels"]})
+    assert fit.objective == mc.fit(model, table).objective
+
+
+def test_asking_a_block_that_is_not_there(model, table):
+    fit = mc.fit(model, table)
+    with pytest.raises(mc.ModelError, match="there is no block 'ratings'"):
+        fit.predict("ratings")
+    with pytest.raises(mc.ModelError, match="'features' has no bias"):
+        fit.bias("features")
+
+
+@pytest.mark.parametrize("backend", ["proximal", "fpc"])
+def test_the_iteration_limit_is_said(model, table, backend):
+    with pytest.warns(mc.NotCertifiedWarning, match="iteration_limit"):
+        fit = mc.fit(model, table, backend=backend, max_iter=3)
+    assert fit.status == "iteration_limit"
+    assert fit.gap > 1e-6
+    assert fit.history[-1].iteration == 3
+
+
+def test_the_time_limit_is_said(model, table):
+    with pytest.warns(mc.NotCertifiedWarning, match="time_limit"):
+        fit = mc.fit(model, table, tol=0.0, max_seconds=0.05, max_iter=10**9)
+    assert fit.status == "time_limit"
+
+
+def test_control_c_returns_the_best_point(model, table):
+    def interrupt(record):
+        if record.iteration > 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.warns(mc.NotCertifiedWarning, match="interrupted"):
+        fit = mc.fit(model, table, tol=1e-12, callback=interrupt)
+    assert fit.status == "interrupted"
+    assert np.isfinite(fit.objective)
+    assert fit.bound <= fit.objective
+
+
+def test_the_callback_sees_records_and_may_stop(model, table):
+    seen = []
+
+    def callback(record):
+        seen.append(record)
+        return len(seen) == 2
+
+    with pytest.warns(mc.NotCertifiedWarning, match="the callback asked to stop"):
+        fit = mc.fit(model, table, tol=1e-12, callback=callback)
+    assert fit.status == "interrupted"
+    assert tuple(seen) == fit.history.records
+
+
+def test_history_is_monotone_where_it_must_be(model, table):
+    fit = mc.fit(model, table, tol=1e-9)
+    assert np.all(np.diff(fit.history.bound) >= 0)
+    assert np.all(np.diff(fit.history.gap) <= 0)
+    assert np.all(np.diff(fit.history.iteration) > 0)
+    assert len(pd.DataFrame(fit.history.table())) == len(fit.history)
+    assert "objective" in repr(fit.history)
+
+
+def test_a_warm_start_saves_work_and_is_unharmed(model, table):
+    first = mc.fit(model, table)
+    kept = first.latent.dense()
+    nearby = attrs.evolve(model, terms=[mc.NuclearNorm(0.021)])
+    warm = mc.fit(nearby, table, start=first)
+    cold = mc.fit(nearby, table)
+    assert warm.history[-1].iteration < cold.history[-1].iteration
+    assert abs(warm.objective - cold.objective) <= 2e-6 * cold.objective
+    np.testing.assert_array_equal(first.latent.dense(), kept)
+
+
+def test_a_start_of_another_shape_is_refused(model, table):
+    first = mc.fit(model, table)
+    fewer = {name: block[:10] for name, block in table.items()}
+    with pytest.raises(mc.DataError, match=r"\(20, 12\).*\(10, 12\)"):
+        mc.fit(model, fewer, start=first)
+
+
+def test_equal_seeds_give_equal_bits(model, table):
+    first, second = (mc.fit(model, table, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(first.latent.dense(), second.latent.dense())
+
+
+def test_fpc_stops_as_published_when_asked(model, table):
+    with pytest.warns(mc.NotCertifiedWarning, match="changed by less than 1e-05"):
+        fit = mc.fit(model, table, backend=mc.FPC(stopping="published"))
+    assert fit.status == "interrupted"
+    assert fit.gap > 1e-6
+    exact = mc.fit(model, table)
+    assert fit.bound <= exact.objective <= fit.objective
+
+
+def test_a_heavy_nuclear_norm_gives_rank_zero(model, table):
+    fit = mc.fit(attrs.evolve(model, terms=[mc.NuclearNorm(1e6)]), table)
+    assert fit.rank == 0
+    assert fit.gap <= 1e-12
+    # The bias alone is left: the share of ones of each label.
+    share = np.nanmean(table["labels"], axis=0)
+    np.testing.assert_allclose(fit.predict("labels")[0], share, rtol=1e-9)
+
+
+def test_labels_all_alike_with_a_bias():
+    model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [mc.NuclearNorm(0.1)])
+    y = np.array([[1.0, 0.0], [1.0, 0.0], [np.nan, 0.0], [1.0, 0.0]])
+    fit = mc.fit(model, {"y": y})
+    assert fit.status == "certified"
+    assert fit.objective == 0.0
+    np.testing.assert_array_equal(fit.predict("y"), np.tile([1.0, 0.0], (4, 1)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1)])
+@pytest.mark.parametrize("terms", [[mc.NuclearNorm(0.1)], [mc.NuclearNorm(0.1), mc.OnesColumn()]])
+def test_one_row_or_one_column(shape, terms):
+    x = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], terms), {"x": x})
+    assert fit.status == "certified"
+
+
+def test_predictors_far_out_stay_finite():
+    x = np.array([[1e8, 1.0], [2e8, np.nan], [np.nan, 1e-8]])
+    y = np.array([[1.0], [0.0], [1.0]])
+    model = mc.Model(
+        [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(scale=1e-3))],
+        [mc.NuclearNorm(1.0)],
+    )
+    fit = mc.fit(model, {"x": x, "y": y})
+    assert np.all(np.isfinite(fit.natural("x")))
+    assert fit.status == "certified"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"tol": -1.0}, "tol=-1.0"),
+        ({"tol": 2}, "tol=2"),
+        ({"max_iter": -5}, "max_iter=-5"),
+        ({"max_seconds": 0}, "max_seconds=0"),
+        ({"backend": "admm"}, "backend='admm'"),
+        ({"backend": 3}, "backend=3"),
+    ],
+)
+def test_wrong_options_are_named(model, table, options, named):
+    with pytest.raises(mc.ModelError, match=named):
+        mc.fit(model, table, **options)
+
+
+def test_no_option_is_swallowed(model, table):
+    with pytest.raises(TypeError, match="max_iters"):
+        mc.fit(model, table, max_iters=3)
+
+
+def test_a_reference_that_would_take_too_long_is_refused(model):
+    rng = np.random.default_rng(0)
+    data = {"features": rng.random((900, 20)), "labels": rng.integers(0, 2, (900, 5))}
+    with pytest.raises(mc.BackendError, match=r"cone of order 925.*force=True"):
+        mc.fit(model, data, backend="reference")
+    verdicts = {v.name: v for v in mc.explain(model, data).verdicts}
+    assert verdicts["proximal"].can_run
+    assert not verdicts["reference"].can_run
+    assert "force=True" in repr(mc.explain(model, data))
+
+
+def test_a_problem_beyond_memory_is_refused(model):
+    wide = sp.coo_array((np.ones(3), ([0, 1, 2], [0, 1, 10**5])), shape=(10**6, 10**5 + 1))
+    one = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    with pytest.raises(mc.BackendError, match="GB"), pytest.warns(mc.UnobservedWarning):
+        mc.fit(one, {"x": wide})
+
+
+def test_both_readings_agree(model, table):
+    verification = mc.verify(model, table)
+    assert verification.agrees
+    assert abs(verification.difference) <= 1e-5
+    assert verification.distance <= 1e-2
+    assert "agree" in repr(verification)
+
+
+def test_the_clarabel_opinion(model, table):
+    small = {name: block[:8, :3] for name, block in table.items()}
+    assert mc.verify(model, small, solver="CLARABEL").agrees
+
+
+def test_the_cvxpy_problem_is_the_objective(model, table):
+    problem, variables = mc.to_cvxpy(model, table)
+    fit = mc.fit(model, table)
+    variables["Z"].value = fit.latent.dense()
+    variables["bias:labels"].value = fit.bias("labels")
+    assert problem.is_dcp()
+    assert abs(problem.objective.value - fit.objective) <= 1e-9 * fit.objective

@@ -1,0 +1,75 @@
+"""The house: imports run downwards, siblings of the vocabulary never meet, files stay small."""
+
+import ast
+import pathlib
+
+import pytest
+
+import mcframe
+
+ROOT = pathlib.Path(mcframe.__file__).parent
+FLOORS = {
+    "contracts": 0,
+    "numerics": 1,
+    "likelihoods": 2,
+    "regularizers": 2,
+    "constraints": 2,
+    "model": 3,
+    "compile": 4,
+    "backends": 5,
+    "fitting": 6,
+    "verification": 6,
+    "laws": 6,
+    "papers": 7,
+    "plots": 7,
+    "datasets": 7,
+    "demo": 8,
+    "__main__": 9,
+    "__init__": 9,
+}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def place(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[0]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            if node.module == "mcframe":
+                yield from (f"mcframe.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_downwards(path):
+    here = place(path)
+    for module in imports(path):
+        if not module.startswith("mcframe."):
+            continue
+        there = module.split(".")[1]
+        if there == "__version__":
+            continue
+        assert there in FLOORS, f"{path} imports {module}, which stands on no floor"
+        assert FLOORS[there] <= FLOORS[here], f"{path} imports {module}, a floor above"
+        if FLOORS[here] == FLOORS[there] == 2:
+            assert here == there, f"{path} imports its sibling {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_vocabulary_does_not_know_cvxpy(path):
+    """The module is passed in; only the reference, the laws and its verbs import it."""
+    if FLOORS[place(path)] <= 4:
+        assert not any(module.split(".")[0] == "cvxpy" for module in imports(path))
+
+
+def test_public_names_have_docstrings():
+    for name in mcframe.__all__:
+        assert (getattr(mcframe, name).__doc__ or "").strip(), f"{name} has no docstring"
+    assert sorted(mcframe.__all__, key=str) == sorted(set(mcframe.__all__))

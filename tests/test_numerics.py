@@ -1,0 +1,147 @@
+"""Fast forms beside their slow plain definitions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.compile.bias import best_bias, infinite_biases
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.shrinkage import Shrinker, cheapest, orthonormal, shrink_full, shrink_gram
+from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
+
+
+def spread_matrix(shape, rng, decay=0.7):
+    k = min(shape)
+    left = np.linalg.qr(rng.standard_normal((shape[0], k)))[0]
+    right = np.linalg.qr(rng.standard_normal((shape[1], k)))[0]
+    return (left * 100 * decay ** np.arange(k)) @ right.T
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (200, 300), (150, 150)])
+def test_gram_and_block_shrink_like_the_full_decomposition(shape):
+    rng = np.random.default_rng(0)
+    matrix = spread_matrix(shape, rng)
+
+    def shrink(s):
+        return np.maximum(s - 1.0, 0.0)
+
+    full = shrink_full(matrix, shrink)
+    exact = (full.left * full.values) @ full.right.T
+    gram = shrink_gram(matrix, shrink, 1.0)
+    np.testing.assert_allclose((gram.left * gram.values) @ gram.right.T, exact, atol=1e-9)
+    assert cheapest(shape, full.values.size) == "block"
+    shrinker = Shrinker(shape, rng)
+    for _ in range(15):  # a warm start on the same matrix converges to it
+        block = shrinker(matrix, shrink, 1.0)
+    np.testing.assert_allclose((block.left * block.values) @ block.right.T, exact, atol=1e-7)
+    for part in (block.left, block.right, gram.left, gram.right):
+        np.testing.assert_allclose(part.T @ part, np.eye(part.shape[1]), atol=1e-9)
+
+
+def test_a_low_threshold_leaves_the_gram_matrix():
+    """Squared condition numbers lose small singular values: the full decomposition steps in."""
+    matrix = spread_matrix((90, 80), np.random.default_rng(0), decay=0.6)
+
+    def shrink(s):
+        return np.maximum(s - 1e-9, 0.0)
+
+    found = shrink_gram(matrix, shrink, 1e-9)
+    full = shrink_full(matrix, shrink)
+    np.testing.assert_allclose(found.values, full.values, rtol=1e-12)
+
+
+def test_sharpening_ends_in_exact_decompositions():
+    rng = np.random.default_rng(0)
+    matrix = spread_matrix((120, 100), rng)
+    shrinker = Shrinker(matrix.shape, rng)
+    for _ in range(5):
+        shrinker.sharpen()
+    found = shrinker(matrix, lambda s: np.maximum(s - 1.0, 0.0), 1.0)
+    full = shrink_full(matrix, lambda s: np.maximum(s - 1.0, 0.0))
+    np.testing.assert_allclose(found.values, full.values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e12])
+def test_orthonormal_columns(condition):
+    rng = np.random.default_rng(0)
+    tall = np.linalg.qr(rng.standard_normal((200, 12)))[0] * np.geomspace(1, 1 / condition, 12)
+    tall = tall @ np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    basis = orthonormal(tall)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(12), atol=1e-10)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 200), st.integers(1, 180), st.integers(0, 10**6), st.floats(0.0, 1.0))
+def test_norm_bounds_hold_and_are_tight(n_rows, n_columns, seed, ties):
+    """Also where many singular values share the top, as they do at an optimum."""
+    rng = np.random.default_rng(seed)
+    k = min(n_rows, n_columns)
+    left = np.linalg.qr(rng.standard_normal((n_rows, k)))[0]
+    right = np.linalg.qr(rng.standard_normal((n_columns, k)))[0]
+    values = rng.random(k)
+    values[: max(1, int(ties * k))] = 1.0
+    matrix = (left * values) @ right.T
+    exact = np.linalg.svd(matrix, compute_uv=False)
+    bound = norm_upper_bound(matrix, 1e-10)
+    assert exact[0] <= bound <= exact[0] * (1 + 1e-6)
+    bounds = singular_value_bounds(matrix)
+    assert np.all(bounds >= exact)
+    assert bounds[0] <= exact[0] * (1 + 1e-6)
+
+
+def test_norm_bounds_where_a_power_step_would_be_fooled():
+    """A top singular value just above a tight cluster."""
+    values = np.full(150, 1.0)
+    values[0] = 1.0 + 1e-7
+    rng = np.random.default_rng(1)
+    left = np.linalg.qr(rng.standard_normal((400, 150)))[0]
+    right = np.linalg.qr(rng.standard_normal((150, 150)))[0]
+    assert norm_upper_bound((left * values) @ right.T, 1e-10) >= 1.0 + 1e-7
+
+
+def test_norm_of_zero():
+    assert norm_upper_bound(np.zeros((200, 150)), 1e-10) == 0.0
+    assert norm_upper_bound(np.zeros((3, 2)), 1e-10) == 0.0
+
+
+def test_low_rank_matrices():
+    rng = np.random.default_rng(0)
+    low = LowRank(rng.standard_normal((30, 3)), rng.standard_normal((20, 3)))
+    dense = low.dense()
+    rows, columns = np.nonzero(rng.random(dense.shape) < 0.05)
+    np.testing.assert_allclose(low.at(rows, columns), dense[rows, columns])
+    exact = np.linalg.svd(dense, compute_uv=False)
+    np.testing.assert_allclose(low.singular_values(), exact[:3])
+    assert low.rank() == 3
+    pinned = low.with_last_column(1.0).dense()
+    assert np.all(pinned[:, -1] == 1.0)
+    np.testing.assert_allclose(pinned[:, :-1], dense[:, :-1])
+    assert LowRank.zeros((4, 5)).rank() == 0
+    np.testing.assert_allclose(LowRank.of(dense).dense(), dense)
+
+
+@pytest.mark.parametrize("likelihood", [mc.Gaussian(), mc.Bernoulli(), mc.Bernoulli(scale=0.1)])
+@pytest.mark.parametrize("spread", [0.1, 5.0, 300.0])
+def test_the_best_bias_against_a_scalar_search(likelihood, spread):
+    from scipy.optimize import minimize_scalar
+
+    rng = np.random.default_rng(3)
+    z = spread * rng.standard_normal(40)
+    y = (rng.random(40) < 0.5).astype(float)
+    columns = np.arange(40) % 4
+    infinite = infinite_biases(likelihood, y, columns, 5)
+    solved = best_bias(likelihood, z, y, columns, np.zeros(5), infinite)
+    assert solved.bias[4] == 0.0  # a column without entries keeps its start
+    sums = np.bincount(columns, weights=solved.slopes, minlength=5)
+    sizes = np.bincount(columns, weights=np.abs(solved.slopes), minlength=5)
+    assert np.all(np.abs(sums) <= 1e-12 * (1 + sizes))
+    for column in range(4):
+        mine = columns == column
+
+        def total(b, mine=mine):
+            return float(np.sum(likelihood.value(z[mine] + b, y[mine])))
+
+        search = minimize_scalar(total, bracket=(-spread, spread))
+        assert total(solved.bias[column]) <= search.fun + 1e-9 * (1 + abs(search.fun))

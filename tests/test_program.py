@@ -1,0 +1,177 @@
+"""Problem and program agree; certificates hold at any point, not only at answers."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.backends import Point, Proximal, judge
+from mcframe.backends import certificate as certificates
+from mcframe.compile import compile_problem
+from mcframe.contracts import Likelihood, TwiceDifferentiable
+from mcframe.numerics.low_rank import LowRank
+
+from .strategies import problems
+
+
+def bound_quietly(model, data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        return mc.Problem.bind(model, data)
+
+
+@settings(max_examples=60)
+@given(problems(), st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 10.0]))
+def test_program_objective_is_problem_objective(example, seed, size):
+    """Where nothing is lost on the way, both give the same number at random points."""
+    problem = bound_quietly(*example)
+    program = compile_problem(problem)
+    rng = np.random.default_rng(seed)
+    latent = LowRank(
+        size * rng.standard_normal((problem.n_items, 2)),
+        rng.standard_normal((problem.n_columns, 2)),
+    )
+    if program.ones:
+        latent = latent.with_last_column(1.0)
+    z = latent.at(program.loss.rows, program.loss.columns)
+    evaluation = program.loss.evaluate(z)
+    value = evaluation.value + program.penalty.of_singular_values(latent.singular_values())
+    biases = program.biases(evaluation.biases)
+    objective = problem.objective(latent, biases)
+    assert abs(value - objective) <= 1e-10 * max(1.0, abs(objective))
+    # No other bias is better.
+    for name in biases:
+        moved = {**biases, name: biases[name] + 0.01 * rng.standard_normal(biases[name].size)}
+        assert problem.objective(latent, moved) >= objective - 1e-12 * max(1.0, abs(objective))
+
+
+@settings(max_examples=100)
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_a_bound_from_any_point_holds(example, seed):
+    """Random points, random multipliers: the bound lies below every objective there is."""
+    problem = bound_quietly(*example)
+    program = compile_problem(problem)
+    rng = np.random.default_rng(seed)
+    points = []
+    for scale in (0.0, 0.1, 3.0):
+        latent = LowRank(
+            scale * rng.standard_normal((problem.n_items, 2)),
+            rng.standard_normal((problem.n_columns, 2)),
+        )
+        multiplier = None
+        if program.ones:
+            latent = latent.with_last_column(1.0)
+            multiplier = rng.standard_normal(problem.n_items) * rng.choice([0.01, 1.0])
+        points.append(judge(program, Point(latent, multiplier)))
+    highest = max(p.bound for p in points)
+    assert highest <= min(p.objective for p in points)
+
+
+class Plain(Likelihood, TwiceDifferentiable):
+    """A logistic loss whose conjugate nobody wrote: the level set must serve."""
+
+    needs, remedy = mc.Bernoulli.needs, mc.Bernoulli.remedy
+
+    def __init__(self):
+        self.inner = mc.Bernoulli()
+
+    curvature = property(lambda self: self.inner.curvature)
+    infimum = property(lambda self: self.inner.infimum)
+
+    def invalid(self, y):
+        return self.inner.invalid(y)
+
+    def value(self, z, y):
+        return self.inner.value(z, y)
+
+    def value_and_slope(self, z, y):
+        return self.inner.value_and_slope(z, y)
+
+    def second_derivative(self, z, y):
+        return self.inner.second_derivative(z, y)
+
+    def mean(self, z):
+        return self.inner.mean(z)
+
+    def start(self, y):
+        return self.inner.start(y)
+
+    def expression(self, cp, z, y):
+        return self.inner.expression(cp, z, y)
+
+    def formula(self, z, y):
+        return self.inner.formula(z, y)
+
+    def latex(self, z, y):
+        return self.inner.latex(z, y)
+
+
+@pytest.mark.parametrize("terms", [[mc.NuclearNorm(0.3)], [mc.NuclearNorm(0.3), mc.Ridge(0.1)],
+                                   [mc.NuclearNorm(0.3), mc.OnesColumn()]])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_loss_without_conjugate_is_certified_by_its_level_set(table, terms, bias):
+    data = {"y": np.where(np.arange(20)[:, None] == 13, 1.0, table["labels"])}
+    plain = mc.Model([mc.Block("y", Plain(), bias=bias)], terms)
+    ours = mc.Model([mc.Block("y", mc.Bernoulli(), bias=bias)], terms)
+    fit, usual = mc.fit(plain, data), mc.fit(ours, data)
+    assert fit.status == "certified"
+    assert fit.bound <= usual.objective
+    assert abs(fit.objective - usual.objective) <= 1e-6 * usual.objective
+
+
+def test_the_certificate_closes_at_the_optimum(model, table):
+    """Ridge or none, bias or none, ones column or none: the gap falls to rounding."""
+    features = mc.Block("features", mc.Gaussian(), bias=True)
+    labels = mc.Block("labels", mc.Bernoulli(), bias=True)
+    for terms in ([mc.NuclearNorm(1.0)], [mc.NuclearNorm(1.0), mc.Ridge(0.1)], [mc.Ridge(0.1)],
+                  [mc.NuclearNorm(1.0), mc.OnesColumn()]):
+        fit = mc.fit(mc.Model([features, labels], terms), table, tol=1e-10)
+        assert fit.gap <= 1e-10
+
+
+def test_rounding_is_taken_off_the_bound(table):
+    """At an exactly solved problem the bound stays at or below the objective."""
+    for weight in (0.01, 0.3, 2.0):
+        model = mc.Model([mc.Block("features", mc.Gaussian())], [mc.Ridge(weight)])
+        data = {"features": table["features"]}
+        program = compile_problem(mc.Problem.bind(model, data))
+        exact = np.where(np.isnan(table["features"]), 0.0, table["features"]) / (1 + weight)
+        judgement = judge(program, Point(LowRank.of(exact)))
+        assert judgement.bound <= judgement.objective
+        # 16 roundings of terms that cancel to a fiftieth of their size
+        assert judgement.gap <= 50 * 16 * np.finfo(float).eps
+
+
+def test_an_inexact_shrinkage_is_never_certified_as_exact():
+    """A block iteration that misses singular values delays the fit; it cannot fool the bound."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150, 6)) @ rng.standard_normal((6, 120))
+    x += 0.5 * rng.standard_normal(x.shape)
+    x[rng.random(x.shape) < 0.5] = np.nan
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(8.0)])
+    fit = mc.fit(model, {"x": x}, tol=1e-7)
+    dense = mc.fit(model, {"x": x}, tol=1e-9, backend="fpc")
+    assert fit.status == "certified"
+    assert dense.bound <= fit.objective
+    assert fit.bound <= dense.objective
+
+
+def test_certificates_know_which_point_they_judge():
+    assert certificates.relative_gap(1.0, 1.0) == 0.0
+    assert certificates.relative_gap(2.0, 1.0) == 0.5
+    assert certificates.relative_gap(0.0, 0.0) == 0.0
+    assert certificates.relative_gap(1.0, -np.inf) == np.inf
+
+
+def test_a_users_solver_runs_by_itself(model, table):
+    """Any solver that keeps the contract may be passed to fit."""
+
+    class Mine(Proximal):
+        name = "mine"
+
+    fit = mc.fit(model, table, backend=Mine())
+    assert fit.backend == "mine"
+    assert fit.status == "certified"
