@@ -31,8 +31,10 @@ def main():
     """One table, a row a weight."""
     data = instance()
     print("excess: (objective - lower bound of the exact fit) / lower bound")
-    print(f"{'mu':>6} {'exact':>14} {'gap':>8} {'Algorithm 2':>14} {'excess':>8} {'own gap':>8}"
-          f" {'distance of Z':>14}")
+    print(
+        f"{'mu':>6} {'exact':>14} {'gap':>8} {'Algorithm 2':>14} {'excess':>8} {'own gap':>8}"
+        f" {'distance of Z':>14}"
+    )
     for mu in (0.1, 0.05, 0.02, 0.01):
         exact = mc.fit(mc_1(mu), data, backend="fpc", tol=1e-9)
         with warnings.catch_warnings():
@@ -42,8 +44,10 @@ def main():
         excess = (published.objective - exact.bound) / exact.bound
         z, w = exact.latent.dense(), published.latent.dense()
         away = np.linalg.norm(z - w) / np.linalg.norm(z)
-        print(f"{mu:6g} {exact.objective:14.9f} {exact.gap:8.1e} {published.objective:14.9f}"
-              f" {excess:8.2%} {published.gap:8.2%} {away:14.1%}")
+        print(
+            f"{mu:6g} {exact.objective:14.9f} {exact.gap:8.1e} {published.objective:14.9f}"
+            f" {excess:8.2%} {published.gap:8.2%} {away:14.1%}"
+        )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from mcframe.regularizers import NuclearNorm, Ridge
 from mcframe.constraints import OnesColumn
 
 # Backends, as options objects
-from mcframe.backends import FPC, Proximal, Reference
+from mcframe.backends import FPC, History, Proximal, Record, Reference
 
 # Verbs and their answers
 from mcframe.fitting import Fit, fit
@@ -45,6 +45,7 @@ __all__ = [
     "Explanation",
     "Fit",
     "Gaussian",
+    "History",
     "LawViolation",
     "McframeError",
     "Model",
@@ -54,6 +55,7 @@ __all__ = [
     "OnesColumn",
     "Problem",
     "Proximal",
+    "Record",
     "Reference",
     "Ridge",
     "UnobservedWarning",

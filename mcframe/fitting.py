@@ -23,10 +23,11 @@ from mcframe.backends import (
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
+from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Fit", "fit"]
+__all__ = ["Fit", "answered", "checked_budget", "fit", "fit_problem"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -85,7 +86,8 @@ class Fit:
     def predict(self, name: str) -> Any:
         """The mean response of a block, every entry: probabilities for labels.
 
-        A DataFrame with the labels of the data if they were one, else an array.
+        A DataFrame with the labels of the data if they were a DataFrame or a Series, else an
+        array.
         """
         likelihood = self.model.block(name).likelihood
         return self.problem.tables[name].wrap(likelihood.mean(self.predictor(name)))
@@ -99,7 +101,11 @@ class Fit:
         return table.wrap(filled)
 
     def bias(self, name: str) -> Any:
-        """The offsets b of a block, one a column; a Series if the data were a DataFrame."""
+        """The offsets b of a block, one a column; a Series if the data were a DataFrame.
+
+        Where all observed labels of a column are alike the best offset is infinite; one is
+        given that is large enough for a loss of exactly 0.
+        """
         block = self.model.block(name)
         if not block.bias:
             raise ModelError(
@@ -186,21 +192,48 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    problem = Problem.bind(model, data)
-    budget = checked_budget(tol, max_iter, max_seconds)
+    return fit_problem(
+        Problem.bind(model, data),
+        backend=backend,
+        budget=checked_budget(tol, max_iter, max_seconds),
+        start=start,
+        callback=callback,
+        progress=progress,
+        random_state=random_state,
+        force=force,
+    )
+
+
+def fit_problem(
+    problem: Problem,
+    *,
+    backend: str | Backend,
+    budget: Budget,
+    start: Fit | None = None,
+    callback: Callable[[Record], Any] | None = None,
+    progress: bool = False,
+    random_state: int = 0,
+    force: bool = False,
+) -> Fit:
+    """``fit`` for data that are bound and checked already."""
     chosen = named(backend, problem)
     reason = verdict_on(chosen, problem).reason
     if reason is not None and not force:
         raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
+    latent = checked_start(start, problem)
     if isinstance(chosen, Reference):
+        if latent is not None:
+            raise ModelError("start was given, but a conic solver cannot begin from a point")
         outcome = chosen.solve(problem, budget, progress)
+        if callback is not None:
+            callback(outcome.history[-1])
     else:
         program = compile_problem(problem)
         outcome = run(
             solver_for(chosen, program),
             program,
             budget,
-            start=checked_start(start, problem),
+            start=latent,
             callback=callback,
             progress=progress,
             random_state=random_state,
@@ -208,9 +241,9 @@ def fit(
     answer = answered(problem, outcome, chosen.name)
     if answer.status != "certified":
         warnings.warn(
-            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={tol:g}",
+            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={budget.tol:g}",
             NotCertifiedWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return answer
 
@@ -232,11 +265,11 @@ def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
 
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     """The budget, or a ``ModelError`` that names what is wrong with it."""
-    if not 0.0 <= tol < 1.0:
+    if not 0.0 <= number(tol, "tol") < 1.0:
         raise ModelError(f"tol={tol!r} was given; a relative gap from 0 up to 1 is needed")
-    if max_iter < 0 or int(max_iter) != max_iter:
+    if number(max_iter, "max_iter") < 0 or int(max_iter) != max_iter:
         raise ModelError(f"max_iter={max_iter!r} was given; a number of iterations is needed")
-    if not max_seconds > 0:
+    if max_seconds != np.inf and number(max_seconds, "max_seconds") <= 0:
         raise ModelError(f"max_seconds={max_seconds!r} was given; it must be above 0")
     return Budget(float(tol), int(max_iter), float(max_seconds))
 

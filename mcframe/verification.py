@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Backend, Reference, Verdict, choose, verdicts
+from mcframe.backends import Backend, Budget, Reference, Verdict, choose, named, verdicts
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
-from mcframe.contracts.errors import BackendError
-from mcframe.fitting import Fit, fit
+from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.fitting import Fit, checked_budget, fit_problem
 from mcframe.model import Model, Problem
 
 __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
@@ -176,7 +176,13 @@ def verify(
     >>> mc.verify(model, {"x": np.eye(3)}).agrees
     True
     """
-    reference = Reference(solver=solver, force=force)  # type: ignore[arg-type]
-    exact = fit(model, data, backend=reference, tol=tol)
-    fast = fit(model, data, backend=backend, tol=tol / 10)
+    problem = Problem.bind(model, data)
+    chosen = named(backend, problem)
+    if isinstance(chosen, Reference):
+        raise ModelError("verify compares the reference with another backend; name that one")
+    reference = Reference(solver=solver)  # type: ignore[arg-type]
+    exact = fit_problem(
+        problem, backend=reference, budget=checked_budget(tol, 0, np.inf), force=force
+    )
+    fast = fit_problem(problem, backend=chosen, budget=Budget(tol=tol / 10))
     return Verification(fast, exact, tol)

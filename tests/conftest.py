@@ -23,7 +23,7 @@ settings.load_profile("mcframe")
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print what tests recorded as ``measured``: numbers worth quoting, beside passed or failed."""
+    """Print what tests measured: numbers worth quoting, beside passed and failed."""
     for outcome in ("passed", "failed"):
         for report in terminalreporter.getreports(outcome):
             for name, value in report.user_properties:

@@ -8,8 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 import attrs
-import mcframe as mc
 import pytest
+
+import mcframe as mc
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

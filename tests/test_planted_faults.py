@@ -174,7 +174,9 @@ class LosesTheRidge(Proximal):
     """Drops a term on the way to the solver: once yaglm's splitter."""
 
     def step(self, program, state):
-        super().step(attrs.evolve(program, penalty=attrs.evolve(program.penalty, ridge=0.0)), state)
+        super().step(
+            attrs.evolve(program, penalty=attrs.evolve(program.penalty, ridge=0.0)), state
+        )
 
 
 @pytest.mark.parametrize("solver", [Lazy(), LosesTheRidge()], ids=lambda s: type(s).__name__)
@@ -188,7 +190,9 @@ def test_an_optimistic_bound_is_caught(monkeypatch, excess):
     """||G||_2 taken too small, as an unconverged power iteration has it."""
     honest = certificates.norm_upper_bound
     monkeypatch.setattr(
-        certificates, "norm_upper_bound", lambda matrix, slack: honest(matrix, slack) * (1 - excess)
+        certificates,
+        "norm_upper_bound",
+        lambda matrix, slack: honest(matrix, slack) * (1 - excess),
     )
     with pytest.raises(mc.LawViolation, match="bounds are never too good"):
         mc.laws.check_solver("proximal")

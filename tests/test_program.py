@@ -109,8 +109,14 @@ class Plain(Likelihood, TwiceDifferentiable):
         return self.inner.latex(z, y)
 
 
-@pytest.mark.parametrize("terms", [[mc.NuclearNorm(0.3)], [mc.NuclearNorm(0.3), mc.Ridge(0.1)],
-                                   [mc.NuclearNorm(0.3), mc.OnesColumn()]])
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [mc.NuclearNorm(0.3)],
+        [mc.NuclearNorm(0.3), mc.Ridge(0.1)],
+        [mc.NuclearNorm(0.3), mc.OnesColumn()],
+    ],
+)
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_loss_without_conjugate_is_certified_by_its_level_set(table, terms, bias):
     data = {"y": np.where(np.arange(20)[:, None] == 13, 1.0, table["labels"])}
@@ -126,8 +132,12 @@ def test_the_certificate_closes_at_the_optimum(model, table):
     """Ridge or none, bias or none, ones column or none: the gap falls to rounding."""
     features = mc.Block("features", mc.Gaussian(), bias=True)
     labels = mc.Block("labels", mc.Bernoulli(), bias=True)
-    for terms in ([mc.NuclearNorm(1.0)], [mc.NuclearNorm(1.0), mc.Ridge(0.1)], [mc.Ridge(0.1)],
-                  [mc.NuclearNorm(1.0), mc.OnesColumn()]):
+    for terms in (
+        [mc.NuclearNorm(1.0)],
+        [mc.NuclearNorm(1.0), mc.Ridge(0.1)],
+        [mc.Ridge(0.1)],
+        [mc.NuclearNorm(1.0), mc.OnesColumn()],
+    ):
         fit = mc.fit(mc.Model([features, labels], terms), table, tol=1e-10)
         assert fit.gap <= 1e-10
 

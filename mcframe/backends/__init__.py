@@ -1,7 +1,15 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
-from mcframe.backends.choice import Backend, Verdict, choose, named, solver_for, verdict_on, verdicts
+from mcframe.backends.choice import (
+    Backend,
+    Verdict,
+    choose,
+    named,
+    solver_for,
+    verdict_on,
+    verdicts,
+)
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome, run

@@ -19,7 +19,7 @@ NORM_SLACK = 1e-10
 
 @attrs.frozen(eq=False)
 class Point:
-    """A candidate: Z in factors, feasible, and the multiplier of a fixed column if there is one."""
+    """A candidate: Z in factors, feasible, and the multiplier of a fixed column, if any."""
 
     latent: LowRank
     multiplier: Array | None = None
@@ -27,7 +27,7 @@ class Point:
 
 @attrs.frozen(eq=False)
 class Judgement:
-    """What a candidate is worth: objective, lower bound, biases, and where the bound comes from."""
+    """What a candidate is worth: objective, lower bound, biases, and the bound's source."""
 
     objective: float
     bound: float
@@ -88,9 +88,7 @@ def dual_norms(program: Program, slope: Array, multiplier: Array | None) -> Arra
     return singular_value_bounds(matrix)
 
 
-def fenchel_bound(
-    program: Program, slope: Array, multiplier: Array | None, norms: Array
-) -> float:
+def fenchel_bound(program: Program, slope: Array, multiplier: Array | None, norms: Array) -> float:
     """-F*(cS) - R*(-cS) at the best feasible c, lowered by what rounding may have added."""
 
     def at(scale: float) -> float:

@@ -22,8 +22,10 @@ NAMED: dict[str, Backend] = {
     "fpc": FPC(),
     "reference": Reference(),
 }
-# Dense matrices of the shape of Z that a first-order solver holds, buffers and certificate included.
-DENSE_COPIES = 6
+# What a first-order solver holds at its peak, certificate included, in numbers of 8 bytes: per
+# entry of Z, and per observed entry. Measured on 2000 x 500 with 2 % and 30 % observed.
+NUMBERS_PER_CELL = 7.5
+NUMBERS_PER_ENTRY = 10.0
 # The part of the machine's memory that they may take.
 MEMORY_SHARE = 0.7
 
@@ -43,7 +45,7 @@ class Verdict:
 
 
 def choose(problem: Problem) -> Backend:
-    """The first backend of this ladder that can run the problem:
+    """The first backend of a ladder that can run the problem.
 
     1. ``proximal``: smooth losses, one spectral penalty, Z fits into memory densely;
     2. ``reference``: anything with a DCP expression, if it is small.
@@ -79,7 +81,8 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     if isinstance(backend, Reference):
         return Verdict(backend.name, backend.refuses(problem), str(estimate(problem)))
     n_rows, n_columns = problem.shape
-    gigabytes = DENSE_COPIES * 8 * n_rows * n_columns / 1e9
+    numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * problem.n_observed
+    gigabytes = 8 * numbers / 1e9
     cost = f"dense matrices of {n_rows} x {n_columns}, about {gigabytes:.2g} GB"
     reason = refusal(problem)
     memory = physical_gigabytes()

@@ -110,7 +110,8 @@ class FPC(Solver[Program, FPCState]):
             raise ModelError(f"FPC: eta={self.eta!r} was given; it must be below 1")
         if self.stopping not in ("certificate", "published"):
             raise ModelError(
-                f"FPC: stopping={self.stopping!r} was given; 'certificate' or 'published' is needed"
+                f"FPC: stopping={self.stopping!r} was given;"
+                " 'certificate' or 'published' is needed"
             )
 
     def refuses(self, program: Program) -> str | None:
@@ -154,7 +155,10 @@ class FPC(Solver[Program, FPCState]):
         biases = descended(loss, biases_ahead, evaluation, bias_step)
         target = ahead.copy()
         target.ravel()[state.flat] -= step * evaluation.slope
-        state.factors, state.penalty, before = *self.shrunk(program, state, target, step), state.objective
+        state.factors, state.penalty, before = (
+            *self.shrunk(program, state, target, step),
+            state.objective,
+        )
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
@@ -178,10 +182,7 @@ class FPC(Solver[Program, FPCState]):
         self, program: Program, state: FPCState, target: Array, step: float
     ) -> tuple[Shrunk, float]:
         """The shrinkage at the weight of the stage, and the penalty there."""
-        penalty, stage = program.penalty, state.stages[0]
-        if stage > 1.0 and penalty.main is not None:
-            weight = stage * penalty.main.threshold
-            penalty = attrs.evolve(penalty, main=attrs.evolve(penalty.main, weight=weight))
+        penalty = attrs.evolve(program.penalty, strength=state.stages[0])
         factors = state.shrinker(
             target, lambda s: penalty.shrink(s, step), penalty.threshold(step)
         )

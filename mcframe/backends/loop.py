@@ -113,7 +113,8 @@ class Watch:
 
     def outcome(self, status: str, message: str) -> Outcome:
         """The best point with a status; the sentence gets the gap."""
-        assert self.latent is not None and self.judgement is not None
+        assert self.latent is not None
+        assert self.judgement is not None
         return Outcome(
             latent=self.latent,
             biases=self.judgement.biases,

@@ -42,11 +42,6 @@ class MultipliersState:
         return float(self.inner.residual)
 
     @property
-    def curvature(self) -> float:
-        """Of the inner problem."""
-        return float(self.inner.curvature)
-
-    @property
     def objective(self) -> float:
         """Of the inner problem."""
         return float(self.inner.objective)

@@ -93,7 +93,9 @@ class Proximal(Solver[Program, ProximalState]):
         """A fixed column needs the multipliers around this solver."""
         return "the fixed column has no closed prox" if program.ones else None
 
-    def init(self, program: Program, start: LowRank | None, rng: np.random.Generator) -> ProximalState:
+    def init(
+        self, program: Program, start: LowRank | None, rng: np.random.Generator
+    ) -> ProximalState:
         """Z = start, or 0."""
         loss = program.loss
         flat: IntArray = loss.rows * program.shape[1] + loss.columns

@@ -11,9 +11,10 @@ import numpy as np
 from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome
-from mcframe.compile import compile_problem
+from mcframe.compile import compile_problem, refusal
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.validators import positive
 from mcframe.model.problem import Problem
 from mcframe.numerics.low_rank import LowRank
 
@@ -104,8 +105,8 @@ class Reference:
     """
 
     solver: Literal["auto", "SCS", "CLARABEL"] = "auto"
-    eps: float = 1e-9
-    max_iters: int = 50_000
+    eps: float = attrs.field(default=1e-9, validator=positive)
+    max_iters: int = attrs.field(default=50_000, validator=positive)
     force: bool = False
 
     name = "reference"
@@ -119,6 +120,9 @@ class Reference:
 
     def refuses(self, problem: Problem) -> str | None:
         """Why it will not solve a problem; None if it will."""
+        reason = refusal(problem)  # without a program there is no certificate
+        if reason is not None:
+            return reason
         size = estimate(problem)
         small = size.seconds <= MAX_SECONDS and size.gigabytes <= MAX_GIGABYTES
         if self.force or small:

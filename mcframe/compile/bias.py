@@ -1,5 +1,7 @@
 """The free offset of each column, solved exactly at a given Z."""
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -55,7 +57,7 @@ def best_bias(
     reached = np.max(np.abs(z), initial=0.0)
     bias = np.where(infinite == 0.0, start, infinite + np.sign(infinite) * reached)
     below = np.full(n_columns, -np.inf)
-    above = np.full(n_columns, np.inf)
+    above: Any = np.full(n_columns, np.inf)
     unit = 1.0 / np.sqrt(likelihood.curvature)
     counts = np.bincount(columns, minlength=n_columns)
     # The slope scale of one observation; 0 where the curvature is unbounded.
@@ -64,13 +66,13 @@ def best_bias(
     for _ in range(MAX_STEPS):
         shifted = z + bias[columns]
         values, slopes = likelihood.value_and_slope(shifted, y)
-        total = np.bincount(columns, weights=slopes, minlength=n_columns)
+        total: Any = np.bincount(columns, weights=slopes, minlength=n_columns)
         size = np.bincount(columns, weights=np.abs(slopes), minlength=n_columns)
         open_ = np.abs(total) > PRECISION * (size + floor)
         if not open_.any():
             break
         second = likelihood.second_derivative(shifted, y)
-        bend = np.bincount(columns, weights=second, minlength=n_columns)
+        bend: Any = np.bincount(columns, weights=second, minlength=n_columns)
         below = np.where(total < 0, np.maximum(below, bias), below)
         above = np.where(total > 0, np.minimum(above, bias), above)
         moved = newton_step(bias, total, bend, below, above, reach)
@@ -82,9 +84,7 @@ def best_bias(
     return Solved(bias, values, slopes)
 
 
-def infinite_biases(
-    likelihood: Likelihood, y: Array, columns: IntArray, n_columns: int
-) -> Array:
+def infinite_biases(likelihood: Likelihood, y: Array, columns: IntArray, n_columns: int) -> Array:
     """+-``FAR`` units for columns whose best bias is infinite, 0 for the others.
 
     A column is one if the slopes of its observations have one sign however far out.

@@ -11,15 +11,21 @@ __all__ = ["SpectralPenalty"]
 
 @attrs.frozen
 class SpectralPenalty:
-    """R(Z) = main(Z) + ridge / 2 * ||Z||_F^2; either may be absent, not both."""
+    """R(Z) = strength * main(Z) + ridge / 2 * ||Z||_F^2; either may be absent, not both.
+
+    The strength is 1 but in the earlier stages of a continuation.
+    """
 
     main: Spectral | None
     ridge: float = 0.0
+    strength: float = 1.0
 
     def of_singular_values(self, s: Array) -> float:
         """R at a matrix with these singular values."""
         quadratic = 0.5 * self.ridge * float(np.dot(s, s))
-        return quadratic if self.main is None else quadratic + self.main.of_singular_values(s)
+        if self.main is None:
+            return quadratic
+        return quadratic + self.strength * self.main.of_singular_values(s)
 
     def shrink(self, s: Array, step: float) -> Array:
         """The singular values of the prox.
@@ -29,16 +35,20 @@ class SpectralPenalty:
         """
         divisor = 1.0 + step * self.ridge
         scaled = s / divisor
-        return scaled if self.main is None else self.main.shrink(scaled, step / divisor)
+        if self.main is None:
+            return scaled
+        return self.main.shrink(scaled, self.strength * step / divisor)
 
     def threshold(self, step: float) -> float:
         """Singular values up to this are shrunk to exactly 0."""
-        return 0.0 if self.main is None else step * self.main.threshold
+        return 0.0 if self.main is None else step * self.strength * self.main.threshold
 
     @property
     def dual_radius(self) -> float:
-        """What ||S||_2 may be for R*(S) to be finite; inf with a ridge, which is finite everywhere."""
-        return np.inf if self.ridge > 0 or self.main is None else self.main.threshold
+        """What ||S||_2 may be for R*(S) to be finite: anything with a ridge."""
+        if self.ridge > 0 or self.main is None:
+            return np.inf
+        return self.strength * self.main.threshold
 
     def conjugate(self, s: Array) -> float:
         """R* at a matrix with these singular values.
@@ -48,11 +58,8 @@ class SpectralPenalty:
         """
         if self.ridge == 0.0:
             assert self.main is not None
-            return self.main.conjugate_of_singular_values(s)
-        maximiser = self.shrink_to_maximiser(s)
+            return self.strength * self.main.conjugate_of_singular_values(s / self.strength)
+        maximiser = s / self.ridge
+        if self.main is not None:
+            maximiser = self.main.shrink(maximiser, self.strength / self.ridge)
         return float(np.dot(s, maximiser)) - self.of_singular_values(maximiser)
-
-    def shrink_to_maximiser(self, s: Array) -> Array:
-        """argmax of <S, Z> - R(Z) in singular values, for a positive ridge."""
-        scaled = s / self.ridge
-        return scaled if self.main is None else self.main.shrink(scaled, 1.0 / self.ridge)

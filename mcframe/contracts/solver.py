@@ -14,14 +14,20 @@ StateT = TypeVar("StateT", bound="State")
 class State(Protocol):
     """What the loop and the multipliers may ask of any solver's state."""
 
-    #: Norm of the gradient mapping: 0 at the optimum, in units of the gradient.
-    residual: float
-    #: Rank of the iterate.
-    rank: int
-    #: Curvature in use, the reciprocal of the step.
-    curvature: float
-    #: The sentence of the solver's own stopping rule once it has fired, else None.
-    finished: str | None
+    @property
+    def residual(self) -> float:
+        """Norm of the gradient mapping: 0 at the optimum, in units of the gradient."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Rank of the iterate."""
+        ...
+
+    @property
+    def finished(self) -> str | None:
+        """The sentence of the solver's own stopping rule once it has fired, else None."""
+        ...
 
     @property
     def objective(self) -> float:

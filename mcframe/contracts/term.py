@@ -11,7 +11,7 @@ __all__ = ["Constraint", "Regularizer", "Spectral", "Term"]
 
 
 class Term(ABC):
-    """A convex function of the whole latent matrix Z; a constraint is one with values 0 and inf."""
+    """A convex function of the latent matrix Z; a constraint is one with values 0 and inf."""
 
     @abstractmethod
     def value(self, latent: Array) -> float:

@@ -25,8 +25,8 @@ def number(value: object, what: str) -> float:
 def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a finite number above zero."""
     word = type(instance).__name__
+    name = getattr(instance, "name", None)
+    word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
     if number(value, f"{word}: {attribute.name}") <= 0:
-        raise ModelError(
-            f"{word}: {attribute.name}={value!r} was given; it must be above 0"
-            f" (to switch {word} off, leave it out of the model)"
-        )
+        off = f" (to switch {word} off, leave it out of the model)" if attribute.name == "weight" else ""
+        raise ModelError(f"{word}: {attribute.name}={value!r} was given; it must be above 0{off}")

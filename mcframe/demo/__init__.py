@@ -1,9 +1,9 @@
 """The demo, above all floors: half a table hidden, completed, judged, compared, drawn."""
 
 from mcframe.demo.baseline import Baseline, best_baseline, fit_baseline
+from mcframe.demo.choosing import Choice, declare, largest_weight, search
 from mcframe.demo.experiment import Errors, Experiment, prepare
 from mcframe.demo.report import Demo, demonstrate
-from mcframe.demo.search import Choice, declare, largest_weight, search
 
 __all__ = [
     "Baseline",

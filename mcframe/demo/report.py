@@ -12,8 +12,8 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
 from mcframe.datasets import MultiLabel, digits, read_multilabel
 from mcframe.demo.baseline import Baseline, best_baseline, fit_baseline
+from mcframe.demo.choosing import declare, search
 from mcframe.demo.experiment import Experiment, prepare
-from mcframe.demo.search import declare, search
 from mcframe.demo.wording import compare, grid, headline
 from mcframe.fitting import Fit, fit
 from mcframe.plots import draw_pixels

@@ -2,8 +2,8 @@
 
 from mcframe.contracts.arrays import Array
 from mcframe.demo.baseline import Baseline
+from mcframe.demo.choosing import Choice
 from mcframe.demo.experiment import Errors, Experiment
-from mcframe.demo.search import Choice
 from mcframe.fitting import Fit
 
 __all__ = ["compare", "grid", "headline"]

@@ -1,5 +1,6 @@
 """The laws of likelihoods: one function each, over points that stress them."""
 
+import copy
 from collections.abc import Callable, Sequence
 
 import cvxpy as cp
@@ -56,9 +57,7 @@ def check_likelihood(
             holds(likelihood, near, y)
 
 
-def domain_ends(
-    likelihood: Likelihood, valid: Sequence[float], invalid: Sequence[float]
-) -> None:
+def domain_ends(likelihood: Likelihood, valid: Sequence[float], invalid: Sequence[float]) -> None:
     """Valid observations are taken and invalid ones refused."""
     for y in valid:
         demand(not likelihood.invalid(np.array([y]))[0], f"y={y!r} is refused as invalid")
@@ -225,8 +224,6 @@ def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
 
 def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     """A frozen object: equal copies are equal, hash alike, and cannot be changed."""
-    import copy
-
     twin = copy.deepcopy(likelihood)
     demand(twin == likelihood and hash(twin) == hash(likelihood), "a copy is not equal to it")
     demand(likelihood.formula("z", "y").strip() != "", "its formula is empty")

@@ -1,7 +1,9 @@
 """The laws of regularizers and constraints: one function each, over small random matrices."""
 
 import copy
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import cvxpy as cp
@@ -43,7 +45,7 @@ def check_regularizer(
     >>> mc.laws.check_regularizer(mc.NuclearNorm(0.5))
     """
     rng = np.random.default_rng(seed)
-    points = [scale * rng.standard_normal(shape) for _ in range(4)]
+    points: list[Array] = [scale * rng.standard_normal(shape) for _ in range(4)]
     points.append(scale * np.outer(rng.standard_normal(shape[0]), rng.standard_normal(shape[1])))
     points.append(np.zeros(shape))
     for name, holds in TERM_LAWS.items():
@@ -86,7 +88,7 @@ def distance(a: Array, b: Array) -> float:
 
 def firmly_nonexpansive(term: Term, points: list[Array]) -> None:
     """||P x - P y||^2 <= <P x - P y, x - y>."""
-    for x, y in zip(points, points[1:], strict=False):
+    for x, y in itertools.pairwise(points):
         for step in STEPS:
             moved = term.prox(x, step)[0] - term.prox(y, step)[0]
             inner = float(np.vdot(moved, x - y))
@@ -129,10 +131,10 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
 
 def strength_counts(term: Term, points: list[Array]) -> None:
     """Twice the weight is twice the value, and shrinks more."""
-    if not any(field.name == "weight" for field in attrs.fields(type(term))):
+    frozen: Any = term
+    if not any(field.name == "weight" for field in attrs.fields(type(frozen))):
         return
-    weight = term.weight  # type: ignore[attr-defined]
-    double = attrs.evolve(term, weight=2 * weight)
+    double = attrs.evolve(frozen, weight=2 * frozen.weight)
     for point in points[:-1]:
         close(double.value(point), 2 * term.value(point), 1e-9, "value at twice the weight")
         once, twice = term.prox(point, 2.0)[0], double.prox(point, 1.0)[0]

@@ -17,9 +17,7 @@ __all__ = ["Bernoulli"]
 def known_link(instance: object, attribute: object, value: object) -> None:
     """An attrs validator: the links there are."""
     if value != "logit":
-        raise ModelError(
-            f"Bernoulli: link={value!r} was given; the link there is is 'logit'"
-        )
+        raise ModelError(f"Bernoulli: link={value!r} was given; the link there is is 'logit'")
 
 
 @attrs.frozen

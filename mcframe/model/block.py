@@ -43,7 +43,8 @@ def is_switch(instance: "Block", attribute: "attrs.Attribute[Any]", value: objec
     """An attrs validator: True or False."""
     if not isinstance(value, bool):
         raise ModelError(
-            f"block {instance.name!r}: {attribute.name}={value!r} was given; True or False is needed"
+            f"block {instance.name!r}: {attribute.name}={value!r} was given;"
+            " True or False is needed"
         )
 
 

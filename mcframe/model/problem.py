@@ -64,7 +64,7 @@ class Problem:
                 raise DataError(f"block {block.name!r} has no data; add data[{block.name!r}]")
         tables = {block.name: read_table(block, data[block.name]) for block in model.blocks}
         n_items, index = same_rows(tables.items())
-        notes = notes_on(model, tables, n_items)
+        notes = notes_on(tables, n_items)
         for note in notes:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
         return cls(model, tables, n_items, index, notes)
@@ -145,7 +145,7 @@ def block_names(model: Model) -> str:
     return ", ".join(repr(block.name) for block in model.blocks)
 
 
-def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
+def notes_on(tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
     """What is allowed but worth saying: columns and rows without an observed entry."""
     notes = []
     for name, table in tables.items():

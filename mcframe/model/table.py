@@ -115,9 +115,11 @@ def from_pandas(block: Block, given: Any) -> Table:
     for position, name in enumerate(frame.columns):
         series = frame[name]
         try:
+            if series.dtype.kind in "mM":
+                raise TypeError
             dense[:, position] = series.to_numpy(dtype=float, na_value=np.nan)
         except (TypeError, ValueError):
-            wrong = next(v for v in series if not is_number(v))
+            wrong = next((v for v in series if not reads_as_number(v)), series.iloc[0])
             raise DataError(
                 f"block {block.name!r}, column {name!r}: value {wrong!r} is not a number"
                 f" (dtype {series.dtype}); {not_numeric(block)}"
@@ -142,9 +144,7 @@ def from_array(block: Block, given: Any) -> Table:
             f"block {block.name!r}: data of shape {array.shape} were given; a matrix of"
             " n_items rows and at least one column is needed"
         )
-    return from_dense(
-        as_floats(block, array, lambda position: position[1])
-    )
+    return from_dense(as_floats(block, array, lambda position: position[1]))
 
 
 def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
@@ -175,6 +175,15 @@ def is_number(value: object) -> bool:
     return value is None or isinstance(
         value, bool | int | float | np.bool_ | np.integer | np.floating
     )
+
+
+def reads_as_number(value: object) -> bool:
+    """Whether float() would take an object: a message names the first one that it would not."""
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def not_numeric(block: Block) -> str:

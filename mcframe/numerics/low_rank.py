@@ -1,5 +1,7 @@
 """A matrix held as the product of two thin factors."""
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -72,8 +74,8 @@ class LowRank:
             return np.zeros(0)
         if self.width >= min(self.shape):
             return np.linalg.svd(self.dense(), compute_uv=False)
-        left = np.linalg.qr(self.left, mode="r")
-        right = np.linalg.qr(self.right, mode="r")
+        left: Any = np.linalg.qr(self.left, mode="r")
+        right: Any = np.linalg.qr(self.right, mode="r")
         return np.linalg.svd(left @ right.T, compute_uv=False)
 
     def rank(self) -> int:

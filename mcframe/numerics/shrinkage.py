@@ -31,7 +31,7 @@ class Shrunk:
 
 
 def cheapest(shape: tuple[int, int], rank: int) -> str:
-    """"full", "gram" or "block": the decomposition with the fewest operations.
+    """The decomposition with the fewest operations: "full", "gram" or "block".
 
     Counts in multiplications at matrix-product speed, the factors measured once on dense
     1000 x 600 and 5000 x 600 matrices: a Gram matrix of the smaller side d costs n d^2 plus
@@ -89,7 +89,7 @@ class Shrinker:
         self, matrix: Array, shrink: Callable[[Array], Array], threshold: float
     ) -> Shrunk:
         """One call of warm-started subspace iteration."""
-        basis = self.widened(matrix)
+        basis = self.widened()
         for _ in range(self.accuracy):
             left = orthonormal(matrix @ basis)
             projected = matrix.T @ left
@@ -100,7 +100,7 @@ class Shrinker:
         self.basis = basis[:, : max(above, kept) + 2 * GUARD]
         return Shrunk(left @ rotation[:kept].T, shrunk[:kept], basis[:, :kept])
 
-    def widened(self, matrix: Array) -> Array:
+    def widened(self) -> Array:
         """The last basis with at least ``GUARD`` columns beyond the rank, the new ones random."""
         basis = np.zeros((self.shape[1], 0)) if self.basis is None else self.basis
         wanted = min(self.rank + max(GUARD, self.rank // 4), *self.shape)
@@ -135,9 +135,7 @@ def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
     return Shrunk(left[:, :kept], shrunk[:kept], right[:kept].T)
 
 
-def shrink_gram(
-    matrix: Array, shrink: Callable[[Array], Array], threshold: float
-) -> Shrunk:
+def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: float) -> Shrunk:
     """Through the eigenvectors of the Gram matrix of the smaller side."""
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)

@@ -64,8 +64,10 @@ def gram(matrix: Array) -> Array:
 def gram_rounding(matrix: Array) -> float:
     """A bound on the error of the computed eigenvalues of the computed Gram matrix."""
     n_rows, n_columns = matrix.shape
-    return (max(n_rows, n_columns) + 10 * min(n_rows, n_columns)) * EPS * float(
-        np.vdot(matrix, matrix)
+    return (
+        (max(n_rows, n_columns) + 10 * min(n_rows, n_columns))
+        * EPS
+        * float(np.vdot(matrix, matrix))
     )
 
 

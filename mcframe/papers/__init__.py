@@ -1,4 +1,4 @@
-"""Floor 7: the papers behind mcframe, as the problems they state and the algorithms they published."""
+"""Floor 7: the papers behind mcframe: the problems they state, the algorithms they published."""
 
 from mcframe.papers.goldberg import fixed_point_mc_1, fixed_point_mc_b, mc_1, mc_b
 

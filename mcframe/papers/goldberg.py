@@ -32,7 +32,8 @@ __all__ = ["FixedPointMC1", "fixed_point_mc_1", "fixed_point_mc_b", "mc_1", "mc_
 def mc_b(mu: float, label_weight: float = 1.0) -> Model:
     """Formulation 1, "MC-b", Eq. 2: a bias a label, beside Z.
 
-    ``mu ||Z||_* + lambda / |Omega_Y| sum log(1 + exp(-y (z + b))) + 1 / |Omega_X| sum (z - x)^2 / 2``
+    ``mu ||Z||_* + lambda / |Omega_Y| sum log(1 + exp(-y (z + b)))
+    + 1 / |Omega_X| sum (z - x)^2 / 2``
 
     Parameters
     ----------
@@ -216,13 +217,13 @@ class FixedPointMC1(Solver[Program, FixedPointMC1State]):
 
     def step(self, program: Program, state: FixedPointMC1State) -> None:
         """Gradient, shrinkage, ones; and the next stage where this one is done."""
-        main = program.penalty.main
-        assert main is not None
-        stage = state.stages[0]
+        penalty = attrs.evolve(program.penalty, strength=state.stages[0])
         target = state.iterate.copy()
         target.ravel()[state.flat] -= state.step * state.evaluation.slope
         state.factors = state.shrinker(
-            target, lambda s: main.shrink(s, stage * state.step), stage * program.penalty.threshold(state.step)
+            target,
+            lambda s: penalty.shrink(s, state.step),
+            penalty.threshold(state.step),
         )
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         state.multiplier = (iterate[:, -1] - 1.0) / state.step
@@ -231,7 +232,7 @@ class FixedPointMC1(Solver[Program, FixedPointMC1State]):
         state.iterate = iterate
         state.evaluation = program.loss.evaluate(np.take(iterate, state.flat))
         singular_values = self.candidate(program, state).latent.singular_values()
-        state.penalty = stage * main.of_singular_values(singular_values)
+        state.penalty = penalty.of_singular_values(singular_values)
         self.advance(state)
 
     def advance(self, state: FixedPointMC1State) -> None:
