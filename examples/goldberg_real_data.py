@@ -23,12 +23,20 @@ TOL = 1e-5
 # Transductive label error in per cent, relative feature imputation error: Tables 4 and 5.
 PUBLISHED = {
     "emotions": {
-        ("MC-b", 0.4): (28.0, 0.69), ("MC-b", 0.6): (25.2, 0.54), ("MC-b", 0.8): (22.2, 0.41),
-        ("MC-1", 0.4): (27.4, 0.60), ("MC-1", 0.6): (23.7, 0.46), ("MC-1", 0.8): (19.8, 0.25),
+        ("MC-b", 0.4): (28.0, 0.69),
+        ("MC-b", 0.6): (25.2, 0.54),
+        ("MC-b", 0.8): (22.2, 0.41),
+        ("MC-1", 0.4): (27.4, 0.60),
+        ("MC-1", 0.6): (23.7, 0.46),
+        ("MC-1", 0.8): (19.8, 0.25),
     },
     "yeast": {
-        ("MC-b", 0.4): (16.1, 0.83), ("MC-b", 0.6): (12.2, 0.76), ("MC-b", 0.8): (8.7, 0.73),
-        ("MC-1", 0.4): (16.7, 0.86), ("MC-1", 0.6): (13.0, 0.92), ("MC-1", 0.8): (8.5, 0.74),
+        ("MC-b", 0.4): (16.1, 0.83),
+        ("MC-b", 0.6): (12.2, 0.76),
+        ("MC-b", 0.8): (8.7, 0.73),
+        ("MC-1", 0.4): (16.7, 0.86),
+        ("MC-1", 0.6): (13.0, 0.92),
+        ("MC-1", 0.8): (8.5, 0.74),
     },
 }
 PRESETS = {"MC-b": mc_b, "MC-1": mc_1}
@@ -86,18 +94,24 @@ def run(name, every_mu):
                 worst_gap = max(worst_gap, fit.gap)
                 iterations += fit.history[-1].iteration
                 if every_mu:
-                    print(f"    mu {mu:8.2g}  held-out {held_out[k]:5.1f} %  hidden {label:5.1f} %"
-                          f"  features {feature:4.2f}  rank {fit.rank:3d}  gap {fit.gap:.0e}"
-                          f"  {fit.history[-1].iteration:6d} iterations"
-                          f"  {fit.history[-1].seconds:6.1f} s", flush=True)
+                    print(
+                        f"    mu {mu:8.2g}  held-out {held_out[k]:5.1f} %  hidden {label:5.1f} %"
+                        f"  features {feature:4.2f}  rank {fit.rank:3d}  gap {fit.gap:.0e}"
+                        f"  {fit.history[-1].iteration:6d} iterations"
+                        f"  {fit.history[-1].seconds:6.1f} s",
+                        flush=True,
+                    )
                 if k == best:
                     chosen = mu, label, feature, fit.rank
             published = PUBLISHED[name][system, share]
             mu, label, feature, rank = chosen
-            print(f"{name:<9}{share:5.0%} {system:>6} {mu:9.2g} {rank:5d}"
-                  f" {label:8.1f} {published[0]:8.1f} {feature:9.2f} {published[1]:9.2f}"
-                  f" {len(mus):5d} {worst_gap:9.1e} {iterations:7d}"
-                  f" {time.perf_counter() - began:7.1f}", flush=True)
+            print(
+                f"{name:<9}{share:5.0%} {system:>6} {mu:9.2g} {rank:5d}"
+                f" {label:8.1f} {published[0]:8.1f} {feature:9.2f} {published[1]:9.2f}"
+                f" {len(mus):5d} {worst_gap:9.1e} {iterations:7d}"
+                f" {time.perf_counter() - began:7.1f}",
+                flush=True,
+            )
 
 
 def main():
@@ -106,10 +120,14 @@ def main():
     parser.add_argument("names", nargs="*", default=list(PUBLISHED), metavar="emotions|yeast")
     parser.add_argument("--every-mu", action="store_true", help="print every point of the path")
     options = parser.parse_args()
-    print(f"{'':<15}{'':>6} {'':>9} {'':>5} {'label error %':>17} {'feature error':>19}"
-          f" {'':>5} {'worst':>9} {'':>7} {'':>7}")
-    print(f"{'data':<9}{'seen':>5} {'system':>6} {'mu':>9} {'rank':>5} {'ours':>8} {'paper':>8}"
-          f" {'ours':>9} {'paper':>9} {'fits':>5} {'gap':>9} {'steps':>7} {'seconds':>7}")
+    print(
+        f"{'':<15}{'':>6} {'':>9} {'':>5} {'label error %':>17} {'feature error':>19}"
+        f" {'':>5} {'worst':>9} {'':>7} {'':>7}"
+    )
+    print(
+        f"{'data':<9}{'seen':>5} {'system':>6} {'mu':>9} {'rank':>5} {'ours':>8} {'paper':>8}"
+        f" {'ours':>9} {'paper':>9} {'fits':>5} {'gap':>9} {'steps':>7} {'seconds':>7}"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         for name in options.names:

@@ -12,6 +12,7 @@ from mcframe.backends import (
     Budget,
     History,
     Outcome,
+    Point,
     Record,
     Reference,
     named,
@@ -50,7 +51,7 @@ class Fit:
     """
 
     problem: Problem
-    latent: LowRank
+    point: Point
     biases: Mapping[str, Array]
     status: str
     message: str
@@ -58,6 +59,11 @@ class Fit:
     bound: float
     backend: str
     history: History
+
+    @property
+    def latent(self) -> LowRank:
+        """Z (n_items x n_columns) as the product of two thin factors; ``.dense()`` is the array."""
+        return self.point.latent
 
     @property
     def model(self) -> Model:
@@ -220,9 +226,9 @@ def fit_problem(
     reason = verdict_on(chosen, problem).reason
     if reason is not None and not force:
         raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
-    latent = checked_start(start, problem)
+    begin = checked_start(start, problem)
     if isinstance(chosen, Reference):
-        if latent is not None:
+        if begin is not None:
             raise ModelError("start was given, but a conic solver cannot begin from a point")
         outcome = chosen.solve(problem, budget, progress)
         if callback is not None:
@@ -233,7 +239,7 @@ def fit_problem(
             solver_for(chosen, program),
             program,
             budget,
-            start=latent,
+            start=begin,
             callback=callback,
             progress=progress,
             random_state=random_state,
@@ -252,11 +258,11 @@ def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
     """The way back from an outcome: its objective is the problem's own."""
     return Fit(
         problem=problem,
-        latent=outcome.latent,
+        point=outcome.point,
         biases=outcome.biases,
         status=outcome.status,
         message=outcome.message,
-        objective=problem.objective(outcome.latent, outcome.biases),
+        objective=problem.objective(outcome.point.latent, outcome.biases),
         bound=outcome.bound,
         backend=backend,
         history=outcome.history,
@@ -274,8 +280,8 @@ def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     return Budget(float(tol), int(max_iter), float(max_seconds))
 
 
-def checked_start(start: Fit | None, problem: Problem) -> LowRank | None:
-    """The start's Z, or a ``DataError`` where its shape is another."""
+def checked_start(start: Fit | None, problem: Problem) -> Point | None:
+    """The start's Z and multiplier, or a ``DataError`` where its shape is another."""
     if start is None:
         return None
     if not isinstance(start, Fit):
@@ -285,4 +291,4 @@ def checked_start(start: Fit | None, problem: Problem) -> LowRank | None:
             f"start has a latent matrix of {start.latent.shape}, this problem one of"
             f" {problem.shape}; start from a fit of the same blocks and items"
         )
-    return start.latent
+    return start.point

@@ -118,11 +118,11 @@ class FPC(Solver[Program, FPCState]):
         """A fixed column needs the multipliers around this solver."""
         return "the fixed column has no closed prox" if program.ones else None
 
-    def init(self, program: Program, start: LowRank | None, rng: np.random.Generator) -> FPCState:
+    def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> FPCState:
         """The published start and all stages; a given start goes straight to the last one."""
         loss = program.loss
         main = program.penalty.main
-        begin, sigma = published_start(program) if start is None else (start, 0.0)
+        begin, sigma = published_start(program) if start is None else (start.latent, 0.0)
         iterate = begin.dense()
         flat: IntArray = loss.rows * program.shape[1] + loss.columns
         biases = tuple(np.zeros(p.n_columns) if p.has_bias else None for p in loss.pieces)

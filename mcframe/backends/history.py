@@ -26,7 +26,7 @@ class Record:
     def __str__(self) -> str:
         return (
             f"iteration {self.iteration:6d}  {self.seconds:8.2f} s"
-            f"  objective {self.objective:.9g}  gap {self.gap:8.1e}  rank {self.rank:4d}"
+            f"  objective {self.objective:<13.9g}  gap {self.gap:8.1e}  rank {self.rank:4d}"
         )
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Judgement, judge, relative_gap
+from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.solver import Solver, State
-from mcframe.numerics.low_rank import LowRank
+from mcframe.contracts.solver import Candidate, Solver, State
+from mcframe.numerics.threads import blas_threads
 
 __all__ = ["Budget", "Outcome", "run"]
 
@@ -37,7 +37,7 @@ class Budget:
 class Outcome:
     """The best point seen, the best bound, and why the loop stopped."""
 
-    latent: LowRank
+    point: Point
     biases: dict[str, Array]
     bound: float
     method: str
@@ -55,7 +55,7 @@ class Watch:
     callback: Callable[[Record], Any] | None
     progress: bool
     began: float = attrs.field(factory=time.perf_counter)
-    latent: LowRank | None = None
+    point: Candidate | None = None
     judgement: Judgement | None = None
     bound: float = -np.inf
     records: list[Record] = attrs.field(factory=list)
@@ -82,7 +82,7 @@ class Watch:
         candidate = solver.candidate(self.program, state)
         judgement = judge(self.program, candidate, self.objective)
         if judgement.objective < self.objective:
-            self.latent, self.judgement = candidate.latent, judgement
+            self.point, self.judgement = candidate, judgement
         self.bound = max(self.bound, judgement.bound)
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
@@ -113,10 +113,10 @@ class Watch:
 
     def outcome(self, status: str, message: str) -> Outcome:
         """The best point with a status; the sentence gets the gap."""
-        assert self.latent is not None
+        assert self.point is not None
         assert self.judgement is not None
         return Outcome(
-            latent=self.latent,
+            point=Point(self.point.latent, self.point.multiplier),
             biases=self.judgement.biases,
             bound=self.bound,
             method=self.judgement.method,
@@ -131,7 +131,7 @@ def run(
     program: Program,
     budget: Budget,
     *,
-    start: LowRank | None = None,
+    start: Point | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
@@ -143,11 +143,12 @@ def run(
     """
     watch = Watch(program, budget, callback, progress)
     try:
-        state = solver.init(program, start, np.random.default_rng(random_state))
-        watch.look(0, solver, state)
-        status, message = iterate(solver, program, budget, watch, state)
+        with blas_threads(program.shape[0] * program.shape[1]):
+            state = solver.init(program, start, np.random.default_rng(random_state))
+            watch.look(0, solver, state)
+            status, message = iterate(solver, program, budget, watch, state)
     except KeyboardInterrupt:
-        if watch.latent is None:
+        if watch.point is None:
             raise
         status, message = "interrupted", "interrupted from outside; this is the best point so far"
     return watch.outcome(status, message)

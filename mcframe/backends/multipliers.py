@@ -9,15 +9,15 @@ from mcframe.backends.certificate import Point
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
-from mcframe.numerics.low_rank import LowRank
 
 __all__ = ["Multipliers", "MultipliersState"]
 
 # The multiplier moves when the inner residual is this fraction of the violated constraint's pull.
 INNER = 0.3
 # A violation that fell by less than this from one move to the next doubles the stiffness.
-EXPECTED_FALL = 0.25
-STIFFEST = 1e4
+EXPECTED_FALL = 0.7
+# The first and the largest stiffness, relative to the curvature of F.
+FIRST, LARGEST = 0.3, 1e4
 
 
 @attrs.define(eq=False)
@@ -88,18 +88,20 @@ class Multipliers(Solver[Program, MultipliersState]):
         return self.inner.refuses(attrs.evolve(program, ones=False))
 
     def init(
-        self, program: Program, start: LowRank | None, rng: np.random.Generator
+        self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> MultipliersState:
-        """nu = 0, and beta the curvature of F, so that the constraint costs no step length."""
-        multiplier = np.zeros(program.shape[0])
-        stiffness = program.loss.curvature
+        """nu = 0 or the start's; beta below the curvature of F costs no step length."""
+        multiplier: Array = np.zeros(program.shape[0])
+        if start is not None and start.multiplier is not None:
+            multiplier = start.multiplier.copy()
+        stiffness = FIRST * program.loss.curvature
         augmented = program.with_multiplier(multiplier, stiffness)
         return MultipliersState(
             inner=self.inner.init(augmented, start, rng),
             program=augmented,
             multiplier=multiplier,
             stiffness=stiffness,
-            stiffest=STIFFEST * stiffness,
+            stiffest=LARGEST * program.loss.curvature,
         )
 
     def step(self, program: Program, state: MultipliersState) -> None:

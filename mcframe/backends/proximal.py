@@ -94,12 +94,12 @@ class Proximal(Solver[Program, ProximalState]):
         return "the fixed column has no closed prox" if program.ones else None
 
     def init(
-        self, program: Program, start: LowRank | None, rng: np.random.Generator
+        self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> ProximalState:
         """Z = start, or 0."""
         loss = program.loss
         flat: IntArray = loss.rows * program.shape[1] + loss.columns
-        begin = LowRank.zeros(program.shape) if start is None else start
+        begin = LowRank.zeros(program.shape) if start is None else start.latent
         iterate = begin.dense()
         z = iterate.ravel()[flat]
         singular_values = begin.singular_values()

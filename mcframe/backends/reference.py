@@ -138,19 +138,19 @@ class Reference:
         first = "SCS" if self.solver == "auto" else self.solver
         two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
         brief = attrs.evolve(self, max_iters=self.max_iters // 10) if two else self
-        latent, judgement = brief.opinion(problem, first, budget, progress)
+        point, judgement = brief.opinion(problem, first, budget, progress)
         bound = judgement.bound
         if two and judgement.gap > budget.tol:
             other, second = self.opinion(problem, "CLARABEL", budget, progress)
             bound = max(bound, second.bound)
             if second.objective < judgement.objective:
-                latent, judgement = other, second
+                point, judgement = other, second
         gap = relative_gap(judgement.objective, bound)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, judgement.objective, bound, gap, latent.rank())
+        record = Record(1, seconds, judgement.objective, bound, gap, point.latent.rank())
         certified = gap <= budget.tol
         return Outcome(
-            latent=latent,
+            point=point,
             biases=judgement.biases,
             bound=bound,
             method=judgement.method,
@@ -165,12 +165,13 @@ class Reference:
 
     def opinion(
         self, problem: Problem, solver: str, budget: Budget, progress: bool
-    ) -> tuple[LowRank, Judgement]:
+    ) -> tuple[Point, Judgement]:
         """One conic solver's answer, made feasible, and what it is worth."""
         latent, multiplier = self.conic(problem, solver, budget, progress)
         if problem.model.extra_columns:
             latent = latent.with_last_column(1.0)
-        return latent, judge(compile_problem(problem), Point(latent, multiplier))
+        point = Point(latent, multiplier)
+        return point, judge(compile_problem(problem), point)
 
     def conic(
         self, problem: Problem, solver: str, budget: Budget, progress: bool

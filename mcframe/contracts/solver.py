@@ -69,7 +69,7 @@ class Solver(ABC, Generic[ProgramT, StateT]):
 
     @abstractmethod
     def init(self, program: ProgramT, start: Any, rng: Any) -> StateT:
-        """The state before the first step; ``start`` is Z in factors, or None, and unharmed."""
+        """The state before the first step; ``start`` is a candidate, or None, and unharmed."""
 
     @abstractmethod
     def step(self, program: ProgramT, state: StateT) -> None:

@@ -28,5 +28,9 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
     name = getattr(instance, "name", None)
     word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
     if number(value, f"{word}: {attribute.name}") <= 0:
-        off = f" (to switch {word} off, leave it out of the model)" if attribute.name == "weight" else ""
+        off = (
+            f" (to switch {word} off, leave it out of the model)"
+            if attribute.name == "weight"
+            else ""
+        )
         raise ModelError(f"{word}: {attribute.name}={value!r} was given; it must be above 0{off}")

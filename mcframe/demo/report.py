@@ -6,7 +6,6 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
@@ -24,9 +23,6 @@ HIDDEN_FEATURES, HIDDEN_LABELS = 0.5, 0.75
 # Of the observed entries, for choosing the declaration.
 SET_ASIDE = 0.1
 PICTURE = "demo.png"
-# Up to so many columns one BLAS thread is as fast as several on an idle machine, and on a busy
-# one many times faster: threads that wait for each other spin.
-NARROW = 500
 
 
 @attrs.frozen
@@ -60,9 +56,7 @@ def demonstrate(demo: Demo) -> Fit:
         rng=rng,
     )
     describe(data, experiment, demo)
-    narrow = sum(part.shape[1] for part in (data.features, data.labels)) <= NARROW
-    with threadpool_limits(1 if narrow else None, user_api="blas"):
-        answer, baseline, seconds = contest(experiment, demo, rng)
+    answer, baseline, seconds = contest(experiment, demo, rng)
     compare(experiment, answer, baseline, seconds)
     if pictures:
         draw(data, experiment, answer, baseline, demo.picture or PICTURE)

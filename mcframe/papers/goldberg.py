@@ -192,7 +192,7 @@ class FixedPointMC1(Solver[Program, FixedPointMC1State]):
         return None
 
     def init(
-        self, program: Program, start: LowRank | None, rng: np.random.Generator
+        self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> FixedPointMC1State:
         """Their start: the best rank-1 approximation of [X Y 1], its last column then 1."""
         reason = self.refuses(program)
@@ -201,7 +201,7 @@ class FixedPointMC1(Solver[Program, FixedPointMC1State]):
         loss: EntryLoss = program.loss
         extended = program.with_multiplier(np.zeros(program.shape[0]), 1.0)
         begin, sigma = published_start(extended)
-        iterate = (begin if start is None else start).with_last_column(1.0).dense()
+        iterate = (begin if start is None else start.latent).with_last_column(1.0).dense()
         flat: IntArray = loss.rows * program.shape[1] + loss.columns
         return FixedPointMC1State(
             iterate=iterate,

@@ -1,0 +1,29 @@
+"""How many threads linear algebra may use."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["blas_threads"]
+
+# Up to this many entries a second thread gains nothing, measured from 100 x 40 to 2000 x 500; on
+# a machine with other work its waiting for the first one costs up to twenty times the time.
+ONE_THREAD_CELLS = 1_000_000
+
+
+@cache
+def controller() -> ThreadpoolController:
+    """The thread pools there are; found once, since that takes milliseconds."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def blas_threads(n_cells: int) -> Iterator[None]:
+    """One thread for matrices of up to a million entries, what the user has set for larger ones."""
+    if n_cells > ONE_THREAD_CELLS:
+        yield
+        return
+    with controller().limit(limits=1, user_api="blas"):
+        yield
