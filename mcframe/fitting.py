@@ -62,7 +62,7 @@ class Fit:
 
     @property
     def latent(self) -> LowRank:
-        """Z (n_items x n_columns) as the product of two thin factors; ``.dense()`` is the array."""
+        """Z (n_items x n_columns) as the product of two thin factors; see ``.dense()``."""
         return self.point.latent
 
     @property

@@ -21,7 +21,7 @@ def controller() -> ThreadpoolController:
 
 @contextmanager
 def blas_threads(n_cells: int) -> Iterator[None]:
-    """One thread for matrices of up to a million entries, what the user has set for larger ones."""
+    """One thread for matrices of up to a million entries, as many as there are above."""
     if n_cells > ONE_THREAD_CELLS:
         yield
         return
