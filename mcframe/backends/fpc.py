@@ -142,6 +142,11 @@ class FPC(Solver[Program, FPCState]):
 
     def step(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z, and the next stage where this one is done."""
+        self.move(program, state)
+        self.advance(state)
+
+    def move(self, program: Program, state: FPCState) -> None:
+        """Gradient step in b and Z, shrinkage of Z."""
         loss = program.loss
         weight, theta = self.momentum(state)
         step, bias_step = state.steps
@@ -169,7 +174,6 @@ class FPC(Solver[Program, FPCState]):
         # Before the last stage the iterate heads for another optimum.
         settled = len(state.stages) == 1
         state.residual = float(np.linalg.norm(away)) / step if settled else np.inf
-        self.advance(state)
 
     def momentum(self, state: FPCState) -> tuple[float, float]:
         """t_{k+1} and (t_k - 1) / t_{k+1}: 1 and 0 unless the last stage seeks a certificate."""

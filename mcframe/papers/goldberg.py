@@ -12,18 +12,15 @@ import attrs
 import numpy as np
 
 from mcframe.backends import FPC, Budget, Point, run
-from mcframe.backends.fpc import continuation, published_start, published_steps
-from mcframe.compile import EntryLoss, Evaluation, Program, compile_problem
+from mcframe.backends.fpc import FPCState
+from mcframe.compile import Program, compile_problem
 from mcframe.constraints import OnesColumn
-from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import BackendError, NotCertifiedWarning
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.contracts.solver import Solver
-from mcframe.contracts.validators import positive
 from mcframe.fitting import Fit, answered, fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.shrinkage import Shrinker, Shrunk
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["FixedPointMC1", "fixed_point_mc_1", "fixed_point_mc_b", "mc_1", "mc_b"]
@@ -120,66 +117,33 @@ def fixed_point_mc_1(
         The relative change of the objective that ends a stage.
     """
     problem = Problem.bind(mc_1(mu, label_weight), data)
-    solver = FixedPointMC1(eta=eta, change=change)
+    solver = FixedPointMC1(FPC(eta=eta, change=change, stopping="published"))
     outcome = run(solver, compile_problem(problem), Budget(tol=0.0, max_iter=max_iter))
     return answered(problem, outcome, solver.name)
 
 
 @attrs.define(eq=False)
-class FixedPointMC1State:
-    """Z with its last column 1, what it was shrunk from, and the stage of the continuation."""
+class FixedPointMC1State(FPCState):
+    """That of Algorithm 1 on the program with the ones column as data, and the multiplier."""
 
-    iterate: Array
-    flat: IntArray
-    evaluation: Evaluation
-    factors: Shrunk
-    multiplier: Array
-    penalty: float  # at the weight of the stage, of the iterate with its ones
-    shrinker: Shrinker
-    step: float  # tau_Z
-    stages: list[float]
-    last: float = np.inf
-    residual: float = np.inf
-    finished: str | None = None
-
-    @property
-    def rank(self) -> int:
-        """Rank of the shrunk matrix, before its last column is overwritten."""
-        return int(self.factors.values.size)
-
-    @property
-    def curvature(self) -> float:
-        """1 / tau_Z."""
-        return 1.0 / self.step
-
-    @property
-    def objective(self) -> float:
-        """The objective of the stage."""
-        return self.evaluation.value + self.penalty
-
-    def sharpen(self) -> None:
-        """Ask for more exact shrinkages from here on."""
-        self.shrinker.sharpen()
-
-    def retarget(self, program: Program) -> None:
-        """Evaluate another loss at the iterate."""
-        self.evaluation = program.loss.evaluate(np.take(self.iterate, self.flat))
+    extended: Program | None = None
+    multiplier: Array | None = None
 
 
 @attrs.frozen
 class FixedPointMC1(Solver[Program, FixedPointMC1State]):
     """Algorithm 2 of the paper, stopped by their rule; see ``fixed_point_mc_1``.
 
-    A step is ``A = Z - tau g(Z)``, ``Z = shrink(A, tau mu)``, last column of Z = 1. The dual
-    point of its certificate comes from the shrinkage: ``(A - shrink(A)) / tau`` has spectral
-    norm at most mu, and its last column is minus the multiplier.
+    A step is ``A = Z - tau g(Z)``, ``Z = shrink(A, tau mu)``, last column of Z = 1: that of
+    Algorithm 1 on the table with a column of ones, whose residual the overwriting keeps at 0.
+    The dual point of its certificate comes from the shrinkage: ``(A - shrink(A)) / tau`` has
+    spectral norm at most mu, and its last column is minus the multiplier.
 
     Cost of an iteration: one pass over the observed entries, one decomposition of the smaller
     side, and the singular values of Z with its ones for the rule.
     """
 
-    eta: float = attrs.field(default=0.25, validator=positive)
-    change: float = attrs.field(default=1e-5, validator=positive)
+    rule: FPC = attrs.field(factory=lambda: FPC(stopping="published"))
 
     name = "fixed_point_mc_1"
 
@@ -195,60 +159,35 @@ class FixedPointMC1(Solver[Program, FixedPointMC1State]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> FixedPointMC1State:
         """Their start: the best rank-1 approximation of [X Y 1], its last column then 1."""
-        reason = self.refuses(program)
-        if reason is not None or program.penalty.main is None:
-            raise BackendError(f"{self.name} cannot run this problem: {reason}")
-        loss: EntryLoss = program.loss
-        extended = program.with_multiplier(np.zeros(program.shape[0]), 1.0)
-        begin, sigma = published_start(extended)
-        iterate = (begin if start is None else start.latent).with_last_column(1.0).dense()
-        flat: IntArray = loss.rows * program.shape[1] + loss.columns
-        return FixedPointMC1State(
-            iterate=iterate,
-            flat=flat,
-            evaluation=loss.evaluate(np.take(iterate, flat)),
-            factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
-            multiplier=np.zeros(program.shape[0]),
-            penalty=np.inf,
-            shrinker=Shrinker(program.shape, rng, rank=begin.width),
-            step=published_steps(loss, program.shape[0])[0],
-            stages=continuation(sigma, program.penalty.main.threshold, self.eta),
+        # A weight that is small beside the others leaves their step sizes as they are.
+        lightest = min(piece.curvature for piece in program.loss.pieces)
+        extended = program.with_multiplier(np.zeros(program.shape[0]), 0.5 * lightest)
+        state = FixedPointMC1State(
+            **attrs.asdict(self.rule.init(extended, start, rng), recurse=False), extended=extended
         )
+        self.overwrite(state)
+        return state
 
     def step(self, program: Program, state: FixedPointMC1State) -> None:
         """Gradient, shrinkage, ones; and the next stage where this one is done."""
+        assert state.extended is not None
+        self.rule.move(state.extended, state)
+        state.multiplier = (state.iterate[:, -1] - 1.0) / state.steps[0]
+        self.overwrite(state)
         penalty = attrs.evolve(program.penalty, strength=state.stages[0])
-        target = state.iterate.copy()
-        target.ravel()[state.flat] -= state.step * state.evaluation.slope
-        state.factors = state.shrinker(
-            target,
-            lambda s: penalty.shrink(s, state.step),
-            penalty.threshold(state.step),
-        )
-        iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
-        state.multiplier = (iterate[:, -1] - 1.0) / state.step
-        iterate[:, -1] = 1.0
-        state.residual = float(np.linalg.norm(iterate - state.iterate)) / state.step
-        state.iterate = iterate
-        state.evaluation = program.loss.evaluate(np.take(iterate, state.flat))
-        singular_values = self.candidate(program, state).latent.singular_values()
-        state.penalty = penalty.of_singular_values(singular_values)
-        self.advance(state)
+        latent = self.candidate(program, state).latent
+        state.penalty = penalty.of_singular_values(latent.singular_values())
+        self.rule.advance(state)
 
-    def advance(self, state: FixedPointMC1State) -> None:
-        """Their rule, stage by stage."""
-        last, now = state.last, state.objective
-        state.last = now
-        if abs(last - now) > self.change * abs(now):
-            return
-        if len(state.stages) > 1:
-            state.stages.pop(0)
-            state.last = np.inf
-        else:
-            state.finished = f"the objective changed by less than {self.change:g} relatively"
+    def overwrite(self, state: FixedPointMC1State) -> None:
+        """The last column of Z is 1."""
+        assert state.extended is not None
+        loss = state.extended.loss
+        state.iterate[:, -1] = 1.0
+        z = np.take(state.iterate, state.flat)
+        state.evaluation = loss.evaluate_at(z, state.biases)
 
     def candidate(self, program: Program, state: FixedPointMC1State) -> Point:
         """The iterate with its ones, and the multiplier that the shrinkage shows."""
-        factors = state.factors
-        latent = LowRank(factors.left * factors.values, factors.right)
-        return Point(latent.with_last_column(1.0), state.multiplier)
+        shrunk = self.rule.candidate(program, state).latent
+        return Point(shrunk.with_last_column(1.0), state.multiplier)
