@@ -93,7 +93,7 @@ def main():
         model = mc.Model(
             [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli())], [mc.NuclearNorm(weight)]
         )
-        best = mc.fit(model, data, tol=1e-10).objective
+        best = mc.fit(model, data, tol=1e-8).objective
         ours, theirs = [], []
         for _ in range(options.runs):
             began = time.perf_counter()

@@ -74,12 +74,13 @@ def estimate(problem: Problem) -> Estimate:
     """Size and time before anything is compiled.
 
     The nuclear norm of an n x d matrix is a semidefinite cone of order n + d. One SCS
-    iteration decomposes it, O((n + d)^3), and the number of iterations grows too; measured
-    times with tight tolerances follow 0.05 s + 0.7 s ((n + d) / 120)^4 within a factor of
-    three on two cores. Memory holds a few copies of the cone and the factor of the system.
+    iteration decomposes it, O((n + d)^3). Measured times on two cores with these tolerances
+    follow 0.05 s + 1.3 s ((n + d) / 120)^3 within a factor of three, for MC-b of orders 16 to
+    220; a problem that SCS finds hard takes up to its limit on iterations, ten times longer.
+    Memory holds a few copies of the cone and the factor of the system.
     """
     order = sum(problem.shape)
-    seconds = 0.05 + 0.7 * (order / 120) ** 4
+    seconds = 0.05 + 1.3 * (order / 120) ** 3
     gigabytes = (60.0 * order**2 + 400.0 * problem.n_observed) * 8 / 1e9
     return Estimate(order, seconds, gigabytes)
 
