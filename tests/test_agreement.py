@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 
 import mcframe as mc
 
@@ -39,7 +39,7 @@ class Tally:
 def run(n_examples, record_property):
     tally = Tally()
 
-    @settings(max_examples=n_examples)
+    @settings(max_examples=n_examples, phases=[Phase.generate])  # shrinking takes minutes
     @given(problems())
     def agrees(example):
         model, data = example
@@ -59,7 +59,7 @@ def run(n_examples, record_property):
     agrees()
     record_property("agreement", str(tally))
     assert tally.seen >= n_examples
-    assert tally.missed < 0.15 * tally.seen
+    assert tally.missed < 0.05 * tally.seen
 
 
 def test_every_backend_reaches_the_reference(record_property):

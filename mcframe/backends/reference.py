@@ -181,7 +181,7 @@ class Reference:
         stated, variables = to_cvxpy(problem)
         # Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
         # same for every unit and weight.
-        scale = loss_at_zero(problem) or 1.0
+        scale = problem.loss_at_zero() or 1.0
         scaled = cp.Problem(cp.Minimize(stated.objective.expr / scale), stated.constraints)
         options: dict[str, Any] = {"verbose": progress}
         if solver == "SCS":
@@ -203,12 +203,3 @@ class Reference:
         if stated.constraints:
             multiplier = scale * np.asarray(stated.constraints[0].dual_value)
         return LowRank.of(np.asarray(variables["Z"].value)), multiplier
-
-
-def loss_at_zero(problem: Problem) -> float:
-    """The objective's losses at Z = 0 and b = 0."""
-    total = 0.0
-    for block in problem.model.blocks:
-        y = problem.tables[block.name].values
-        total += problem.scale(block) * float(np.sum(block.likelihood.value(0.0 * y, y)))
-    return total

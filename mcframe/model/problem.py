@@ -128,6 +128,14 @@ class Problem:
             total += constraint.value(latent.dense())
         return total
 
+    def loss_at_zero(self) -> float:
+        """The losses at Z = 0 and b = 0: the scale of the objective."""
+        total = 0.0
+        for block in self.model.blocks:
+            y = self.tables[block.name].values
+            total += self.scale(block) * float(np.sum(block.likelihood.value(0.0 * y, y)))
+        return total
+
     def __repr__(self) -> str:
         lines = [str(self.model), ""]
         for block in self.model.blocks:
