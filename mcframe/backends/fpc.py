@@ -30,7 +30,6 @@ class FPCState:
     before: Array
     flat: IntArray
     biases: Biases
-    biases_before: Biases
     evaluation: Evaluation
     factors: Shrunk
     penalty: float  # at the weight of the stage
@@ -81,9 +80,8 @@ class FPC(Solver[Program, FPCState]):
 
     With ``stopping="published"`` this is their algorithm to the letter. A certificate asks
     for more than their rule does, and where weights differ by orders of magnitude plain
-    gradient steps do not get there in any reasonable number; the last stage then adds
-    Nesterov's momentum, restarted where it points uphill, at half the steps if there is a
-    bias (gradient steps in Z and b are contractive up to 2, with momentum up to 1).
+    gradient steps do not get there in any reasonable number; the last stage then solves for
+    the biases and adds Nesterov's momentum, restarted where it points uphill.
 
     Cost of an iteration: one or two passes over the observed entries and one decomposition
     of the smaller side; memory: five dense n_items x n_columns matrices. The steps are fixed
@@ -131,7 +129,6 @@ class FPC(Solver[Program, FPCState]):
             before=iterate,
             flat=flat,
             biases=biases,
-            biases_before=biases,
             evaluation=loss.evaluate_at(np.take(iterate, flat), biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.penalty.of_singular_values(begin.singular_values()),
@@ -147,45 +144,36 @@ class FPC(Solver[Program, FPCState]):
 
     def move(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z."""
-        loss = program.loss
-        weight, theta = self.momentum(state)
-        step, bias_step = state.steps
-        if weight > 1.0 and any(bias is not None for bias in state.biases):
-            step, bias_step = 0.5 * step, 0.5 * bias_step
-        ahead, biases_ahead, evaluation = state.iterate, state.biases, state.evaluation
-        if theta > 0.0:
+        loss, step = program.loss, state.steps[0]
+        accelerated = self.stopping == "certificate" and len(state.stages) == 1
+        weight, ahead, evaluation = 1.0, state.iterate, state.evaluation
+        if accelerated:
+            weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * state.weight**2)))
+            theta = (state.weight - 1.0) / weight
             ahead = state.iterate + theta * (state.iterate - state.before)
-            biases_ahead = extrapolated(state.biases, state.biases_before, theta)
-            evaluation = loss.evaluate_at(np.take(ahead, state.flat), biases_ahead)
-        biases = descended(loss, biases_ahead, evaluation, bias_step)
+            evaluation = loss.evaluate(np.take(ahead, state.flat), state.biases)
+            state.biases = evaluation.biases
+        else:
+            state.biases = descended(loss, state.biases, evaluation, state.steps[1])
         target = ahead.copy()
         target.ravel()[state.flat] -= step * evaluation.slope
-        state.factors, state.penalty, before = (
-            *self.shrunk(program, state, target, step),
-            state.objective,
-        )
+        before = state.objective
+        state.factors, state.penalty = self.shrunk(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
         state.before, state.iterate = state.iterate, iterate
-        state.biases_before, state.biases = state.biases, biases
-        state.evaluation = loss.evaluate_at(np.take(iterate, state.flat), biases)
+        z = np.take(iterate, state.flat)
+        evaluate = loss.evaluate if accelerated else loss.evaluate_at
+        state.evaluation = evaluate(z, state.biases)
         state.weight = 1.0 if uphill or state.objective > before else weight
         # Before the last stage the iterate heads for another optimum.
-        settled = len(state.stages) == 1
-        state.residual = float(np.linalg.norm(away)) / step if settled else np.inf
+        last_stage = len(state.stages) == 1
+        state.residual = float(np.linalg.norm(away)) / step if last_stage else np.inf
 
-    def momentum(self, state: FPCState) -> tuple[float, float]:
-        """t_{k+1} and (t_k - 1) / t_{k+1}: 1 and 0 unless the last stage seeks a certificate."""
-        if self.stopping == "published" or len(state.stages) > 1:
-            return 1.0, 0.0
-        weight = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * state.weight**2))
-        return float(weight), float((state.weight - 1.0) / weight)
-
-    def shrunk(
-        self, program: Program, state: FPCState, target: Array, step: float
-    ) -> tuple[Shrunk, float]:
+    def shrunk(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
         """The shrinkage at the weight of the stage, and the penalty there."""
+        step = state.steps[0]
         penalty = attrs.evolve(program.penalty, strength=state.stages[0])
         factors = state.shrinker(
             target, lambda s: penalty.shrink(s, step), penalty.threshold(step)
@@ -208,14 +196,6 @@ class FPC(Solver[Program, FPCState]):
         """The iterate in factors."""
         factors = state.factors
         return Point(LowRank(factors.left * factors.values, factors.right))
-
-
-def extrapolated(biases: Biases, before: Biases, theta: float) -> Biases:
-    """b + theta (b - b_before)."""
-    return tuple(
-        None if now is None or past is None else now + theta * (now - past)
-        for now, past in zip(biases, before, strict=True)
-    )
 
 
 def descended(loss: EntryLoss, biases: Biases, evaluation: Evaluation, bias_step: float) -> Biases:
