@@ -240,3 +240,20 @@ def test_the_cvxpy_problem_is_the_objective(model, table):
     variables["bias:labels"].value = fit.bias("labels")
     assert problem.is_dcp()
     assert abs(problem.objective.value - fit.objective) <= 1e-9 * fit.objective
+
+
+def test_an_iterate_that_is_not_finite_ends_the_fit_with_the_best_before_it(model, table):
+    @attrs.frozen
+    class Breaks(mc.Proximal):
+        """Overflows at some point, as a loss of one's own may."""
+
+        def step(self, program, state):
+            super().step(program, state)
+            if state.objective < 1.0:
+                state.penalty = np.nan
+
+    with pytest.warns(mc.NotCertifiedWarning, match="is not finite"):
+        fit = mc.fit(model, table, backend=Breaks(), tol=1e-9)
+    assert fit.status == "interrupted"
+    assert np.isfinite(fit.objective)
+    assert np.all(np.isfinite(fit.natural("features")))

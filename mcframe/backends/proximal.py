@@ -19,6 +19,21 @@ DESCENT = 0.9
 LOWEST = 1e-6
 
 
+@attrs.frozen(eq=False)
+class Trial:
+    """A step that was tried with some curvature L: accepted unless ``measured`` exceeds L."""
+
+    factors: Shrunk
+    z: Array
+    evaluation: Evaluation
+    curvature: float
+    measured: float  # <G(X_new) - G(Y), X_new - Y> / ||X_new - Y||^2
+    weight: float  # t_new
+    squared: float  # ||X_new - X||^2
+    advance: float  # <X_new - Y, X_new - X>
+    residual: float  # L ||X_new - Y||
+
+
 @attrs.define(eq=False)
 class ProximalState:
     """The iterate X, the momentum P = X - previous X, and their entries at the observations."""
@@ -50,6 +65,15 @@ class ProximalState:
     def objective(self) -> float:
         """F + R at the iterate."""
         return self.evaluation.value + self.penalty
+
+    def accept(self, trial: Trial, penalty: float) -> None:
+        """The trial becomes the iterate; the old buffers become spare."""
+        self.z_momentum = trial.z - self.z
+        self.z, self.evaluation, self.factors = trial.z, trial.evaluation, trial.factors
+        (target, moved), old = self.spare, (self.iterate, self.momentum)
+        self.iterate, self.momentum, self.spare = target, moved, old
+        self.penalty, self.residual = penalty, trial.residual
+        self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
 
     def sharpen(self) -> None:
         """Ask for more exact shrinkages from here on."""
@@ -124,52 +148,59 @@ class Proximal(Solver[Program, ProximalState]):
     def step(self, program: Program, state: ProximalState) -> None:
         """One accelerated step, its length found by backtracking."""
         ceiling = program.loss.curvature
-        curvature = min(state.curvature, ceiling)
-        target, work = state.spare
-        while True:
-            # The momentum weight obeys t_new (t_new - 1) / L_new = t^2 / L_old.
-            ratio = curvature / state.used
-            weight = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * ratio * state.weight**2))
-            theta = (state.weight - 1.0) / weight
-            z_ahead = state.z + theta * state.z_momentum
-            ahead = program.loss.evaluate(z_ahead, state.evaluation.biases)
-            np.multiply(state.momentum, theta, out=work)
-            work += state.iterate
-            work.ravel()[state.flat] = z_ahead - ahead.slope / curvature
-            step = 1.0 / curvature
-            factors = state.shrinker(
-                work,
-                lambda s, step=step: program.penalty.shrink(s, step),  # type: ignore[misc]
-                program.penalty.threshold(step),
-            )
-            factors.write(target)
-            z = np.take(target, state.flat)
-            evaluation = program.loss.evaluate(z, ahead.biases)
-            moved = np.subtract(target, state.iterate, out=work)
-            squared = float(np.vdot(moved, moved))
-            cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
-            distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
-            bend = float(np.dot(evaluation.slope - ahead.slope, z - z_ahead))
-            measured = bend / distance if distance > 0.0 else 0.0
-            if measured <= curvature * (1.0 + 1e-10) or curvature >= ceiling:
-                break
-            curvature = min(ceiling, max(SAFETY * measured, 1.5 * curvature))
-        advance = squared - theta * cross  # <X_new - Y, X_new - X>
+        trial = attempt(program, state, min(state.curvature, ceiling))
+        while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
+            longer = max(SAFETY * trial.measured, 1.5 * trial.curvature)
+            trial = attempt(program, state, min(ceiling, longer))
         before = state.objective
-        state.z_momentum = z - state.z
-        state.z, state.evaluation, state.factors = z, evaluation, factors
-        state.penalty = program.penalty.of_singular_values(factors.values)
-        state.spare = (state.iterate, state.momentum)
-        state.iterate, state.momentum = target, work
-        state.residual = curvature * float(np.sqrt(distance))
-        state.past = squared
-        state.weight = float(weight)
-        state.used = curvature
-        state.curvature = max(SAFETY * measured, DESCENT * curvature, LOWEST * ceiling)
-        if advance < 0.0 or state.objective > before:
+        state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
+        lowest = LOWEST * ceiling
+        state.curvature = max(SAFETY * trial.measured, DESCENT * trial.curvature, lowest)
+        if trial.advance < 0.0 or state.objective > before:
             state.restart()
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
         factors = state.factors
         return Point(LowRank(factors.left * factors.values, factors.right))
+
+
+def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
+    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, and the curvature between the two.
+
+    X_new goes into the state's first spare buffer and X_new - X into its second.
+    """
+    target, work = state.spare
+    # The momentum weight obeys t_new (t_new - 1) / L_new = t^2 / L_old.
+    ratio = curvature / state.used
+    weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
+    theta = (state.weight - 1.0) / weight
+    z_ahead = state.z + theta * state.z_momentum
+    ahead = program.loss.evaluate(z_ahead, state.evaluation.biases)
+    np.multiply(state.momentum, theta, out=work)
+    work += state.iterate
+    work.ravel()[state.flat] = z_ahead - ahead.slope / curvature
+    step = 1.0 / curvature
+    factors = state.shrinker(
+        work, lambda s: program.penalty.shrink(s, step), program.penalty.threshold(step)
+    )
+    factors.write(target)
+    z = np.take(target, state.flat)
+    evaluation = program.loss.evaluate(z, ahead.biases)
+    moved = np.subtract(target, state.iterate, out=work)
+    squared = float(np.vdot(moved, moved))
+    cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
+    # ||X_new - Y||^2 from products of small differences, without forming Y again
+    distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
+    bend = float(np.dot(evaluation.slope - ahead.slope, z - z_ahead))
+    return Trial(
+        factors=factors,
+        z=z,
+        evaluation=evaluation,
+        curvature=curvature,
+        measured=bend / distance if distance > 0.0 else 0.0,
+        weight=weight,
+        squared=squared,
+        advance=squared - theta * cross,
+        residual=curvature * float(np.sqrt(distance)),
+    )
