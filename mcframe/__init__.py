@@ -9,7 +9,7 @@ Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``; regularize
 from mcframe.model import Block, Model, Problem
 
 # Likelihoods
-from mcframe.likelihoods import Bernoulli, Gaussian
+from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 
 # Regularizers and constraints
 from mcframe.regularizers import NuclearNorm, Ridge
@@ -53,6 +53,7 @@ __all__ = [
     "NotCertifiedWarning",
     "NuclearNorm",
     "OnesColumn",
+    "Poisson",
     "Problem",
     "Proximal",
     "Record",

@@ -41,6 +41,9 @@ class Fit:
         "certified" (gap <= tol), "iteration_limit", "time_limit" or "interrupted".
     message : str
         The status in a sentence.
+    problem : Problem
+        The model with its data, whose ``objective`` is the judge.
+    biases : dict from block name to array (n_columns of the block,)
     objective, bound : float
         The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
         minimum over all Z and b.
@@ -87,7 +90,8 @@ class Fit:
 
     def natural(self, name: str) -> Any:
         """The linear predictor Z + b of a block, (n_items x its columns), every entry."""
-        return self.problem.tables[name].wrap(self.predictor(name))
+        z = self.predictor(name)
+        return self.problem.tables[name].wrap(z)
 
     def predict(self, name: str) -> Any:
         """The mean response of a block, every entry: probabilities for labels.
@@ -117,7 +121,7 @@ class Fit:
             raise ModelError(
                 f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
             )
-        return self.problem.tables[name].wrap_row(self.biases[name])
+        return self.problem.tables[name].wrap_row(self.biases[name].copy())
 
     def predictor(self, name: str) -> Array:
         """Z + b of a block as a plain array."""
@@ -127,10 +131,11 @@ class Fit:
 
     def __repr__(self) -> str:
         last = self.history[-1]
+        bound = self.bound + 0.0  # not -0
         lines = [
             f"Fit: {self.status} ({self.message})",
             f"  objective  {self.objective:.9g}",
-            f"  bound      {self.bound:.9g}",
+            f"  bound      {bound:.9g}",
             f"  gap        {self.gap:.1e}",
             f"  rank       {self.rank} of at most {min(self.problem.shape)}",
             f"  backend    {self.backend}, {last.iteration} iterations, {last.seconds:.2f} s",
@@ -165,7 +170,10 @@ def fit(
         "auto" takes ``proximal`` wherever it can run; see ``explain``.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
-    max_iter, max_seconds : the budget; what ends it first is named in ``status``.
+    max_iter : int, default 20,000
+    max_seconds : float, default inf
+        The budget; what ends it first is named in ``status``. Of these ``reference`` passes
+        ``max_seconds`` to SCS, whose iterations ``Reference(max_iters=...)`` limits.
     start : Fit, optional
         A fit of the same shape whose Z is the starting point.
     callback : function of a Record, optional
@@ -181,11 +189,16 @@ def fit(
     -------
     Fit
         With ``status`` "certified", or another and a ``NotCertifiedWarning``. Ctrl-C returns
-        the best point so far.
+        the best point so far; a conic solver has none and ends in a ``BackendError``.
 
     Raises
     ------
-    DataError, ModelError, BackendError
+    DataError
+        Where the data do not fit the model, or the start not the data.
+    ModelError
+        Where an option is wrong.
+    BackendError
+        Where the backend cannot run the problem, or not at this size.
 
     Examples
     --------
@@ -227,6 +240,10 @@ def fit_problem(
     if reason is not None and not force:
         raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
     begin = checked_start(start, problem)
+    if callback is not None and not callable(callback):
+        raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ModelError(f"random_state={random_state!r} was given; an integer from 0 is needed")
     if isinstance(chosen, Reference):
         if begin is not None:
             raise ModelError("start was given, but a conic solver cannot begin from a point")
@@ -275,8 +292,10 @@ def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
         raise ModelError(f"tol={tol!r} was given; a relative gap from 0 up to 1 is needed")
     if number(max_iter, "max_iter") < 0 or int(max_iter) != max_iter:
         raise ModelError(f"max_iter={max_iter!r} was given; a number of iterations is needed")
-    if max_seconds != np.inf and number(max_seconds, "max_seconds") <= 0:
-        raise ModelError(f"max_seconds={max_seconds!r} was given; it must be above 0")
+    if max_seconds != np.inf and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
+        raise ModelError(
+            f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
+        )
     return Budget(float(tol), int(max_iter), float(max_seconds))
 
 
@@ -285,7 +304,7 @@ def checked_start(start: Fit | None, problem: Problem) -> Point | None:
     if start is None:
         return None
     if not isinstance(start, Fit):
-        raise DataError(f"start={start!r} was given; a Fit is needed")
+        raise DataError(f"start is a {type(start).__name__}; a Fit is needed")
     if start.latent.shape != problem.shape:
         raise DataError(
             f"start has a latent matrix of {start.latent.shape}, this problem one of"

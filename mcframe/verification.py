@@ -17,7 +17,17 @@ __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
 
 @attrs.frozen(eq=False, repr=False)
 class Explanation:
-    """Which backends can run a problem, at what size, and which one ``auto`` takes."""
+    """Which backends can run a problem, at what size, and which one ``auto`` takes.
+
+    Attributes
+    ----------
+    problem : Problem
+        The model with its data, checked.
+    verdicts : tuple of Verdict
+        One a backend: ``name``, ``can_run``, ``reason`` against it or None, ``cost``.
+    chosen : str or None
+        The backend that ``auto`` takes; None if none can run.
+    """
 
     problem: Problem
     verdicts: tuple[Verdict, ...]
@@ -35,6 +45,10 @@ class Explanation:
 
 def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     """Check data against a model and say which backends can run it, without solving.
+
+    Parameters
+    ----------
+    model, data : as in ``fit``
 
     Returns
     -------
@@ -64,6 +78,10 @@ def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
 def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The exact reading: the objective as a CVXPY problem, term by term as it is stated.
 
+    Parameters
+    ----------
+    model, data : as in ``fit``
+
     Returns
     -------
     problem : cvxpy.Problem
@@ -71,6 +89,11 @@ def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]
     variables : dict from name to cvxpy.Variable
         ``"Z"`` (n_items x n_columns, blocks side by side, then the all-ones column if there
         is one) and ``"bias:NAME"`` for each block with a bias.
+
+    Raises
+    ------
+    DataError, ModelError
+        As in ``fit``.
 
     Examples
     --------
@@ -156,6 +179,7 @@ def verify(
 
     Parameters
     ----------
+    model, data : as in ``fit``
     backend : the fast one, as in ``fit``
     tol : float, default 1e-5
         The relative difference of objectives that still counts as agreement; the fast

@@ -12,7 +12,13 @@ import mcframe as mc
 
 MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
 LIKELIHOODS = st.sampled_from(
-    [mc.Gaussian(), mc.Gaussian(variance=0.25), mc.Bernoulli(), mc.Bernoulli(scale=0.5)]
+    [
+        mc.Gaussian(),
+        mc.Gaussian(variance=0.25),
+        mc.Bernoulli(),
+        mc.Bernoulli(scale=0.5),
+        mc.Poisson(),
+    ]
 )
 
 
@@ -22,6 +28,11 @@ def tables(draw, likelihood, n_items, n_columns):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     if isinstance(likelihood, mc.Gaussian):
         table = draw(MAGNITUDES) ** 0.5 * rng.standard_normal((n_items, n_columns))
+    elif isinstance(likelihood, mc.Poisson):
+        rate = np.exp(
+            draw(st.sampled_from([0.5, 2.0])) * rng.standard_normal((n_items, n_columns))
+        )
+        table = rng.poisson(rate).astype(float)
     else:
         share = draw(st.sampled_from([0.0, 0.2, 0.5, 1.0]))
         table = (rng.random((n_items, n_columns)) < share).astype(float)

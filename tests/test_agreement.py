@@ -6,6 +6,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import mcframe as mc
+from mcframe.backends import verdicts
 
 from .strategies import problems
 
@@ -47,13 +48,15 @@ def run(n_examples, record_property):
             warnings.simplefilter("ignore", mc.NotCertifiedWarning)
             warnings.simplefilter("ignore", mc.UnobservedWarning)
             reference = mc.fit(model, data, backend="reference")
-        found = [
-            mc.laws.check_agreement(backend, model, data, reference=reference)
+        able = {verdict.name for verdict in verdicts(reference.problem) if verdict.can_run}
+        found = {
+            backend: mc.laws.check_agreement(backend, model, data, reference=reference)
             for backend in BACKENDS
-        ]
+            if backend in able
+        }
         tally.seen += 1
-        tally.missed += not found[0].exact
-        for backend, agreement in zip(BACKENDS, found, strict=True):
+        tally.missed += not found["proximal"].exact
+        for backend, agreement in found.items():
             tally.add(backend, agreement)
 
     agrees()

@@ -56,6 +56,9 @@ frame = pd.DataFrame(X, columns=["height", "weight"])
 MISTAKES = {
     "rows differ": ({"x": X, "y": Y[:2]}, ["'x' has 3 rows", "'y' has 2"]),
     "label of -1": ({"x": X, "y": -Y}, ["'y'", "value -1 in column 0, row 0", "Recode"]),
+    "huge": ({"x": X * 1e200, "y": Y}, ["1e+200 in column 0", "Rescale"]),
+    "a file name": ({"x": "table.csv", "y": Y}, ["'x'", "str was given"]),
+    "one-dimensional sparse": ({"x": sp.coo_array(np.ones(3)), "y": Y}, ["(3,)"]),
     "infinity": ({"x": np.where(np.isnan(X), np.inf, X), "y": Y}, ["inf in column 1", "NaN"]),
     "nothing observed": ({"x": X * np.nan, "y": Y}, ["'x'", "not one of its 3 x 2 entries"]),
     "unknown block": ({"x": X, "y": Y, "Z": X}, ["'Z'", "'x', 'y'"]),
@@ -69,7 +72,7 @@ MISTAKES = {
     "not a dict": (X, ["ndarray", "dict"]),
     "labels of rows": (
         {"x": frame, "y": pd.DataFrame(Y, index=[2, 1, 0])},
-        ["different row labels", "reindex"],
+        ["different row labels", "first 0 and 2 in row 0", "reindex"],
     ),
     "columns twice": (
         {"x": pd.DataFrame(X, columns=["a", "a"]), "y": Y},

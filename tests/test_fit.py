@@ -190,6 +190,10 @@ def test_predictors_far_out_stay_finite():
         ({"max_seconds": 0}, "max_seconds=0"),
         ({"backend": "admm"}, "backend='admm'"),
         ({"backend": 3}, "backend=3"),
+        ({"backend": mc.FPC}, r"write FPC\(\)"),
+        ({"max_seconds": None}, "max_seconds=None"),
+        ({"callback": 3}, "callback=3"),
+        ({"random_state": -1}, "random_state=-1"),
     ],
 )
 def test_wrong_options_are_named(model, table, options, named):
@@ -257,3 +261,53 @@ def test_an_iterate_that_is_not_finite_ends_the_fit_with_the_best_before_it(mode
     assert fit.status == "interrupted"
     assert np.isfinite(fit.objective)
     assert np.all(np.isfinite(fit.natural("features")))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+def test_weights_of_low_precision_do_not_round_the_objective(table, dtype):
+    """A numpy scalar counts as the float it stands for; a certificate rounded to it would lie."""
+
+    def objective(weight):
+        block = mc.Block("features", mc.Gaussian(variance=weight), weight=weight, reduce="mean")
+        model = mc.Model([block], [mc.NuclearNorm(weight)])
+        return mc.fit(model, {"features": table["features"]}, tol=1e-9).objective
+
+    low = dtype(0.3) if dtype is not np.int8 else dtype(3)
+    assert isinstance(mc.NuclearNorm(low).weight, float)
+    assert objective(low) == objective(float(low))
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-15, 1e-8, 1e8, 1e30, 1e100])
+def test_a_bias_does_not_depend_on_units(table, unit):
+    x = table["features"]
+
+    def fitted(unit):
+        blocks = [mc.Block("x", mc.Gaussian(), bias=True)]
+        return mc.fit(mc.Model(blocks, [mc.NuclearNorm(0.5 * unit)]), {"x": x * unit})
+
+    plain, scaled = fitted(1.0), fitted(unit)
+    assert scaled.status == "certified"
+    np.testing.assert_allclose(scaled.bias("x") / unit, plain.bias("x"), rtol=1e-3, atol=1e-4)
+    assert scaled.objective / unit**2 == pytest.approx(plain.objective, rel=1e-5)
+
+
+def test_what_a_fit_hands_out_is_a_copy(model, table):
+    fit = mc.fit(model, table)
+    before = fit.predict("labels")
+    bias = fit.bias("labels")
+    bias += 100.0
+    np.testing.assert_array_equal(fit.predict("labels"), before)
+
+
+def test_the_judge_refuses_points_of_another_shape(model, table):
+    problem = mc.Problem.bind(model, table)
+    good = {"labels": np.zeros(4)}
+    problem.objective(np.zeros((20, 12)), good)
+    for latent, biases in (
+        (np.zeros((20, 13)), good),
+        (np.zeros((20, 12)), {}),
+        (np.zeros((20, 12)), {"labels": np.zeros(5)}),
+        (np.zeros((20, 12)), {**good, "features": np.zeros(8)}),
+    ):
+        with pytest.raises(mc.DataError, match="shape"):
+            problem.objective(latent, biases)

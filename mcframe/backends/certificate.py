@@ -66,6 +66,8 @@ def judge(program: Program, candidate: Candidate, best: float = np.inf) -> Judge
     loss = program.loss
     evaluation = loss.evaluate(latent.at(loss.rows, loss.columns))
     objective = evaluation.value + program.penalty.of_singular_values(latent.singular_values())
+    if not np.all(np.isfinite(evaluation.slope)):  # a loss overflowed: nothing is known here
+        return Judgement(np.inf, -np.inf, program.biases(evaluation.biases), "none")
     slope = loss.centred(evaluation.slope)
     bounds = dual_norms(program, slope, candidate.multiplier)
     if loss.has_conjugate():

@@ -9,7 +9,7 @@ from mcframe.backends.fpc import FPC
 from mcframe.backends.multipliers import Multipliers
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
-from mcframe.compile import Program, refusal
+from mcframe.compile import Program, compile_problem, refusal
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.model.problem import Problem
@@ -59,7 +59,7 @@ def choose(problem: Problem) -> Backend:
     raise BackendError(f"no backend can run this problem ({reasons})")
 
 
-def named(backend: "str | Backend", problem: Problem) -> Backend:
+def named(backend: object, problem: Problem) -> Backend:
     """The backend asked for: a name, an options object, or "auto"."""
     if isinstance(backend, Solver | Reference):
         return backend
@@ -67,8 +67,13 @@ def named(backend: "str | Backend", problem: Problem) -> Backend:
         return choose(problem)
     if isinstance(backend, str) and backend in NAMED:
         return NAMED[backend]
+    if isinstance(backend, type):
+        raise ModelError(f"backend is the class {backend.__name__}; write {backend.__name__}()")
     known = ", ".join(repr(name) for name in ("auto", *NAMED))
-    raise ModelError(f"backend={backend!r} was given; one of {known} is needed")
+    raise ModelError(
+        f"backend={backend!r} was given; one of {known}, or an options"
+        " object such as mc.FPC(), is needed"
+    )
 
 
 def verdicts(problem: Problem) -> tuple[Verdict, ...]:
@@ -84,7 +89,7 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * problem.n_observed
     gigabytes = 8 * numbers / 1e9
     cost = f"dense matrices of {n_rows} x {n_columns}, about {gigabytes:.2g} GB"
-    reason = refusal(problem)
+    reason = objection(backend, problem)
     memory = physical_gigabytes()
     if reason is None and gigabytes > MEMORY_SHARE * memory:
         reason = f"{cost}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB"
@@ -100,10 +105,17 @@ def physical_gigabytes() -> float:
 
 
 def solver_for(backend: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
-    """The solver of a program: the backend itself, inside multipliers where a column is fixed."""
+    """The solver of a program: the backend itself, or inside multipliers for a fixed column."""
+    return backend if backend.refuses(program) is None else Multipliers(backend)
+
+
+def objection(backend: Solver[Program, Any], problem: Problem) -> str | None:
+    """Why a first-order backend cannot run a problem, size aside; None if it can."""
+    reason = refusal(problem)
+    if reason is not None:
+        return reason
+    program = compile_problem(problem)
     reason = backend.refuses(program)
-    if reason is None:
-        return backend
     if program.ones and backend.refuses(attrs.evolve(program, ones=False)) is None:
-        return Multipliers(backend)
-    raise BackendError(f"backend {backend.name!r} cannot run this problem: {reason}")
+        return None  # the multipliers see to the column
+    return reason

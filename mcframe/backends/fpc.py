@@ -95,6 +95,7 @@ class FPC(Solver[Program, FPCState]):
         How the last stage ends: by its certificate, or as published, when the objective
         changes by less than ``change`` relatively. Earlier stages end by the published rule.
     change : float, default 1e-5
+        The relative change of the objective below which a stage is done.
     """
 
     eta: float = attrs.field(default=0.25, validator=positive)
@@ -113,7 +114,9 @@ class FPC(Solver[Program, FPCState]):
             )
 
     def refuses(self, program: Program) -> str | None:
-        """A fixed column needs the multipliers around this solver."""
+        """A fixed column needs the multipliers around this solver; its steps need a bound."""
+        if not np.isfinite(program.loss.curvature):
+            return "its fixed steps need losses of bounded curvature"
         return "the fixed column has no closed prox" if program.ones else None
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> FPCState:

@@ -11,6 +11,7 @@ from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import BackendError
 from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.numerics.threads import blas_threads
 
@@ -146,6 +147,10 @@ def run(
         with blas_threads(program.shape[0] * program.shape[1]):
             state = solver.init(program, start, np.random.default_rng(random_state))
             watch.look(0, solver, state)
+            if watch.point is None:
+                raise BackendError(
+                    "the objective overflows at the start; rescale the columns of the data"
+                )
             status, message = iterate(solver, program, budget, watch, state)
     except KeyboardInterrupt:
         if watch.point is None:

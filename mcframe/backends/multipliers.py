@@ -9,6 +9,7 @@ from mcframe.backends.certificate import Point
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
+from mcframe.numerics.low_rank import LowRank
 
 __all__ = ["Multipliers", "MultipliersState"]
 
@@ -94,14 +95,18 @@ class Multipliers(Solver[Program, MultipliersState]):
         multiplier: Array = np.zeros(program.shape[0])
         if start is not None and start.multiplier is not None:
             multiplier = start.multiplier.copy()
-        stiffness = FIRST * program.loss.curvature
+        loss = program.loss
+        begin = LowRank.zeros(program.shape) if start is None else start.latent
+        z = begin.at(loss.rows, loss.columns)
+        curvature = loss.curvature_at(z, loss.evaluate(z).biases)
+        stiffness = FIRST * curvature
         augmented = program.with_multiplier(multiplier, stiffness)
         return MultipliersState(
             inner=self.inner.init(augmented, start, rng),
             program=augmented,
             multiplier=multiplier,
             stiffness=stiffness,
-            stiffest=LARGEST * program.loss.curvature,
+            stiffest=LARGEST * curvature,
         )
 
     def step(self, program: Program, state: MultipliersState) -> None:

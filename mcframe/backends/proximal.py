@@ -27,7 +27,7 @@ class Trial:
     z: Array
     evaluation: Evaluation
     curvature: float
-    measured: float  # <G(X_new) - G(Y), X_new - Y> / ||X_new - Y||^2
+    measured: float  # the curvature of F between Y and X_new
     weight: float  # t_new
     squared: float  # ||X_new - X||^2
     advance: float  # <X_new - Y, X_new - X>
@@ -49,6 +49,7 @@ class ProximalState:
     penalty: float
     shrinker: Shrinker
     curvature: float  # the next trial L
+    first: float  # the scale of L, for its lowest value
     used: float  # L_k, the one that the last step was taken with
     weight: float = 1.0  # t_k of Beck and Teboulle
     past: float = 0.0  # ||P||_F^2
@@ -127,6 +128,8 @@ class Proximal(Solver[Program, ProximalState]):
         begin = LowRank.zeros(program.shape) if start is None else start.latent
         iterate = begin.dense()
         z = iterate.ravel()[flat]
+        evaluation = loss.evaluate(z)
+        curvature = loss.curvature_at(z, evaluation.biases)
         singular_values = begin.singular_values()
         # The start as it is given, its factors not orthonormal: the first step replaces them.
         factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
@@ -137,24 +140,26 @@ class Proximal(Solver[Program, ProximalState]):
             z=z,
             z_momentum=np.zeros_like(z),
             flat=flat,
-            evaluation=loss.evaluate(z),
+            evaluation=evaluation,
             factors=factors,
             penalty=program.penalty.of_singular_values(singular_values),
             shrinker=Shrinker(program.shape, rng, rank=begin.width),
-            curvature=loss.curvature,
-            used=loss.curvature,
+            curvature=curvature,
+            first=curvature,
+            used=curvature,
         )
 
     def step(self, program: Program, state: ProximalState) -> None:
         """One accelerated step, its length found by backtracking."""
-        ceiling = program.loss.curvature
+        ceiling = program.loss.curvature  # inf where there is no proven bound
         trial = attempt(program, state, min(state.curvature, ceiling))
         while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
-            longer = max(SAFETY * trial.measured, 1.5 * trial.curvature)
-            trial = attempt(program, state, min(ceiling, longer))
+            # What is measured far off, or from an overflow, says little about the step to take.
+            larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
+            trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature))
         before = state.objective
         state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
-        lowest = LOWEST * ceiling
+        lowest = LOWEST * min(ceiling, state.first)
         state.curvature = max(SAFETY * trial.measured, DESCENT * trial.curvature, lowest)
         if trial.advance < 0.0 or state.objective > before:
             state.restart()
@@ -192,15 +197,33 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
     # ||X_new - Y||^2 from products of small differences, without forming Y again
     distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
-    bend = float(np.dot(evaluation.slope - ahead.slope, z - z_ahead))
     return Trial(
         factors=factors,
         z=z,
         evaluation=evaluation,
         curvature=curvature,
-        measured=bend / distance if distance > 0.0 else 0.0,
+        measured=measured_curvature(ahead, evaluation, z - z_ahead, distance),
         weight=weight,
         squared=squared,
         advance=squared - theta * cross,
         residual=curvature * float(np.sqrt(distance)),
     )
+
+
+def measured_curvature(
+    ahead: Evaluation, reached: Evaluation, moved: Array, distance: float
+) -> float:
+    """The least L for which F(X) <= F(Y) + <G(Y), X - Y> + L/2 ||X - Y||^2.
+
+    Exactly so for quadratic losses, through <G(X) - G(Y), X - Y> / ||X - Y||^2, which is
+    accurate however close the points are; the values themselves decide where they say more
+    and their difference is above rounding. inf where F overflowed.
+    """
+    if distance <= 0.0:
+        return 0.0
+    if not np.isfinite(reached.value):
+        return np.inf
+    bend = float(np.dot(reached.slope - ahead.slope, moved)) / distance
+    above = reached.value - ahead.value - float(np.dot(ahead.slope, moved))
+    rounding = 1e-12 * (abs(reached.value) + abs(ahead.value))
+    return max(bend, 2.0 * (above - rounding) / distance)

@@ -47,7 +47,7 @@ def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
             variables[f"bias:{block.name}"] = bias
             z = z + bias[table.columns]
         loss = cp.sum(block.likelihood.expression(cp, z, table.values))
-        summands.append(problem.scale(block) * loss)
+        summands.append(problem.scale(block.name) * loss)
     summands += [term.expression(cp, latent) for term in problem.model.regularizers]
     constraints: list[Any] = []
     for constraint in problem.model.constraints:
@@ -107,7 +107,7 @@ class Reference:
 
     solver: Literal["auto", "SCS", "CLARABEL"] = "auto"
     eps: float = attrs.field(default=1e-9, validator=positive)
-    max_iters: int = attrs.field(default=50_000, validator=positive)
+    max_iters: float = attrs.field(default=50_000, validator=positive)
     force: bool = False
 
     name = "reference"
@@ -138,7 +138,7 @@ class Reference:
         began = time.perf_counter()
         first = "SCS" if self.solver == "auto" else self.solver
         two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
-        brief = attrs.evolve(self, max_iters=self.max_iters // 10) if two else self
+        brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
         point, judgement = brief.opinion(problem, first, budget, progress)
         bound = judgement.bound
         if two and judgement.gap > budget.tol:
@@ -185,7 +185,7 @@ class Reference:
         scaled = cp.Problem(cp.Minimize(stated.objective.expr / scale), stated.constraints)
         options: dict[str, Any] = {"verbose": progress}
         if solver == "SCS":
-            options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": self.max_iters}
+            options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
             if np.isfinite(budget.max_seconds):
                 options["time_limit_secs"] = budget.max_seconds
         else:
@@ -196,7 +196,7 @@ class Reference:
             try:
                 scaled.solve(solver=solver, **options)
             except cp.SolverError as error:
-                raise BackendError(f"{solver} failed: {error}") from error
+                raise BackendError(f"{solver} failed or was interrupted: {error}") from error
         if variables["Z"].value is None:
             raise BackendError(f"{solver} returned no answer: status {scaled.status!r}")
         multiplier = None

@@ -13,6 +13,8 @@ __all__ = ["Solved", "best_bias", "infinite_biases"]
 # A column is solved when its slopes sum to this fraction of what they could sum to.
 PRECISION = 1e-15
 MAX_STEPS = 200
+LONGEST = 1e300
+EPS = float(np.finfo(np.float64).eps)
 # In units of 1 / sqrt(curvature): exp(-x) underflows to 0 well before.
 FAR = 1000.0
 
@@ -59,16 +61,15 @@ def best_bias(
     below = np.full(n_columns, -np.inf)
     above: Any = np.full(n_columns, np.inf)
     unit = 1.0 / np.sqrt(likelihood.curvature)
-    counts = np.bincount(columns, minlength=n_columns)
-    # The slope scale of one observation; 0 where the curvature is unbounded.
-    floor = counts * (np.sqrt(likelihood.curvature) if np.isfinite(likelihood.curvature) else 0.0)
-    reach = np.full(n_columns, 8.0 * unit if unit > 0 else 1.0)
+    # A Newton step on a quadratic is exact; on others it may overshoot by any amount.
+    first = LONGEST if likelihood.quadratic else 8.0 * unit if unit > 0 else 1.0
+    reach = np.full(n_columns, first)
     for _ in range(MAX_STEPS):
         shifted = z + bias[columns]
         values, slopes = likelihood.value_and_slope(shifted, y)
         total: Any = np.bincount(columns, weights=slopes, minlength=n_columns)
         size = np.bincount(columns, weights=np.abs(slopes), minlength=n_columns)
-        open_ = np.abs(total) > PRECISION * (size + floor)
+        open_ = np.abs(total) > PRECISION * size
         if not open_.any():
             break
         second = likelihood.second_derivative(shifted, y)
@@ -76,11 +77,14 @@ def best_bias(
         below = np.where(total < 0, np.maximum(below, bias), below)
         above = np.where(total > 0, np.minimum(above, bias), above)
         moved = newton_step(bias, total, bend, below, above, reach)
-        still = moved == bias
+        # A move below the rounding of z + b changes nothing that can be seen.
+        still = np.abs(moved - bias) <= 4.0 * EPS * (np.abs(bias) + reached)
         bias = np.where(open_, moved, bias)
         if bool(np.all(still | ~open_)):
             break
-        reach = np.where(np.isinf(below) | np.isinf(above), 2.0 * reach, reach)
+        reach = np.where(
+            np.isinf(below) | np.isinf(above), np.minimum(2.0 * reach, LONGEST), reach
+        )
     return Solved(bias, values, slopes)
 
 
@@ -108,7 +112,7 @@ def newton_step(
         step = -total / bend
     step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
     moved = bias + np.clip(step, -reach, reach)
-    outside = (moved <= below) | (moved >= above)
+    outside = (moved < below) | (moved > above)
     with np.errstate(invalid="ignore"):
         middle = 0.5 * (below + above)
     return np.where(outside & np.isfinite(middle), middle, moved)

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.compile.bias import best_bias
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Conjugate, Likelihood
+from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 
 __all__ = ["EntryLoss", "Evaluation", "Piece"]
 
@@ -62,6 +62,22 @@ class EntryLoss:
     def curvature(self) -> float:
         """An upper bound on the curvature of F in Z."""
         return max(piece.curvature for piece in self.pieces)
+
+    def curvature_at(self, z: Array, biases: tuple[Array | None, ...]) -> float:
+        """The curvature where it is bounded everywhere, else the largest one at these entries.
+
+        A first step length for backtracking, where there is no proven one.
+        """
+        highest = 0.0
+        for piece, bias in zip(self.pieces, biases, strict=True):
+            local = piece.curvature
+            if not np.isfinite(local):
+                assert isinstance(piece.likelihood, TwiceDifferentiable)
+                shifted = z[piece.part] if bias is None else z[piece.part] + bias[piece.columns]
+                second = piece.likelihood.second_derivative(shifted, piece.y)
+                local = piece.scale * float(np.max(second))
+            highest = max(highest, local)
+        return highest
 
     @property
     def infimum(self) -> float:

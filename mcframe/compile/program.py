@@ -62,9 +62,14 @@ def refusal(problem: Problem) -> str | None:
     """Why a problem is no program of smooth losses and one spectral penalty; None if it is."""
     for block in problem.model.blocks:
         word = type(block.likelihood).__name__
+        if isinstance(block.likelihood, TwiceDifferentiable):
+            continue
         if not np.isfinite(block.likelihood.curvature):
-            return f"block {block.name!r}: the curvature of {word} is unbounded"
-        if block.bias and not isinstance(block.likelihood, TwiceDifferentiable):
+            return (
+                f"block {block.name!r}: {word} has neither a bound on its curvature"
+                " nor a second derivative"
+            )
+        if block.bias:
             return f"block {block.name!r}: a free bias needs the second derivative of {word}"
     for regularizer in problem.model.regularizers:
         if not isinstance(regularizer, Spectral):
@@ -96,7 +101,7 @@ def compile_problem(problem: Problem) -> Program:
         pieces.append(
             Piece(
                 likelihood=block.likelihood,
-                scale=problem.scale(block),
+                scale=problem.scale(block.name),
                 y=table.values,
                 columns=table.columns,
                 n_columns=table.shape[1],

@@ -23,11 +23,17 @@ def number(value: object, what: str) -> float:
 
 
 def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a finite number above zero."""
+    """An attrs validator: a finite number above zero, kept as a Python float.
+
+    A numpy scalar of lower precision would otherwise round the objective, and with it the
+    certificate.
+    """
     word = type(instance).__name__
     name = getattr(instance, "name", None)
     word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
-    if number(value, f"{word}: {attribute.name}") <= 0:
+    found = number(value, f"{word}: {attribute.name}")
+    object.__setattr__(instance, attribute.name, found)
+    if found <= 0:
         off = (
             f" (to switch {word} off, leave it out of the model)"
             if attribute.name == "weight"

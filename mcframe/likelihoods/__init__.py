@@ -2,5 +2,6 @@
 
 from mcframe.likelihoods.bernoulli import Bernoulli
 from mcframe.likelihoods.gaussian import Gaussian
+from mcframe.likelihoods.poisson import Poisson
 
-__all__ = ["Bernoulli", "Gaussian"]
+__all__ = ["Bernoulli", "Gaussian", "Poisson"]

@@ -17,7 +17,9 @@ __all__ = ["Bernoulli"]
 def known_link(instance: object, attribute: object, value: object) -> None:
     """An attrs validator: the links there are."""
     if value != "logit":
-        raise ModelError(f"Bernoulli: link={value!r} was given; the link there is is 'logit'")
+        raise ModelError(
+            f"Bernoulli: link={value!r} was given; 'logit' is needed (a width goes to scale=)"
+        )
 
 
 @attrs.frozen
@@ -47,7 +49,10 @@ class Bernoulli(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
     scale: float = attrs.field(default=1.0, validator=positive)
 
     needs = "labels 0 or 1"
-    remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
+    remedy = (
+        "Recode the labels as 0 and 1, and mark a missing label as NaN; more than two classes"
+        " take a column of 0 and 1 each."
+    )
 
     @property
     def curvature(self) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.term import Spectral
-from mcframe.model.block import Block
 from mcframe.model.model import Model
 from mcframe.model.table import Table, read_table, same_rows
 from mcframe.numerics.low_rank import LowRank
@@ -95,8 +94,9 @@ class Problem:
             start = stop
         raise AssertionError("unreachable: the model has just been asked for the block")
 
-    def scale(self, block: Block) -> float:
-        """weight / N: what one observed entry of the block counts."""
+    def scale(self, name: str) -> float:
+        """weight / N: what one observed entry of a block counts."""
+        block = self.model.block(name)
         n_terms = self.tables[block.name].n_observed if block.reduce == "mean" else 1
         return block.weight / n_terms
 
@@ -110,6 +110,7 @@ class Problem:
         biases : mapping from block name to array
             One number a column for each block with ``bias=True``.
         """
+        self.check_point(latent, biases)
         latent = latent if isinstance(latent, LowRank) else LowRank.of(np.asarray(latent))
         total = 0.0
         for block in self.model.blocks:
@@ -117,7 +118,9 @@ class Problem:
             z = latent.columns(self.columns(block.name)).at(table.rows, table.columns)
             if block.bias:
                 z = z + biases[block.name][table.columns]
-            total += self.scale(block) * float(np.sum(block.likelihood.value(z, table.values)))
+            total += self.scale(block.name) * float(
+                np.sum(block.likelihood.value(z, table.values))
+            )
         singular_values = latent.singular_values()
         for regularizer in self.model.regularizers:
             if isinstance(regularizer, Spectral):
@@ -128,12 +131,22 @@ class Problem:
             total += constraint.value(latent.dense())
         return total
 
+    def check_point(self, latent: "LowRank | Array", biases: Mapping[str, Array]) -> None:
+        """Shapes of Z and b, or a ``DataError``: a wrong one would give a wrong value quietly."""
+        shape = tuple(latent.shape) if isinstance(latent, LowRank) else np.shape(latent)
+        if shape != self.shape:
+            raise DataError(f"Z of shape {shape} was given; {self.shape} is needed")
+        wanted = {b.name: (self.tables[b.name].shape[1],) for b in self.model.blocks if b.bias}
+        given = {name: np.shape(bias) for name, bias in biases.items()}
+        if given != wanted:
+            raise DataError(f"biases of shapes {given} were given; {wanted} are needed")
+
     def loss_at_zero(self) -> float:
         """The losses at Z = 0 and b = 0: the scale of the objective."""
         total = 0.0
         for block in self.model.blocks:
             y = self.tables[block.name].values
-            total += self.scale(block) * float(np.sum(block.likelihood.value(0.0 * y, y)))
+            total += self.scale(block.name) * float(np.sum(block.likelihood.value(0.0 * y, y)))
         return total
 
     def __repr__(self) -> str:

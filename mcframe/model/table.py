@@ -16,6 +16,8 @@ __all__ = ["Table", "read_table"]
 
 # How many offending entries a message shows.
 SHOWN = 3
+# Sums of squares of values up to this stay finite.
+LARGEST = 1e140
 
 
 @attrs.frozen(eq=False)
@@ -80,6 +82,11 @@ def is_pandas(given: Any) -> bool:
 
 def from_sparse(block: Block, given: Any) -> Table:
     """Stored = observed; entries stored twice are refused, since their sum would be a guess."""
+    if given.ndim != 2:
+        raise DataError(
+            f"block {block.name!r}: a sparse array of shape {given.shape} was given;"
+            " two dimensions are needed"
+        )
     triplets = sp.coo_array(given)
     rows, columns = triplets.coords
     cells = rows.astype(np.int64) * triplets.shape[1] + columns
@@ -121,7 +128,7 @@ def from_pandas(block: Block, given: Any) -> Table:
         except (TypeError, ValueError):
             wrong = next((v for v in series if not reads_as_number(v)), series.iloc[0])
             raise DataError(
-                f"block {block.name!r}, column {name!r}: value {wrong!r} is not a number"
+                f"block {block.name!r}, column {name!r}: value {plain(wrong)!r} is not a number"
                 f" (dtype {series.dtype}); {not_numeric(block)}"
             ) from None
     return from_dense(dense, index=frame.index, names=frame.columns)
@@ -133,10 +140,15 @@ def from_array(block: Block, given: Any) -> Table:
         given = np.ma.filled(given.astype(float), np.nan)
     try:
         array = np.asarray(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"block {block.name!r}: the data do not form a matrix; are the rows of equal length?"
         ) from None
+    if array.ndim == 0:
+        raise DataError(
+            f"block {block.name!r}: a {type(given).__name__} was given; an array, a DataFrame or"
+            " a scipy.sparse matrix is needed"
+        )
     if array.ndim == 1 and array.size:
         array = array[:, np.newaxis]
     if array.ndim != 2 or 0 in array.shape:
@@ -163,11 +175,16 @@ def as_floats(block: Block, array: Any, column_of: Any) -> Array:
         if not is_number(value):
             where = column_of(position if len(position) > 1 else position[0])
             raise DataError(
-                f"block {block.name!r}, column {where}: value {value!r} is not a number"
+                f"block {block.name!r}, column {where}: value {plain(value)!r} is not a number"
                 f" (dtype {array.dtype}); {not_numeric(block)}"
             )
     floats = np.array([np.nan if v is None else v for v in array.flat], dtype=np.float64)
     return floats.reshape(array.shape)
+
+
+def plain(value: object) -> object:
+    """A numpy scalar as the Python object that it stands for."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def is_number(value: object) -> bool:
@@ -208,6 +225,12 @@ def check_values(block: Block, table: Table) -> None:
             f"block {block.name!r}: {entries_of(table, infinite)}; every observed value must be"
             " finite. Replace infinities by NaN if they stand for missing values"
         )
+    huge = np.abs(table.values) > LARGEST
+    if huge.any():
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, huge)}; squares of such values overflow."
+            " Rescale the column, or use NaN if they stand for missing values"
+        )
     wrong = block.likelihood.invalid(table.values)
     if wrong.any():
         likelihood = type(block.likelihood).__name__
@@ -247,9 +270,13 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
             )
     indexed = [(name, table) for name, table in named if table.index is not None]
     for name, table in indexed[1:]:
-        if not table.index.equals(indexed[0][1].index):
+        first_index = indexed[0][1].index
+        if not table.index.equals(first_index):
+            row = next(i for i in range(len(first_index)) if table.index[i] != first_index[i])
+            theirs, ours = plain(first_index[row]), plain(table.index[row])
             raise DataError(
-                f"blocks {indexed[0][0]!r} and {name!r} have different row labels; align them"
-                " first, for example with other.reindex(frame.index)"
+                f"blocks {indexed[0][0]!r} and {name!r} have different row labels, first"
+                f" {theirs!r} and {ours!r} in row {row}; align them first,"
+                " for example with other.reindex(frame.index)"
             )
     return first.shape[0], indexed[0][1].index if indexed else None

@@ -1,0 +1,92 @@
+"""Counts."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy.special import xlogy
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Sampler, TwiceDifferentiable
+
+__all__ = ["Poisson"]
+
+
+@attrs.frozen
+class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
+    """``l(z, y) = exp(z) - y z``: the Poisson loss with the log link.
+
+    Domain: counts 0, 1, 2, ...; the mean is exp(z). The negative log-likelihood without its
+    constant ``log y!``, so that a loss may be negative. The curvature exp(z) is unbounded:
+    backends with fixed steps refuse it, ``proximal`` finds its steps by backtracking.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.Poisson().value(np.array([0.0]), np.array([3.0]))
+    array([1.])
+    """
+
+    needs = "counts 0, 1, 2, ..."
+    remedy = "Round to whole counts, and mark a missing count as NaN."
+
+    @property
+    def curvature(self) -> float:
+        """inf: exp(z) has no bound."""
+        return np.inf
+
+    @property
+    def infimum(self) -> float:
+        """-inf over all counts; for one count y it is y - y log y."""
+        return -np.inf
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is negative or not whole."""
+        return ~np.isfinite(y) | (y < 0.0) | (y != np.floor(y))
+
+    def value(self, z: Array, y: Array) -> Array:
+        """exp(z) - y z; inf where exp overflows."""
+        return self.value_and_slope(z, y)[0]
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its slope exp(z) - y."""
+        with np.errstate(over="ignore"):
+            rate = np.exp(z)
+        return rate - y * z, rate - y
+
+    def second_derivative(self, z: Array, y: Array) -> Array:
+        """exp(z)."""
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """m log m - m with m = slope + y >= 0, else inf."""
+        rate = slope + y
+        inside = rate >= -1e-14 * np.maximum(1.0, y)
+        rate = np.maximum(rate, 0.0)
+        return np.where(inside, xlogy(rate, rate) - rate, np.inf)
+
+    def mean(self, z: Array) -> Array:
+        """exp(z)."""
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
+    def start(self, y: Array) -> Array:
+        """log(y + 1/2)."""
+        return np.log(y + 0.5)
+
+    def sample(self, z: Array, rng: Any) -> Array:
+        """A Poisson count with mean exp(z)."""
+        return rng.poisson(self.mean(z)).astype(np.float64)
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """exp(z) - y z."""
+        return cp.exp(z) - cp.multiply(y, z)
+
+    def formula(self, z: str, y: str) -> str:
+        """exp(z) − y z."""
+        return f"(exp({z}) − {y} ({z}))"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""e^{z} - y z."""
+        return rf"(e^{{{z}}} - {y} ({z}))"
