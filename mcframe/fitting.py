@@ -236,7 +236,8 @@ def fit_problem(
 ) -> Fit:
     """``fit`` for data that are bound and checked already."""
     chosen = named(backend, problem)
-    reason = verdict_on(chosen, problem).reason
+    # What "auto" has chosen has been looked at already.
+    reason = None if backend == "auto" else verdict_on(chosen, problem).reason
     if reason is not None and not force:
         raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
     begin = checked_start(start, problem)

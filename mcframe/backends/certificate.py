@@ -82,7 +82,7 @@ def judge(program: Program, candidate: Candidate, best: float = np.inf) -> Judge
 def dual_norms(program: Program, slope: Array, multiplier: Array | None) -> Array:
     """Upper bounds on the singular values of S: all of them, or the largest if that suffices."""
     matrix = np.zeros(program.shape)
-    matrix[program.loss.rows, program.loss.columns] = slope
+    matrix.ravel()[program.loss.rows * program.shape[1] + program.loss.columns] = slope
     if multiplier is not None:
         matrix[:, -1] = multiplier
     if np.isfinite(program.penalty.dual_radius):

@@ -190,7 +190,7 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
         work, lambda s: program.penalty.shrink(s, step), program.penalty.threshold(step)
     )
     factors.write(target)
-    z = np.take(target, state.flat)
+    z = np.take(target, state.flat, mode="clip")  # in range: no check, no copy
     evaluation = program.loss.evaluate(z, ahead.biases)
     moved = np.subtract(target, state.iterate, out=work)
     squared = float(np.vdot(moved, moved))
