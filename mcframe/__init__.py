@@ -1,7 +1,7 @@
 """One declarative model of an incomplete table, answers with a certificate.
 
-Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``; regularizers
-``NuclearNorm``, ``Ridge``; constraints ``OnesColumn``. Verbs: ``fit``, ``verify``,
+Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson``, ``Huber``;
+regularizers ``NuclearNorm``, ``Ridge``; constraints ``OnesColumn``. Verbs: ``fit``, ``verify``,
 ``explain``, ``to_cvxpy``. See the README for a first example.
 """
 
@@ -9,7 +9,7 @@ Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``; regularize
 from mcframe.model import Block, Model, Problem
 
 # Likelihoods
-from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
+from mcframe.likelihoods import Bernoulli, Gaussian, Huber, Poisson
 
 # Regularizers and constraints
 from mcframe.regularizers import NuclearNorm, Ridge
@@ -46,6 +46,7 @@ __all__ = [
     "Fit",
     "Gaussian",
     "History",
+    "Huber",
     "LawViolation",
     "McframeError",
     "Model",

@@ -23,6 +23,8 @@ class Entry:
 LIKELIHOODS = [
     Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
     Entry(mc.Gaussian(variance=0.01), (-2.0, 0.0, 0.5), (np.inf,)),
+    Entry(mc.Huber(), (-2.0, 0.0, 0.5, 40.0), (np.inf,)),
+    Entry(mc.Huber(delta=0.1), (-2.0, 0.0, 0.5), (np.inf, -np.inf)),
     Entry(mc.Poisson(), (0.0, 1.0, 7.0, 1e6), (-1.0, 0.5, np.inf)),
     Entry(mc.Bernoulli(), (0.0, 1.0), (-1.0, 0.5, 2.0)),
     Entry(mc.Bernoulli(scale=1 / 7), (0.0, 1.0), (-1.0, 0.5), scale=1 / 7),

@@ -18,6 +18,7 @@ LIKELIHOODS = st.sampled_from(
         mc.Bernoulli(),
         mc.Bernoulli(scale=0.5),
         mc.Poisson(),
+        mc.Huber(0.5),
     ]
 )
 
@@ -26,7 +27,7 @@ LIKELIHOODS = st.sampled_from(
 def tables(draw, likelihood, n_items, n_columns):
     """Data of one block, at least one entry observed."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    if isinstance(likelihood, mc.Gaussian):
+    if isinstance(likelihood, mc.Gaussian | mc.Huber):
         table = draw(MAGNITUDES) ** 0.5 * rng.standard_normal((n_items, n_columns))
     elif isinstance(likelihood, mc.Poisson):
         rate = np.exp(
