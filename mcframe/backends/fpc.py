@@ -80,8 +80,8 @@ class FPC(Solver[Program, FPCState]):
 
     With ``stopping="published"`` this is their algorithm to the letter. A certificate asks
     for more than their rule does, and where weights differ by orders of magnitude plain
-    gradient steps do not get there in any reasonable number; the last stage then solves for
-    the biases and adds Nesterov's momentum, restarted where it points uphill.
+    gradient steps do not get there in any reasonable number: the biases are then solved for,
+    and the last stage adds Nesterov's momentum, restarted where it points uphill.
 
     Cost of an iteration: one or two passes over the observed entries and one decomposition
     of the smaller side; memory: five dense n_items x n_columns matrices. The steps are fixed
@@ -148,13 +148,16 @@ class FPC(Solver[Program, FPCState]):
     def move(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z."""
         loss, step = program.loss, state.steps[0]
-        accelerated = self.stopping == "certificate" and len(state.stages) == 1
         weight, ahead, evaluation = 1.0, state.iterate, state.evaluation
-        if accelerated:
+        solved = self.stopping == "certificate"
+        evaluate = loss.evaluate if solved else loss.evaluate_at
+        last_stage = len(state.stages) == 1
+        if solved and last_stage:
             weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * state.weight**2)))
             theta = (state.weight - 1.0) / weight
             ahead = state.iterate + theta * (state.iterate - state.before)
-            evaluation = loss.evaluate(np.take(ahead, state.flat), state.biases)
+            evaluation = evaluate(np.take(ahead, state.flat), state.biases)
+        if solved:
             state.biases = evaluation.biases
         else:
             state.biases = descended(loss, state.biases, evaluation, state.steps[1])
@@ -167,11 +170,9 @@ class FPC(Solver[Program, FPCState]):
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
         state.before, state.iterate = state.iterate, iterate
         z = np.take(iterate, state.flat)
-        evaluate = loss.evaluate if accelerated else loss.evaluate_at
         state.evaluation = evaluate(z, state.biases)
         state.weight = 1.0 if uphill or state.objective > before else weight
         # Before the last stage the iterate heads for another optimum.
-        last_stage = len(state.stages) == 1
         state.residual = float(np.linalg.norm(away)) / step if last_stage else np.inf
 
     def shrunk(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
