@@ -311,3 +311,21 @@ def test_the_judge_refuses_points_of_another_shape(model, table):
     ):
         with pytest.raises(mc.DataError, match="shape"):
             problem.objective(latent, biases)
+
+
+@pytest.mark.parametrize("terms", [[mc.NuclearNorm(1.0)], [mc.Ridge(1.0), mc.OnesColumn()]])
+def test_counts_of_zero_alone_with_a_bias(terms):
+    """The loss is flat where the infinite bias puts it: no curvature, no first step from it."""
+    model = mc.Model([mc.Block("y", mc.Poisson(), bias=True)], terms)
+    fit = mc.fit(model, {"y": np.zeros((3, 2))})
+    assert fit.status == "certified"
+    np.testing.assert_array_equal(fit.predict("y"), 0.0)
+
+
+def test_counts_up_to_a_million():
+    rng = np.random.default_rng(0)
+    y = rng.poisson(np.exp(13.8 * rng.random((8, 2)) @ rng.random((2, 5)) / 2)).astype(float)
+    y[0, 0], y[3, 1] = 1e6, np.nan
+    fit = mc.fit(mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(1.0)]), {"y": y})
+    assert fit.status == "certified"
+    assert np.all(np.isfinite(fit.predict("y")))

@@ -77,7 +77,8 @@ class EntryLoss:
                 second = piece.likelihood.second_derivative(shifted, piece.y)
                 local = piece.scale * float(np.max(second))
             highest = max(highest, local)
-        return highest
+        # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
+        return highest if highest > 0.0 else max(piece.scale for piece in self.pieces)
 
     @property
     def infimum(self) -> float:
