@@ -27,12 +27,11 @@ class Point:
 
 @attrs.frozen(eq=False)
 class Judgement:
-    """What a candidate is worth: objective, lower bound, biases, and the bound's source."""
+    """What a candidate is worth: objective, lower bound, and the biases that go with them."""
 
     objective: float
     bound: float
     biases: dict[str, Array]
-    method: str
 
     @property
     def gap(self) -> float:
@@ -67,16 +66,15 @@ def judge(program: Program, candidate: Candidate, best: float = np.inf) -> Judge
     evaluation = loss.evaluate(latent.at(loss.rows, loss.columns))
     objective = evaluation.value + program.penalty.of_singular_values(latent.singular_values())
     if not np.all(np.isfinite(evaluation.slope)):  # a loss overflowed: nothing is known here
-        return Judgement(np.inf, -np.inf, program.biases(evaluation.biases), "none")
+        return Judgement(np.inf, -np.inf, program.biases(evaluation.biases))
     slope = loss.centred(evaluation.slope)
     bounds = dual_norms(program, slope, candidate.multiplier)
     if loss.has_conjugate():
-        bound, method = fenchel_bound(program, slope, candidate.multiplier, bounds), "conjugate"
+        bound = fenchel_bound(program, slope, candidate.multiplier, bounds)
     else:
         lowest = min(best, objective)
         bound = level_set_bound(program, evaluation, candidate, bounds, lowest)
-        method = "level set"
-    return Judgement(objective, float(bound), program.biases(evaluation.biases), method)
+    return Judgement(objective, float(bound), program.biases(evaluation.biases))
 
 
 def dual_norms(program: Program, slope: Array, multiplier: Array | None) -> Array:

@@ -47,11 +47,6 @@ class FPCState:
         return int(self.factors.values.size)
 
     @property
-    def curvature(self) -> float:
-        """1 / tau_Z."""
-        return 1.0 / self.steps[0]
-
-    @property
     def objective(self) -> float:
         """The objective of the stage, with the biases as they are."""
         return self.evaluation.value + self.penalty

@@ -41,7 +41,6 @@ class Outcome:
     point: Point
     biases: dict[str, Array]
     bound: float
-    method: str
     status: str
     message: str
     history: History
@@ -120,7 +119,6 @@ class Watch:
             point=Point(self.point.latent, self.point.multiplier),
             biases=self.judgement.biases,
             bound=self.bound,
-            method=self.judgement.method,
             status=status,
             message=message,
             history=History(tuple(self.records)),

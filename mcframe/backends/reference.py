@@ -154,7 +154,6 @@ class Reference:
             point=point,
             biases=judgement.biases,
             bound=bound,
-            method=judgement.method,
             status="certified" if certified else "iteration_limit",
             message=(
                 f"the gap is at most tol={budget.tol:g}"

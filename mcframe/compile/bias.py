@@ -10,7 +10,7 @@ from mcframe.contracts.likelihood import Likelihood, TwiceDifferentiable
 
 __all__ = ["Solved", "best_bias", "infinite_biases"]
 
-# A column is solved when its slopes sum to this fraction of what they could sum to.
+# A column is solved when its slopes sum to this fraction of the sum of their sizes.
 PRECISION = 1e-15
 MAX_STEPS = 200
 LONGEST = 1e300
