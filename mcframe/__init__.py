@@ -1,19 +1,51 @@
 """One declarative model of an incomplete table, answers with a certificate.
 
-Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson``, ``Huber``;
-regularizers ``NuclearNorm``, ``Ridge``; constraints ``OnesColumn``. Verbs: ``fit``, ``verify``,
-``explain``, ``to_cvxpy``. See the README for a first example.
+Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson``, ``Huber``,
+``NegativeBinomial``, ``Exponential``, ``Gamma``, ``Quantile``, ``Hinge``, ``Equality``,
+``Ordinal``, ``Multinomial``;
+regularizers ``NuclearNorm``, ``MaxNorm``, ``Ridge``, ``ResidualNuclearNorm``; constraints
+``NuclearBall``, ``MaxNormBall``, ``Box``, ``OnesColumn``; ``Calibration``, which is either.
+Verbs: ``fit``, ``verify``, ``explain``, ``to_cvxpy``. See the README for a first example.
 """
 
 # The sentence
-from mcframe.model import Block, Model, Problem
+from mcframe.model import Block, Model, Observations, Problem
 
 # Likelihoods
-from mcframe.likelihoods import Bernoulli, Gaussian, Huber, Poisson
+from mcframe.likelihoods import (
+    Bernoulli,
+    Equality,
+    Exponential,
+    Gamma,
+    Gaussian,
+    Hinge,
+    Huber,
+    Multinomial,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    Quantile,
+)
+
+# Risks, which stand where a likelihood stands
+from mcframe.risks import RiskMixture
 
 # Regularizers and constraints
-from mcframe.regularizers import NuclearNorm, Ridge
-from mcframe.constraints import OnesColumn
+from mcframe.regularizers import (
+    CalibrationPenalty,
+    MaxNorm,
+    NuclearNorm,
+    ResidualNuclearNorm,
+    Ridge,
+)
+from mcframe.constraints import (
+    Box,
+    CalibrationConstraint,
+    MaxNormBall,
+    NuclearBall,
+    OnesColumn,
+)
+from mcframe.model.calibration import Calibration
 
 # Backends, as options objects
 from mcframe.backends import FPC, History, Proximal, Record, Reference
@@ -41,25 +73,43 @@ __all__ = [
     "BackendError",
     "Bernoulli",
     "Block",
+    "Box",
+    "Calibration",
+    "CalibrationConstraint",
+    "CalibrationPenalty",
     "DataError",
+    "Equality",
     "Explanation",
+    "Exponential",
     "Fit",
+    "Gamma",
     "Gaussian",
+    "Hinge",
     "History",
     "Huber",
     "LawViolation",
+    "MaxNorm",
+    "MaxNormBall",
     "McframeError",
     "Model",
     "ModelError",
+    "Multinomial",
+    "NegativeBinomial",
     "NotCertifiedWarning",
+    "NuclearBall",
     "NuclearNorm",
+    "Observations",
     "OnesColumn",
+    "Ordinal",
     "Poisson",
     "Problem",
     "Proximal",
+    "Quantile",
     "Record",
     "Reference",
+    "ResidualNuclearNorm",
     "Ridge",
+    "RiskMixture",
     "UnobservedWarning",
     "Verification",
     "explain",

@@ -24,6 +24,7 @@ from mcframe.backends import (
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
+from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
@@ -38,12 +39,15 @@ class Fit:
     Attributes
     ----------
     status : str
-        "certified" (gap <= tol), "iteration_limit", "time_limit" or "interrupted".
+        "certified" (gap <= tol), "iteration_limit", "time_limit", "interrupted", or "local"
+        for a loss that is declared not convex.
     message : str
         The status in a sentence.
     problem : Problem
         The model with its data, whose ``objective`` is the judge.
-    biases : dict from block name to array (n_columns of the block,)
+    biases : dict from block name to array
+        The unpenalised numbers of each block that has them, as ``Problem.objective`` takes
+        them; ``bias``, ``row_effects`` and ``likelihood`` give them apart.
     objective, bound : float
         The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
         minimum over all Z and b.
@@ -75,8 +79,11 @@ class Fit:
 
     @property
     def gap(self) -> float:
-        """(objective - bound) / max(|objective|, |bound|): how far from optimal at most."""
-        return relative_gap(self.objective, self.bound)
+        """(objective - bound) / max(|objective|, |bound|): how far from optimal at most.
+
+        Where both are 0 beside the losses at Z = 0, up to rounding, it is 0.
+        """
+        return relative_gap(self.objective, self.bound, self.problem.rounding)
 
     @property
     def rank(self) -> int:
@@ -89,45 +96,101 @@ class Fit:
         return self.problem.notes
 
     def natural(self, name: str) -> Any:
-        """The linear predictor Z + b of a block, (n_items x its columns), every entry."""
-        z = self.predictor(name)
-        return self.problem.tables[name].wrap(z)
+        """The linear predictor Z + b of a block, every entry, with its offset if it has one.
+
+        (n_items x its columns); for classes one column for each class of each.
+        """
+        width = self.model.block(name).likelihood.width
+        return self.problem.tables[name].wrap(self.predictor(name), width)
 
     def predict(self, name: str) -> Any:
-        """The mean response of a block, every entry: probabilities for labels.
+        """The mean response of a block, every entry: probabilities for labels and classes.
 
         A DataFrame with the labels of the data if they were a DataFrame or a Series, else an
         array.
         """
-        likelihood = self.model.block(name).likelihood
-        return self.problem.tables[name].wrap(likelihood.mean(self.predictor(name)))
+        width = self.model.block(name).likelihood.width
+        return self.problem.tables[name].wrap(self.mean(name), width)
 
     def impute(self, name: str) -> Any:
-        """The block with observed entries kept and missing ones filled by ``predict``."""
-        likelihood = self.model.block(name).likelihood
-        table = self.problem.tables[name]
-        filled = likelihood.mean(self.predictor(name))
+        """The block with observed entries kept and missing ones filled.
+
+        By ``predict``; of classes by the most probable one.
+        """
+        table = self.problem.tables[name].observed()
+        filled = self.mean(name)
+        width = self.model.block(name).likelihood.width
+        if width > 1:
+            by_class = filled.reshape(*table.shape, width)
+            filled = np.argmax(by_class, axis=2).astype(np.float64)
         filled[table.rows, table.columns] = table.values
         return table.wrap(filled)
 
     def bias(self, name: str) -> Any:
         """The offsets b of a block, one a column; a Series if the data were a DataFrame.
 
-        Where all observed labels of a column are alike the best offset is infinite; one is
-        given that is large enough for a loss of exactly 0.
+        For classes one for each class of each column, (columns x classes). Where all observed
+        labels of a column are alike the best offset is infinite; one is given that is large
+        enough for a loss of exactly 0.
         """
         block = self.model.block(name)
         if not block.bias:
             raise ModelError(
                 f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
             )
-        return self.problem.tables[name].wrap_row(self.biases[name].copy())
+        biases = self.problem.layout(name).biases(self.biases[name]).copy()
+        if block.likelihood.width > 1:
+            return biases.reshape(-1, block.likelihood.width)
+        return self.problem.tables[name].wrap_row(biases)
+
+    def row_effects(self, name: str) -> Any:
+        """The offsets a of a block, one an item; an array."""
+        if not self.model.block(name).row_effects:
+            raise ModelError(
+                f"block {name!r} has no effects of rows; declare it with"
+                f" mc.Block({name!r}, ..., row_effects=True)"
+            )
+        return self.problem.layout(name).row_effects(self.biases[name]).copy()
+
+    def likelihood(self, name: str) -> Likelihood:
+        """A block's likelihood, with its thresholds if they were fitted and its estimates."""
+        self.model.block(name)
+        return self.problem.likelihood(name, self.biases)
+
+    def log_likelihood(self, name: str) -> Any:
+        """log p(y | z) of each observed entry with every constant, NaN where none is observed."""
+        likelihood = self.likelihood(name)
+        if not isinstance(likelihood, Distribution):
+            raise ModelError(
+                f"block {name!r}: {type(likelihood).__name__} is a loss without a distribution"
+            )
+        table = self.problem.tables[name]
+        z = self.problem.predictor_at_entries(name, self.latent, self.biases)
+        entries = np.full(table.shape, np.nan)
+        entries[table.rows, table.columns] = likelihood.log_likelihood(z, table.values)
+        return table.wrap(entries)
+
+    def residual(self, block: str) -> float:
+        """||A Z - B||_F of a block's calibration."""
+        for term in self.problem.terms:
+            if term.block == block and hasattr(term, "residual"):
+                columns = self.problem.placed(term)
+                return float(term.residual(self.latent.columns(columns).dense()))
+        raise ModelError(f"block {block!r} has no calibration")
+
+    def mean(self, name: str) -> Array:
+        """The mean response as a plain array."""
+        width = self.model.block(name).likelihood.width
+        z = self.predictor(name)
+        likelihood = self.likelihood(name)
+        if width == 1:
+            return likelihood.mean(z)
+        return likelihood.mean(z.reshape(-1, width)).reshape(z.shape)
 
     def predictor(self, name: str) -> Array:
-        """Z + b of a block as a plain array."""
-        block = self.model.block(name)
-        z = self.latent.columns(self.problem.columns(name)).dense()
-        return z + self.biases[name] if block.bias else z
+        """Z + b + a + offset of a block as a plain array."""
+        self.model.block(name)
+        return self.problem.predictor(name, self.latent, self.biases)
 
     def __repr__(self) -> str:
         last = self.history[-1]
@@ -163,11 +226,12 @@ def fit(
     Parameters
     ----------
     model : Model
-    data : dict from block name to array, DataFrame or scipy.sparse matrix
+    data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
-        not stored.
-    backend : "auto", "proximal", "fpc", "reference", or an options object such as FPC(eta=0.5)
-        "auto" takes ``proximal`` wherever it can run; see ``explain``.
+        not stored. ``Observations`` adds weights and offsets.
+    backend : "auto", a name, or an options object such as FPC(eta=0.5)
+        "proximal", "splitting", "factored", "fpc", "reference"; "auto" takes the first of
+        these, ``fpc`` aside, that can run. See ``explain``.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000

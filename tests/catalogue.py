@@ -20,6 +20,18 @@ class Entry:
     scale: float = 1.0
 
 
+# PN, PU, NU, two of PUNU and PNU, and TRI.
+SHARES = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0.3, 0.7), (0.4, 0.6, 0), (0.3, 0.3, 0.4)]
+
+
+def risk(
+    pn: float, pu: float, nu: float, rate: float, loss: Likelihood, scale: float = 1.0
+) -> Entry:
+    """A mixture of risks; NaN is an observation here: it stands for unlabeled."""
+    word = mc.RiskMixture(pn=pn, pu=pu, nu=nu, missing_rate=rate, likelihood=loss)
+    return Entry(word, (0.0, 1.0, np.nan), (-1.0, 0.5, np.inf), scale)
+
+
 LIKELIHOODS = [
     Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
     Entry(mc.Gaussian(variance=0.01), (-2.0, 0.0, 0.5), (np.inf,)),
@@ -29,14 +41,74 @@ LIKELIHOODS = [
     Entry(mc.Bernoulli(), (0.0, 1.0), (-1.0, 0.5, 2.0)),
     Entry(mc.Bernoulli(scale=1 / 7), (0.0, 1.0), (-1.0, 0.5), scale=1 / 7),
     Entry(mc.Bernoulli("logit", scale=30.0), (0.0, 1.0), (3.0,), scale=30.0),
+    Entry(mc.Bernoulli("probit"), (0.0, 1.0), (-1.0, 0.5, 2.0)),
+    Entry(mc.Bernoulli("probit", scale=1 / 7), (0.0, 1.0), (0.5,), scale=1 / 7),
+    Entry(mc.Bernoulli("probit", scale=30.0), (0.0, 1.0), (3.0,), scale=30.0),
+    Entry(mc.NegativeBinomial(0.5), (0.0, 1.0, 7.0, 1e6), (-1.0, 0.5, np.inf)),
+    Entry(mc.NegativeBinomial(1e-6), (0.0, 1.0, 7.0, 1e6), (0.5,)),
+    Entry(mc.NegativeBinomial(20.0), (0.0, 1.0, 7.0), (-3.0,)),
+    Entry(mc.Exponential(), (1e-3, 1.0, 7.5, 1e6), (0.0, -1.0, np.inf)),
+    Entry(mc.Gamma(), (1e-3, 1.0, 7.5), (0.0, -1.0, np.inf)),
+    Entry(mc.Gamma(shape=0.3), (1e-3, 1.0, 7.5), (0.0,)),
+    Entry(mc.Gamma(shape=50.0), (1e-3, 1.0, 7.5, 1e6), (-np.inf,)),
+    Entry(mc.Quantile(0.5), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
+    Entry(mc.Quantile(0.95), (-2.0, 0.0, 0.5), (np.inf,)),
+    Entry(mc.Hinge(), (0.0, 1.0), (-1.0, 0.5, 2.0)),
+    Entry(mc.Equality(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
+    Entry(mc.Ordinal(), (1.0, 2.0, 3.0, 4.0, 5.0), (0.0, 6.0, 2.5, np.inf)),
+    Entry(mc.Ordinal(levels=2, lowest=0), (0.0, 1.0), (-1.0, 2.0, 0.5)),
+    Entry(mc.Ordinal(3, (-1.0, 2.5), lowest=-1), (-1.0, 0.0, 1.0), (-2.0, 2.0, 0.5)),
+    Entry(mc.Ordinal(4, (-1e-6, 1e-6, 30.0)), (1.0, 2.0, 3.0, 4.0), (0.0, 5.0)),
+    Entry(mc.Ordinal(2, (0.5,)), (1.0, 2.0), (0.0, 3.0)),
+    Entry(mc.Multinomial(2), (0.0, 1.0), (-1.0, 2.0, 0.5, np.inf)),
+    Entry(mc.Multinomial(5), (0.0, 1.0, 2.0, 4.0), (5.0, 1.5)),
+    *(
+        risk(*shares, *loss)
+        for shares in SHARES
+        for loss in [
+            (0.3, mc.Bernoulli()),
+            (0.85, mc.Bernoulli(scale=1 / 7), 1 / 7),
+            (0.5, mc.Gaussian()),
+            (0.95, mc.Gaussian(variance=0.25)),
+        ]
+    ),
+    Entry(
+        mc.RiskMixture.punu(
+            0.3, 0.5, likelihood=mc.Bernoulli("probit", scale=0.2), nonconvex=True
+        ),
+        (0.0, 1.0, np.nan),
+        (-1.0, 0.5, np.inf),
+        scale=0.2,
+    ),
 ]
 
+# Terms that fit a latent matrix, or a block, of every shape.
 TERMS: list[Term] = [
     mc.NuclearNorm(0.5),
     mc.NuclearNorm(3.0),
+    mc.NuclearBall(1.0),
+    mc.NuclearBall(6.0),
+    mc.MaxNorm(0.5),
+    mc.MaxNorm(20.0),
+    mc.MaxNormBall(0.7),
+    mc.MaxNormBall(3.0),
     mc.Ridge(0.5),
     mc.Ridge(20.0),
+    mc.ResidualNuclearNorm("features", 0.7),
+    mc.Box(-1, 1),
+    mc.Box(-np.inf, 0.5, "features"),
+    mc.Box(0.1, np.inf),
     mc.OnesColumn(),
+]
+
+# Terms that fit one shape, and that shape. The last equations are redundant, those before them
+# contradict each other.
+MEANS, TWICE = np.full(5, 0.2), np.array([[1.0, 0.0, 2.0], [2.0, 0.0, 4.0], [0.0, 3.0, 0.0]])
+SHAPED_TERMS: list[tuple[Term, tuple[int, int]]] = [
+    (mc.Calibration("features", MEANS, [0.5, 1.0, -2.0, 0.0], weight=0.7), (5, 4)),
+    (mc.Calibration("features", TWICE, np.eye(3, 2), weight=3.0), (3, 2)),
+    (mc.Calibration("features", MEANS, [0.5, 1.0, -2.0, 0.0]), (5, 4)),
+    (mc.Calibration("features", TWICE, TWICE @ np.ones((3, 6))), (3, 6)),
 ]
 
 # What must be refused at construction, and what the message must name.
@@ -46,8 +118,56 @@ WRONG = [
     (lambda: mc.Gaussian(variance=float("nan")), "variance=nan"),
     (lambda: mc.Bernoulli(scale=0), "scale=0"),
     (lambda: mc.Bernoulli("cauchit"), "cauchit"),  # type: ignore[arg-type]
+    (lambda: mc.Bernoulli("probit", scale=-1.0), "scale=-1.0"),
+    (lambda: mc.Bernoulli(["probit"]), "link="),  # type: ignore[arg-type]
+    (lambda: mc.NegativeBinomial(0.0), "dispersion=0.0"),
+    (lambda: mc.NegativeBinomial(dispersion="1"), "dispersion='1'"),  # type: ignore[arg-type]
+    (lambda: mc.Gamma(shape=-2), "shape=-2"),
+    (lambda: mc.Gamma(np.inf), "shape=inf"),
+    (lambda: mc.RiskMixture(pn=0.5, pu=0.4, likelihood=mc.Bernoulli()), "sum to 0.9"),
+    (lambda: mc.RiskMixture(pn=1.1, pu=-0.1, likelihood=mc.Bernoulli()), "pu=-0.1"),
+    (lambda: mc.RiskMixture(nu=True, likelihood=mc.Bernoulli()), "nu=True"),
+    (lambda: mc.RiskMixture(pn=1.0, missing_rate=1, likelihood=mc.Bernoulli()), "missing_rate=1"),
+    (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli), "likelihood=<class"),
+    (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Poisson()), r"likelihood=Poisson\(\)"),
+    (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli(), nonconvex=1), "nonconvex=1"),  # type: ignore[arg-type]
+    (lambda: mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli("probit")), "nonconvex=True"),
+    (lambda: mc.RiskMixture.punu(1.5, likelihood=mc.Bernoulli()), "gamma=1.5"),
+    (lambda: mc.RiskMixture.pnu(-2, likelihood=mc.Bernoulli()), "eta=-2"),
+    (lambda: mc.Quantile(0.0), "q=0.0"),
+    (lambda: mc.Quantile(1), "q=1"),
+    (lambda: mc.Quantile("median"), "q='median'"),  # type: ignore[arg-type]
+    (lambda: mc.Ordinal(levels=1), "levels=1"),
+    (lambda: mc.Ordinal(levels=2.5), "levels=2.5"),  # type: ignore[arg-type]
+    (lambda: mc.Ordinal(lowest=0.5), "lowest=0.5"),  # type: ignore[arg-type]
+    (lambda: mc.Ordinal(3, (1.0, 1.0)), r"thresholds=\(1.0, 1.0\)"),
+    (lambda: mc.Ordinal(4, (0.0, 1.0)), "3 increasing numbers"),
+    (lambda: mc.Ordinal(2, (np.inf,)), "inf"),
+    (lambda: mc.Ordinal(2, 0.5), "thresholds=0.5"),
+    (lambda: mc.Multinomial(1), "classes=1"),
+    (lambda: mc.Multinomial(2.5), "classes=2.5"),  # type: ignore[arg-type]
     (lambda: mc.NuclearNorm(-0.1), "weight=-0.1"),
     (lambda: mc.NuclearNorm("0.1"), "weight='0.1'"),  # type: ignore[arg-type]
+    (lambda: mc.NuclearBall(0), "radius=0"),
+    (lambda: mc.NuclearBall(np.inf), "radius=inf"),
+    (lambda: mc.MaxNorm(-2.0), "weight=-2.0"),
+    (lambda: mc.MaxNormBall(-2.0), "radius=-2.0"),
+    (lambda: mc.MaxNormBall("2"), "radius='2'"),  # type: ignore[arg-type]
+    (lambda: mc.ResidualNuclearNorm("x", 0.0), "weight=0.0"),
+    (lambda: mc.ResidualNuclearNorm("", 1.0), "block=''"),
+    (lambda: mc.Box(1.0, 1.0), "lower=1 and upper=1"),
+    (lambda: mc.Box(np.nan, 1.0), "lower=nan"),
+    (lambda: mc.Box(np.inf, np.inf), "lower=inf and upper=inf"),
+    (lambda: mc.Box(-np.inf, np.inf), "at least one is needed"),
+    (lambda: mc.Box("a", 1.0), "lower='a'"),  # type: ignore[arg-type]
+    (lambda: mc.Box(0.0, 1.0, ""), "block=''"),
+    (lambda: mc.Calibration("x", [1.0, 1.0], [[1.0], [2.0]]), "same number of rows"),
+    (lambda: mc.Calibration("x", [1.0, np.nan], [1.0]), r"A\[0, 1\]=nan"),
+    (lambda: mc.Calibration("x", "abc", [1.0]), "A of type str"),
+    (lambda: mc.Calibration("x", [1.0], np.zeros((1, 0))), r"B of shape \(1, 0\)"),
+    (lambda: mc.Calibration("x", [1.0, 2.0], [1.0], weight=0), "weight=0"),
+    (lambda: mc.Calibration(None, [1.0, 2.0], [1.0]), "block=None"),  # type: ignore[arg-type]
+    (lambda: mc.Calibration("x", TWICE, np.eye(3)), "row 0, column 0|row 1, column 1"),
     (lambda: mc.Ridge(0), "weight=0"),
     (lambda: mc.Ridge(np.inf), "weight=inf"),
 ]

@@ -1,8 +1,8 @@
-"""Random small models with data, for hypothesis.
+"""Random small models with data from the whole vocabulary, for hypothesis.
 
 One to three blocks of one to four columns, one to twelve items, weights over four orders of
-magnitude, masks down to one observed entry a block, with and without biases, ridge and the
-all-ones column.
+magnitude, masks down to one observed entry a block, with and without biases, effects of rows,
+weights and offsets of entries; every main term, and up to two terms beside it.
 """
 
 import numpy as np
@@ -11,53 +11,93 @@ from hypothesis import strategies as st
 import mcframe as mc
 
 MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
-LIKELIHOODS = st.sampled_from(
-    [
-        mc.Gaussian(),
-        mc.Gaussian(variance=0.25),
-        mc.Bernoulli(),
-        mc.Bernoulli(scale=0.5),
-        mc.Poisson(),
-        mc.Huber(0.5),
-    ]
-)
+SMOOTH = [
+    mc.Gaussian(),
+    mc.Gaussian(variance=0.25),
+    mc.Bernoulli(),
+    mc.Bernoulli(scale=0.5),
+    mc.Poisson(),
+    mc.Huber(0.5),
+    mc.Exponential(),
+    mc.Gamma(shape=2.0),
+    mc.NegativeBinomial(dispersion=0.5),
+    mc.Ordinal(3),
+    mc.Ordinal(4, (-1.0, 0.0, 1.5)),
+    mc.Multinomial(3),
+]
+ROUGH = [mc.Quantile(0.3), mc.Quantile(0.5), mc.Hinge(), mc.Equality()]
+RISKS = [
+    mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()),
+    mc.RiskMixture(pn=0.3, pu=0.3, nu=0.4, missing_rate=0.6, likelihood=mc.Bernoulli()),
+    mc.RiskMixture.punu(0.3, 0.5, likelihood=mc.Bernoulli()),
+    mc.RiskMixture.pnu(-0.4, 0.7, likelihood=mc.Gaussian()),
+    mc.RiskMixture(pu=1.0, missing_rate=0.4, likelihood=mc.Gaussian()),
+]
+REALS = (mc.Gaussian, mc.Huber, mc.Quantile, mc.Equality)
+COUNTS = (mc.Poisson, mc.NegativeBinomial)
+POSITIVE = (mc.Exponential, mc.Gamma)
+
+
+def observations(draw, rng, likelihood, shape):
+    """Values from the domain of a likelihood, none missing."""
+    if isinstance(likelihood, REALS):
+        return draw(MAGNITUDES) ** 0.5 * rng.standard_normal(shape)
+    rate = np.exp(draw(st.sampled_from([0.5, 2.0])) * rng.standard_normal(shape))
+    if isinstance(likelihood, COUNTS):
+        return rng.poisson(rate).astype(float)
+    if isinstance(likelihood, POSITIVE):
+        return rate
+    if isinstance(likelihood, mc.Ordinal):
+        last = likelihood.lowest + likelihood.levels
+        return rng.integers(likelihood.lowest, last, shape).astype(float)
+    if isinstance(likelihood, mc.Multinomial):
+        return rng.integers(0, likelihood.classes, shape).astype(float)
+    return (rng.random(shape) < draw(st.sampled_from([0.0, 0.2, 0.5, 1.0]))).astype(float)
 
 
 @st.composite
 def tables(draw, likelihood, n_items, n_columns):
     """Data of one block, at least one entry observed."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    if isinstance(likelihood, mc.Gaussian | mc.Huber):
-        table = draw(MAGNITUDES) ** 0.5 * rng.standard_normal((n_items, n_columns))
-    elif isinstance(likelihood, mc.Poisson):
-        rate = np.exp(
-            draw(st.sampled_from([0.5, 2.0])) * rng.standard_normal((n_items, n_columns))
-        )
-        table = rng.poisson(rate).astype(float)
-    else:
-        share = draw(st.sampled_from([0.0, 0.2, 0.5, 1.0]))
-        table = (rng.random((n_items, n_columns)) < share).astype(float)
+    table = observations(draw, rng, likelihood, (n_items, n_columns))
     hidden = rng.random(table.shape) < draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
     hidden[rng.integers(n_items), rng.integers(n_columns)] = False
     table[hidden] = np.nan
+    if draw(st.integers(0, 5)) == 0:
+        weights = rng.integers(1, 5, table.shape).astype(float)
+        if isinstance(likelihood, mc.Equality) or draw(st.booleans()):
+            return mc.Observations(table, weights=weights)
+        return mc.Observations(table, weights=weights, offset=rng.standard_normal(table.shape))
     return table
+
+
+def blocks_and_data(draw, likelihoods, least=1):
+    """One to three blocks with their data, and the number of items."""
+    n_items = draw(st.integers(least, 12))
+    blocks, data = [], {}
+    for k in range(draw(st.integers(1, 3))):
+        likelihood = draw(st.sampled_from(likelihoods))
+        free = not isinstance(likelihood, mc.RiskMixture) and not (
+            isinstance(likelihood, mc.Ordinal) and likelihood.thresholds is None
+        )
+        single = likelihood.width == 1 and likelihood.smooth
+        block = mc.Block(
+            f"block{k}",
+            likelihood,
+            weight=draw(MAGNITUDES),
+            reduce=draw(st.sampled_from(["sum", "mean"])),
+            bias=free and draw(st.booleans()),
+            row_effects=free and single and draw(st.integers(0, 7)) == 0,
+        )
+        blocks.append(block)
+        data[block.name] = draw(tables(block.likelihood, n_items, draw(st.integers(1, 4))))
+    return n_items, blocks, data
 
 
 @st.composite
 def problems(draw):
-    """(model, data)."""
-    n_items = draw(st.integers(1, 12))
-    blocks, data = [], {}
-    for k in range(draw(st.integers(1, 3))):
-        block = mc.Block(
-            f"block{k}",
-            draw(LIKELIHOODS),
-            weight=draw(MAGNITUDES),
-            reduce=draw(st.sampled_from(["sum", "mean"])),
-            bias=draw(st.booleans()),
-        )
-        blocks.append(block)
-        data[block.name] = draw(tables(block.likelihood, n_items, draw(st.integers(1, 4))))
+    """(model, data) of smooth losses and functions of singular values."""
+    _, blocks, data = blocks_and_data(draw, SMOOTH)
     kinds = draw(st.sampled_from(["nuclear", "nuclear", "both", "ridge"]))
     terms = []
     if kinds != "ridge":
@@ -67,3 +107,77 @@ def problems(draw):
     if draw(st.integers(0, 2)) == 0:
         terms.append(mc.OnesColumn())
     return mc.Model(blocks, terms), data
+
+
+def values_of(given):
+    """The matrix of a block's data."""
+    return given.values if isinstance(given, mc.Observations) else given
+
+
+def main_terms(draw, risky, reach):
+    """What covers all of Z. A risk may fall without end under a penalty: it gets a ball.
+
+    ``reach`` is a radius that holds the data of equalities.
+    """
+    kinds = ["nuclear ball", "max norm ball"]
+    if not risky:
+        kinds += ["nuclear", "nuclear", "nuclear", "nuclear and ridge"]
+        kinds += ["ridge", "max norm", "both"]
+    kind = draw(st.sampled_from(kinds))
+    weight, radius = draw(MAGNITUDES), max(reach, draw(MAGNITUDES))
+    return {
+        "nuclear": [mc.NuclearNorm(weight)],
+        "nuclear and ridge": [mc.NuclearNorm(weight), mc.Ridge(draw(MAGNITUDES))],
+        "ridge": [mc.Ridge(weight)],
+        "nuclear ball": [mc.NuclearBall(radius)],
+        "max norm": [mc.MaxNorm(weight)],
+        "max norm ball": [mc.MaxNormBall(radius)],
+        "both": [mc.NuclearNorm(weight), mc.NuclearBall(radius)],
+    }[kind]
+
+
+def terms_beside(draw, problem, exact):
+    """Up to two terms beside the main one, feasible together: they all hold one small matrix."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    blocks = problem.model.blocks
+    name = draw(st.sampled_from([block.name for block in blocks]))
+    n_columns = problem.n_latent(name)
+    inside = 1e-3 * rng.standard_normal((problem.n_items, n_columns))
+    A = rng.standard_normal((draw(st.integers(1, 2)), problem.n_items))
+    sums = A @ inside
+    widest = 2.0 * max(1.0, exact)
+    lower, upper = draw(st.sampled_from([(-0.5, 0.5), (-np.inf, 1.0), (-2.0, 0.25)]))
+    lower, upper = (-widest, widest) if exact else (lower, upper)
+    beside = {
+        "box": mc.Box(lower, upper),
+        "box of a block": mc.Box(lower, upper, name),
+        "penalty": mc.Calibration(name, A, sums + 1.0, weight=draw(MAGNITUDES)),
+        "ones": mc.OnesColumn(),
+    }
+    if isinstance(problem.model.block(name).likelihood, mc.Gaussian):
+        beside["residual"] = mc.ResidualNuclearNorm(name, draw(MAGNITUDES))
+    if not exact:
+        beside["calibration"] = mc.Calibration(name, A, sums)
+    chosen = draw(st.lists(st.sampled_from(sorted(beside)), max_size=2, unique=True))
+    if {"box", "box of a block"} <= set(chosen):
+        chosen.remove("box")
+    return [beside[kind] for kind in chosen]
+
+
+@st.composite
+def whole_vocabulary(draw):
+    """(model, data) of any words that go together."""
+    _, blocks, data = blocks_and_data(draw, SMOOTH + ROUGH + ROUGH + RISKS)
+    exact = [
+        np.nansum(np.abs(values_of(data[block.name])))
+        for block in blocks
+        if isinstance(block.likelihood, mc.Equality)
+    ]
+    risky = any(isinstance(block.likelihood, mc.RiskMixture) for block in blocks)
+    main = main_terms(draw, risky, 2.0 * sum(exact))
+    problem = mc.Problem.bind(mc.Model(blocks, main), data)
+    beside = terms_beside(draw, problem, sum(exact))
+    balls = any(isinstance(term, mc.NuclearBall | mc.MaxNormBall) for term in main)
+    if balls:  # the fixed column and a ball may exclude each other
+        beside = [term for term in beside if not isinstance(term, mc.OnesColumn)]
+    return mc.Model(blocks, [*main, *beside]), data

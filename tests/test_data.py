@@ -109,7 +109,7 @@ def test_unobserved_columns_and_rows_are_allowed_and_said():
 
 
 WRONG_MODELS = {
-    "no terms": (lambda: mc.Model([mc.Block("x", mc.Gaussian())]), "no regularizer"),
+    "no terms": (lambda: mc.Model([mc.Block("x", mc.Gaussian())]), "no term over all of Z"),
     "no blocks": (lambda: mc.Model([], [mc.Ridge(1.0)]), "no block"),
     "duplicate names": (
         lambda: mc.Model([mc.Block("x", mc.Gaussian())] * 2, [mc.Ridge(1.0)]),
@@ -126,7 +126,7 @@ WRONG_MODELS = {
     ),
     "constraint alone": (
         lambda: mc.Model([mc.Block("x", mc.Gaussian())], [mc.OnesColumn()]),
-        "no regularizer",
+        "no term over all of Z",
     ),
     "a class among terms": (
         lambda: mc.Model([mc.Block("x", mc.Gaussian())], [mc.OnesColumn]),

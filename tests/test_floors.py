@@ -12,6 +12,7 @@ FLOORS = {
     "contracts": 0,
     "numerics": 1,
     "likelihoods": 2,
+    "risks": 2,
     "regularizers": 2,
     "constraints": 2,
     "model": 3,

@@ -3,9 +3,9 @@
 import pytest
 
 import mcframe as mc
-from mcframe import constraints, likelihoods, regularizers
+from mcframe import constraints, likelihoods, regularizers, risks
 
-from .catalogue import LIKELIHOODS, TERMS, WRONG
+from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS, WRONG
 
 
 @pytest.mark.parametrize("entry", LIKELIHOODS, ids=lambda entry: repr(entry.word))
@@ -16,6 +16,11 @@ def test_likelihood(entry):
 @pytest.mark.parametrize("term", TERMS, ids=repr)
 @pytest.mark.parametrize("shape", [(5, 4), (3, 6), (1, 4), (4, 1)])
 def test_term(term, shape):
+    mc.laws.check_regularizer(term, shape=shape, scale=2.0)
+
+
+@pytest.mark.parametrize(("term", "shape"), SHAPED_TERMS, ids=repr)
+def test_term_of_one_shape(term, shape):
     mc.laws.check_regularizer(term, shape=shape, scale=2.0)
 
 
@@ -32,7 +37,7 @@ def test_wrong_parameters_are_refused_by_name(build, named):
 
 def test_every_word_is_in_the_catalogue():
     listed = {type(entry.word).__name__ for entry in LIKELIHOODS}
-    listed |= {type(term).__name__ for term in TERMS}
-    words = {*likelihoods.__all__, *regularizers.__all__, *constraints.__all__}
+    listed |= {type(term).__name__ for term in [*TERMS, *(term for term, _ in SHAPED_TERMS)]}
+    words = {*likelihoods.__all__, *risks.__all__, *regularizers.__all__, *constraints.__all__}
     assert words == listed
     assert words <= set(mc.__all__)

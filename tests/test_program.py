@@ -42,8 +42,10 @@ def test_program_objective_is_problem_objective(example, seed, size):
     biases = program.biases(evaluation.biases)
     objective = problem.objective(latent, biases)
     assert abs(value - objective) <= 1e-10 * max(1.0, abs(objective))
-    # No other bias is better.
+    # No other bias is better. (Thresholds must stay in order: their own law moves them.)
     for name in biases:
+        if problem.layout(name).n_parameters:
+            continue
         moved = {**biases, name: biases[name] + 0.01 * rng.standard_normal(biases[name].size)}
         assert problem.objective(latent, moved) >= objective - 1e-12 * max(1.0, abs(objective))
 
@@ -71,7 +73,7 @@ def test_a_bound_from_any_point_holds(example, seed):
 
 
 class Plain(Likelihood, TwiceDifferentiable):
-    """A logistic loss whose conjugate nobody wrote: the level set must serve."""
+    """A logistic loss whose conjugate nobody wrote: convexity must serve."""
 
     needs, remedy = mc.Bernoulli.needs, mc.Bernoulli.remedy
 
@@ -118,7 +120,7 @@ class Plain(Likelihood, TwiceDifferentiable):
     ],
 )
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_loss_without_conjugate_is_certified_by_its_level_set(table, terms, bias):
+def test_a_loss_without_conjugate_is_certified_all_the_same(table, terms, bias):
     data = {"y": np.where(np.arange(20)[:, None] == 13, 1.0, table["labels"])}
     plain = mc.Model([mc.Block("y", Plain(), bias=bias)], terms)
     ours = mc.Model([mc.Block("y", mc.Bernoulli(), bias=bias)], terms)
@@ -152,7 +154,8 @@ def test_rounding_is_taken_off_the_bound(table):
         judgement = judge(program, Point(LowRank.of(exact)))
         assert judgement.bound <= judgement.objective
         # 16 roundings of terms that cancel to a fiftieth of their size
-        assert judgement.gap <= 50 * 16 * np.finfo(float).eps
+        gap = certificates.relative_gap(judgement.objective, judgement.bound)
+        assert gap <= 50 * 16 * np.finfo(float).eps
 
 
 def test_an_inexact_shrinkage_is_never_certified_as_exact():

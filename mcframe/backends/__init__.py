@@ -1,6 +1,6 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
-from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
+from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
 from mcframe.backends.choice import (
     Backend,
     Verdict,
@@ -10,6 +10,7 @@ from mcframe.backends.choice import (
     verdict_on,
     verdicts,
 )
+from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome, run
@@ -21,6 +22,8 @@ __all__ = [
     "FPC",
     "Backend",
     "Budget",
+    "Dual",
+    "FactoredDescent",
     "History",
     "Judgement",
     "Multipliers",

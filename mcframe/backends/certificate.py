@@ -4,25 +4,45 @@ import attrs
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from mcframe.compile import Evaluation, Program
+from mcframe.compile import Known, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 
-__all__ = ["Judgement", "Point", "judge", "relative_gap"]
+__all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap"]
 
 EPS = float(np.finfo(np.float64).eps)
 # How far above the norm of a large gradient its bound is tried first.
 NORM_SLACK = 1e-10
+# How often a scale is tried that brings a dual point into every domain at once.
+ROUNDS = 6
+# How much shorter still slopes are tried that rounding has left just outside of a domain.
+SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
+
+
+@attrs.frozen(eq=False)
+class Dual:
+    """What a point with multipliers knows of the dual.
+
+    A slope for each number of the loss, a dual matrix for each term (None where the term's
+    own slope will do), the effects, and F* at the slope for each piece of the loss that has
+    no conjugate.
+    """
+
+    slope: Array
+    terms: tuple[Array | None, ...]
+    biases: tuple[Array | None, ...]
+    known: Known
 
 
 @attrs.frozen(eq=False)
 class Point:
-    """A candidate: Z in factors, feasible, and the multiplier of a fixed column, if any."""
+    """A candidate: a feasible Z in factors, with a fixed column's multiplier and what is dual."""
 
     latent: LowRank
     multiplier: Array | None = None
+    dual: Dual | None = None
 
 
 @attrs.frozen(eq=False)
@@ -33,109 +53,204 @@ class Judgement:
     bound: float
     biases: dict[str, Array]
 
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / max(|objective|, |bound|)."""
-        return relative_gap(self.objective, self.bound)
 
-
-def relative_gap(objective: float, bound: float) -> float:
-    """(objective - bound) / max(|objective|, |bound|); 0 where both are 0."""
+def relative_gap(objective: float, bound: float, rounding: float = 0.0) -> float:
+    """(objective - bound) / max(|objective|, |bound|); 0 where both are 0 up to rounding."""
     difference = objective - bound
     if not np.isfinite(difference):
         return np.inf
-    if difference <= 0.0:
+    if difference <= 0.0 or max(abs(objective), abs(bound)) <= rounding:
         return 0.0
     return float(difference / max(abs(objective), abs(bound)))
 
 
-def judge(program: Program, candidate: Candidate, best: float = np.inf) -> Judgement:
-    """The objective at a candidate, and a lower bound on the optimum from the gradient there.
+def judge(program: Program, candidate: Candidate) -> Judgement:
+    """The objective at a candidate, and a lower bound on the optimum from the slopes there.
 
-    Weak duality (Fenchel): for every S whose column sums vanish where a bias is free,
-    optimum >= -F*(S) - R*(-S), a fixed column contributing -sum of its multiplier. S is the
-    gradient at the candidate, scaled by c <= 1 so that R*(-c S) is finite.
-
-    Parameters
-    ----------
-    best : float
-        The lowest objective known, which bounds the level set where a conjugate is missing.
+    Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
+    matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)), a
+    fixed column contributing minus the sum of its multiplier. All of them are scaled by
+    c <= 1 so that R* is finite.
     """
     latent: LowRank = candidate.latent
-    loss = program.loss
-    evaluation = loss.evaluate(latent.at(loss.rows, loss.columns))
-    objective = evaluation.value + program.penalty.of_singular_values(latent.singular_values())
-    if not np.all(np.isfinite(evaluation.slope)):  # a loss overflowed: nothing is known here
-        return Judgement(np.inf, -np.inf, program.biases(evaluation.biases))
-    slope = loss.centred(evaluation.slope)
-    bounds = dual_norms(program, slope, candidate.multiplier)
-    if loss.has_conjugate():
-        bound = fenchel_bound(program, slope, candidate.multiplier, bounds)
+    loss, dual = program.loss, candidate.dual
+    z = latent.at(loss.rows, loss.columns)
+    dense = latent.dense() if program.terms else np.zeros((0, 0))
+    evaluation = loss.evaluate(z) if dual is None else loss.evaluate_at(z, dual.biases)
+    objective = evaluation.value + sum(term.value(dense) for term in program.terms)
+    objective += main_value(program, latent)
+    biases = program.biases(evaluation.biases)
+    if not loss.convex:
+        return Judgement(objective, -np.inf, biases)
+    slope = evaluation.slope if dual is None else dual.slope
+    if not np.all(np.isfinite(slope)):  # a loss overflowed: nothing is known here
+        return Judgement(np.inf, -np.inf, biases)
+    known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
+    trial = DualPoint(program, candidate, loss.centred(slope), duals(program, dense, dual), known)
+    return Judgement(objective, float(fenchel_bound(trial)), biases)
+
+
+def main_value(program: Program, latent: LowRank) -> float:
+    """R at Z, of factors for its own factors."""
+    if program.factored is not None:
+        return program.factored.of_factors(latent.balanced())
+    return program.penalty.of_singular_values(latent.singular_values())
+
+
+def duals(program: Program, dense: Array, dual: Dual | None) -> tuple[Array, ...]:
+    """A dual matrix for each term: its multiplier, or a smooth term's slope at Z."""
+    known = (None,) * len(program.terms) if dual is None else dual.terms
+    return tuple(
+        term.value_and_dual(dense)[1] if given is None else given
+        for term, given in zip(program.terms, known, strict=True)
+    )
+
+
+@attrs.frozen(eq=False)
+class DualPoint:
+    """A dual point before scaling, and the candidate that it came from."""
+
+    program: Program
+    candidate: Candidate
+    slope: Array
+    terms: tuple[Array, ...]
+    known: Known
+
+    def repaired(self, scale: float) -> "DualPoint":
+        """Scaled, then moved to the nearest point of every domain but the main term's."""
+        slope = self.program.loss.nearest_slope(scale * self.slope)
+        terms = tuple(
+            term.nearest_dual(scale * dual)
+            for term, dual in zip(self.program.terms, self.terms, strict=True)
+        )
+        return attrs.evolve(self, slope=slope, terms=terms)
+
+    def with_nearest_terms(self) -> "DualPoint":
+        """The same with the terms' dual matrices moved into their domains."""
+        pairs = zip(self.program.terms, self.terms, strict=True)
+        return attrs.evolve(self, terms=tuple(t.nearest_dual(dual) for t, dual in pairs))
+
+    def scaled(self, scale: float) -> "DualPoint":
+        """Scaled and nothing else."""
+        if scale == 1.0:
+            return self
+        terms = tuple(scale * dual for dual in self.terms)
+        return attrs.evolve(self, slope=scale * self.slope, terms=terms)
+
+    def matrix(self, scale: float = 1.0) -> Array:
+        """S + sum of Y_t: what the main term has to take up."""
+        matrix = np.zeros(self.program.shape)
+        matrix.ravel()[self.program.flat] = self.slope
+        for term, dual in zip(self.program.terms, self.terms, strict=True):
+            matrix[:, term.columns] += term.pull(dual)
+        if self.candidate.multiplier is not None:
+            matrix[:, -1] = scale * self.candidate.multiplier
+        return matrix
+
+    def conjugates(self, scale: float) -> tuple[float, float]:
+        """F*(S) + sum of f_t*(Y_t) + the fixed column's share; and the size of the summands."""
+        total, size = self.program.loss.conjugate(self.slope, scale, self.known)
+        others, spread = self.conjugates_of_terms(scale)
+        return total + others, size + spread
+
+    def conjugates_of_terms(self, scale: float) -> tuple[float, float]:
+        """The same without the loss."""
+        total = size = 0.0
+        for term, dual in zip(self.program.terms, self.terms, strict=True):
+            value = term.conjugate(dual)
+            total += value
+            size += abs(value) + float(np.linalg.norm(dual)) * EPS
+        if self.candidate.multiplier is not None:
+            total += scale * float(np.sum(self.candidate.multiplier))
+            size += scale * float(np.sum(np.abs(self.candidate.multiplier)))
+        return total, size
+
+    def rounding(self, size: float) -> float:
+        """How far rounding can have moved a sum of summands of that size."""
+        return EPS * (8 + float(np.log2(self.slope.size + 1))) * size
+
+
+class MainTerm:
+    """R*(-S) for one matrix S, at any scale of it."""
+
+    def __init__(self, point: DualPoint, matrix: Array) -> None:
+        self.program = point.program
+        self.matrix = matrix
+        if self.program.factored is not None:
+            latent: LowRank = point.candidate.latent
+            self.multipliers = self.program.factored.row_multipliers(matrix, latent.balanced())
+            self.largest = self.program.factored.feasible_scale(-matrix, self.multipliers)
+        elif np.isfinite(self.program.penalty.dual_radius):
+            self.norms = np.array([norm_upper_bound(matrix, NORM_SLACK)])
+            radius, norm = self.program.penalty.dual_radius, float(self.norms[0])
+            self.largest = 1.0 if norm <= radius else radius / norm
+        else:
+            self.norms = singular_value_bounds(matrix)
+            self.largest = 1.0
+
+    def conjugate(self, scale: float) -> float:
+        """R*(-scale S), or an upper bound on it."""
+        if self.program.factored is not None:
+            dual, multipliers = -scale * self.matrix, scale * self.multipliers
+            return self.program.factored.conjugate_from(dual, multipliers)
+        return self.program.penalty.conjugate(scale * self.norms)
+
+
+def fenchel_bound(point: DualPoint) -> float:
+    """The bound at the best feasible scale, lowered by what rounding may have added.
+
+    Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
+    """
+    point = point.with_nearest_terms()
+    main = MainTerm(point, point.matrix())
+    return max(scaled_bound(point, main), bound_at(point.scaled(0.0), main, 0.0))
+
+
+def scaled_bound(point: DualPoint, main: MainTerm) -> float:
+    """The bound at the largest feasible scale, or with a ridge at the best one."""
+    for shorter in SHORTER:
+        scale = main.largest * (1.0 - shorter)
+        reached = bound_at(point.scaled(scale), main, scale)
+        if np.isfinite(reached):
+            break
     else:
-        lowest = min(best, objective)
-        bound = level_set_bound(program, evaluation, candidate, bounds, lowest)
-    return Judgement(objective, float(bound), program.biases(evaluation.biases))
-
-
-def dual_norms(program: Program, slope: Array, multiplier: Array | None) -> Array:
-    """Upper bounds on the singular values of S: all of them, or the largest if that suffices."""
-    matrix = np.zeros(program.shape)
-    matrix.ravel()[program.loss.rows * program.shape[1] + program.loss.columns] = slope
-    if multiplier is not None:
-        matrix[:, -1] = multiplier
-    if np.isfinite(program.penalty.dual_radius):
-        return np.array([norm_upper_bound(matrix, NORM_SLACK)])
-    return singular_value_bounds(matrix)
-
-
-def fenchel_bound(program: Program, slope: Array, multiplier: Array | None, norms: Array) -> float:
-    """-F*(cS) - R*(-cS) at the best feasible c, lowered by what rounding may have added."""
-
-    def at(scale: float) -> float:
-        conjugate, size = program.loss.conjugate(scale * slope)
-        pinned = 0.0 if multiplier is None else scale * float(np.sum(multiplier))
-        spread = 0.0 if multiplier is None else scale * float(np.sum(np.abs(multiplier)))
-        dual = program.penalty.conjugate(scale * norms)
-        value = -conjugate - pinned - dual
-        rounding = EPS * (8 + np.log2(slope.size + 1)) * (size + spread + abs(dual))
-        return value - rounding
-
-    radius = program.penalty.dual_radius
-    if np.isfinite(radius):
-        largest = float(norms[0])
-        return at(1.0 if largest <= radius else radius / largest)
+        return bound_in_every_domain(point, main.largest)
+    if not smooth_main(point.program):
+        return reached
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
-    search = minimize_scalar(lambda c: -at(c), bounds=(0.0, 1.0), method="bounded")
-    return max(at(1.0), at(float(search.x)))
+    search = minimize_scalar(
+        lambda c: -bound_at(point.scaled(float(c)), main, float(c)),
+        bounds=(0.0, 1.0),
+        method="bounded",
+    )
+    return max(reached, -float(search.fun))
 
 
-def level_set_bound(
-    program: Program,
-    evaluation: Evaluation,
-    candidate: Candidate,
-    norms: Array,
-    best: float,
-) -> float:
-    """F(Z0) + <S, Z - Z0> + R(Z), minimised over a set that is sure to hold an optimum.
+def bound_at(point: DualPoint, main: MainTerm, scale: float) -> float:
+    """The bound from a scaled dual point and the main term's unscaled matrix."""
+    conjugates, size = point.conjugates(scale)
+    taken = main.conjugate(scale)
+    return -conjugates - taken - point.rounding(size + abs(taken))
 
-    Convexity alone, for losses without a conjugate. With a ridge the minimum is -R*(-S). Else
-    m ||Z||_* <= best - inf F at an optimum, so that
-    <S, Z> + m ||Z||_* >= -(||S||_2 - m)_+ (best - inf F) / m.
+
+def smooth_main(program: Program) -> bool:
+    """Whether a ridge is part of the main term, so that its conjugate is finite everywhere."""
+    return program.factored is None and program.penalty.ridge > 0.0
+
+
+def bound_in_every_domain(point: DualPoint, scale: float) -> float:
+    """The bound where scaling leaves the domain of a loss whose slopes do not reach 0.
+
+    Moving back into that domain changes the main term's matrix a little, so that the scale is
+    sought in a few rounds; -inf if none is found.
     """
-    latent: LowRank = candidate.latent
-    z = latent.at(program.loss.rows, program.loss.columns)
-    products = evaluation.slope * z
-    value = evaluation.value - float(np.sum(products))
-    size = abs(evaluation.value) + float(np.sum(np.abs(products)))
-    if candidate.multiplier is not None:
-        value -= float(np.sum(candidate.multiplier))
-        size += float(np.sum(np.abs(candidate.multiplier)))
-    radius = program.penalty.dual_radius
-    if np.isfinite(radius):
-        excess = max(0.0, float(norms[0]) - radius)
-        missing = excess * (best - program.loss.infimum) / radius
-    else:
-        missing = program.penalty.conjugate(norms)
-    rounding = EPS * (8 + np.log2(z.size + 1)) * (size + missing)
-    return value - missing - rounding
+    for _ in range(ROUNDS):
+        repaired = point.repaired(scale)
+        main = MainTerm(repaired, repaired.matrix(scale))
+        if main.largest >= 1.0 - 1e-12:
+            conjugates, size = repaired.conjugates(scale)
+            taken = main.conjugate(1.0)
+            return -conjugates - taken - repaired.rounding(size + abs(taken))
+        scale -= 2.0 * (1.0 - main.largest) * scale if main.largest > 0.7 else 0.5 * scale
+    return -np.inf

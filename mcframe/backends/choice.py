@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.multipliers import Multipliers
 from mcframe.backends.proximal import Proximal
@@ -19,9 +20,12 @@ __all__ = ["Backend", "Verdict", "choose", "named", "solver_for", "verdict_on", 
 Backend = Solver[Program, Any] | Reference
 NAMED: dict[str, Backend] = {
     "proximal": Proximal(),
+    "splitting": Multipliers(Proximal()),
+    "factored": FactoredDescent(),
     "fpc": FPC(),
     "reference": Reference(),
 }
+LADDER = ("proximal", "splitting", "factored", "reference")
 # What a first-order solver holds at its peak, certificate included, in numbers of 8 bytes: per
 # entry of Z, and per observed entry. Measured on 2000 x 500 with 2 % and 30 % observed.
 NUMBERS_PER_CELL = 7.5
@@ -47,12 +51,14 @@ class Verdict:
 def choose(problem: Problem) -> Backend:
     """The first backend of a ladder that can run the problem.
 
-    1. ``proximal``: smooth losses, one spectral penalty, Z fits into memory densely;
-    2. ``reference``: anything with a DCP expression, if it is small.
+    1. ``proximal``: smooth losses and terms, one function of singular values;
+    2. ``splitting``: any losses and terms with a slope or a prox beside it;
+    3. ``factored``: a max norm;
+    4. ``reference``: whatever remains and is small.
 
     ``fpc`` is never chosen: it needs more iterations than ``proximal`` for the same gap.
     """
-    for name in ("proximal", "reference"):
+    for name in LADDER:
         if verdict_on(NAMED[name], problem).can_run:
             return NAMED[name]
     reasons = "; ".join(f"{v.name}: {v.reason}" for v in verdicts(problem))
@@ -105,8 +111,10 @@ def physical_gigabytes() -> float:
 
 
 def solver_for(backend: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
-    """The solver of a program: the backend itself, or inside multipliers for a fixed column."""
-    return backend if backend.refuses(program) is None else Multipliers(backend)
+    """The solver of a program: the backend itself, or inside multipliers for what is rough."""
+    if backend.refuses(program) is None:
+        return backend
+    return Multipliers(backend, name=backend.name)
 
 
 def objection(backend: Solver[Program, Any], problem: Problem) -> str | None:
@@ -116,6 +124,10 @@ def objection(backend: Solver[Program, Any], problem: Problem) -> str | None:
         return reason
     program = compile_problem(problem)
     reason = backend.refuses(program)
-    if program.ones and backend.refuses(attrs.evolve(program, ones=False)) is None:
-        return None  # the multipliers see to the column
+    # The multipliers see to a fixed column, and around factors to whatever is rough.
+    column = attrs.evolve(program, ones=False)
+    if program.ones and backend.refuses(column) is None:
+        return None
+    if isinstance(backend, FactoredDescent):
+        return Multipliers(backend).refuses(program)
     return reason

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
+from mcframe.backends.refusing import rough_parts
 from mcframe.compile import EntryLoss, Evaluation, Program
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
@@ -112,7 +113,17 @@ class FPC(Solver[Program, FPCState]):
         """A fixed column needs the multipliers around this solver; its steps need a bound."""
         if not np.isfinite(program.loss.curvature):
             return "its fixed steps need losses of bounded curvature"
-        return "the fixed column has no closed prox" if program.ones else None
+        layouts = [piece.layout for piece in program.loss.pieces]
+        if any(layout.n_row_effects or layout.n_parameters for layout in layouts):
+            return "it knows biases of columns, no other free effects"
+        if any(piece.width > 1 for piece in program.loss.pieces):
+            return "it knows losses of single entries, not of classes"
+        if program.terms or program.factored is not None:
+            return "it is for losses of entries and one function of singular values"
+        main = program.penalty.main
+        if main is not None and not np.isfinite(main.dual_radius):
+            return "its continuation needs a penalty, not a ball"
+        return None if program.plain else rough_parts(program)
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> FPCState:
         """The published start and all stages; a given start goes straight to the last one."""
@@ -120,8 +131,10 @@ class FPC(Solver[Program, FPCState]):
         main = program.penalty.main
         begin, sigma = published_start(program) if start is None else (start.latent, 0.0)
         iterate = begin.dense()
-        flat: IntArray = loss.rows * program.shape[1] + loss.columns
-        biases = tuple(np.zeros(p.n_columns) if p.has_bias else None for p in loss.pieces)
+        flat = program.flat
+        biases = tuple(
+            np.zeros(p.layout.n_biases) if p.layout.n_biases else None for p in loss.pieces
+        )
         return FPCState(
             iterate=iterate,
             before=iterate,
@@ -205,7 +218,7 @@ def descended(loss: EntryLoss, biases: Biases, evaluation: Evaluation, bias_step
             moved.append(None)
             continue
         slope = evaluation.slope[piece.part]
-        total = np.bincount(piece.columns, weights=slope, minlength=piece.n_columns)
+        total = np.bincount(piece.columns, weights=slope, minlength=bias.size)
         moved.append(bias - bias_step * total)
     return tuple(moved)
 
@@ -219,7 +232,7 @@ def published_steps(loss: EntryLoss, n_items: int) -> tuple[float, float]:
     for piece in loss.pieces:
         fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
         limits.append(fraction / piece.curvature)
-        if piece.has_bias:
+        if piece.layout.n_biases:
             bias_limits.append(PUBLISHED_FRACTION / (piece.curvature * n_items))
     return min(limits), min(bias_limits, default=0.0)
 

@@ -23,6 +23,11 @@ FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
+FALLING = (
+    "the budget was spent and no lower bound was found: the objective may fall without end;"
+    " a larger weight, a ball or a box bounds it"
+)
+LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
 @attrs.frozen
@@ -75,12 +80,12 @@ class Watch:
     @property
     def gap(self) -> float:
         """Of the best point and the best bound so far."""
-        return relative_gap(self.objective, self.bound)
+        return relative_gap(self.objective, self.bound, self.program.rounding)
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         candidate = solver.candidate(self.program, state)
-        judgement = judge(self.program, candidate, self.objective)
+        judgement = judge(self.program, candidate)
         if judgement.objective < self.objective:
             self.point, self.judgement = candidate, judgement
         self.bound = max(self.bound, judgement.bound)
@@ -116,7 +121,7 @@ class Watch:
         assert self.point is not None
         assert self.judgement is not None
         return Outcome(
-            point=Point(self.point.latent, self.point.multiplier),
+            point=Point(self.point.latent, self.point.multiplier, self.point.dual),
             biases=self.judgement.biases,
             bound=self.bound,
             status=status,
@@ -157,16 +162,25 @@ def run(
     return watch.outcome(status, message)
 
 
+def first_residual(program: Program) -> float:
+    """The size of the slope at Z = 0: what the residual of a local answer is compared with."""
+    z = np.zeros(program.loss.n_entries)
+    return float(np.linalg.norm(program.loss.evaluate(z).slope))
+
+
 def iterate(
     solver: Solver[Program, Any], program: Program, budget: Budget, watch: Watch, state: State
 ) -> tuple[str, str]:
     """Steps and looks until one of the reasons to stop; the reason as status and sentence."""
     iteration = 0
+    small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
         if watch.gap <= budget.tol:
             return "certified", f"the gap is at most tol={budget.tol:g}"
         if watch.stopped:
             return "interrupted", "the callback asked to stop"
+        if not program.loss.convex and state.residual <= small:
+            return "local", LOCAL
         if state.finished is not None:
             return "interrupted", f"stopped by its own rule: {state.finished}"
         spent = watch.seconds > budget.max_seconds
@@ -174,6 +188,8 @@ def iterate(
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue
+            if watch.bound == -np.inf and program.loss.convex:
+                return "iteration_limit" if not spent else "time_limit", FALLING
             if spent:
                 return "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
             return "iteration_limit", f"max_iter={budget.max_iter} iterations were made"

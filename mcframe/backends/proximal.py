@@ -4,6 +4,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
+from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.solver import Solver
@@ -82,8 +83,8 @@ class ProximalState:
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
-        self.evaluation = program.loss.evaluate(self.z, self.evaluation.biases)
-        self.curvature = min(max(self.curvature, self.used), program.loss.curvature)
+        self.evaluation = program.evaluate(self.z, self.iterate, self.evaluation.biases)
+        self.curvature = min(max(self.curvature, self.used), program.curvature)
         self.restart()
 
     def restart(self) -> None:
@@ -116,20 +117,21 @@ class Proximal(Solver[Program, ProximalState]):
     name = "proximal"
 
     def refuses(self, program: Program) -> str | None:
-        """A fixed column needs the multipliers around this solver."""
-        return "the fixed column has no closed prox" if program.ones else None
+        """What is rough beside the main term needs the multipliers around this solver."""
+        if program.factored is not None:
+            return f"{type(program.factored).__name__} has no prox, only a factored form"
+        return None if program.plain else rough_parts(program)
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> ProximalState:
         """Z = start, or 0."""
-        loss = program.loss
-        flat: IntArray = loss.rows * program.shape[1] + loss.columns
+        flat = program.flat
         begin = LowRank.zeros(program.shape) if start is None else start.latent
         iterate = begin.dense()
         z = iterate.ravel()[flat]
-        evaluation = loss.evaluate(z)
-        curvature = loss.curvature_at(z, evaluation.biases)
+        evaluation = program.evaluate(z, iterate)
+        curvature = program.curvature_at(z, evaluation.biases)
         singular_values = begin.singular_values()
         # The start as it is given, its factors not orthonormal: the first step replaces them.
         factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
@@ -151,7 +153,7 @@ class Proximal(Solver[Program, ProximalState]):
 
     def step(self, program: Program, state: ProximalState) -> None:
         """One accelerated step, its length found by backtracking."""
-        ceiling = program.loss.curvature  # inf where there is no proven bound
+        ceiling = program.curvature  # inf where there is no proven bound
         trial = attempt(program, state, min(state.curvature, ceiling))
         while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
             # What is measured far off, or from an overflow, says little about the step to take.
@@ -181,18 +183,21 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
     theta = (state.weight - 1.0) / weight
     z_ahead = state.z + theta * state.z_momentum
-    ahead = program.loss.evaluate(z_ahead, state.evaluation.biases)
     np.multiply(state.momentum, theta, out=work)
     work += state.iterate
+    ahead = program.evaluate(z_ahead, work, state.evaluation.biases)
     work.ravel()[state.flat] = z_ahead - ahead.slope / curvature
+    for columns, slope in ahead.blocks:
+        work[:, columns] -= slope / curvature
     step = 1.0 / curvature
     factors = state.shrinker(
         work, lambda s: program.penalty.shrink(s, step), program.penalty.threshold(step)
     )
     factors.write(target)
     z = np.take(target, state.flat, mode="clip")  # in range: no check, no copy
-    evaluation = program.loss.evaluate(z, ahead.biases)
+    evaluation = program.evaluate(z, target, ahead.biases)
     moved = np.subtract(target, state.iterate, out=work)
+    bend, rise = block_products(ahead, evaluation, moved, state.momentum, theta)
     squared = float(np.vdot(moved, moved))
     cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
     # ||X_new - Y||^2 from products of small differences, without forming Y again
@@ -202,7 +207,7 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
         z=z,
         evaluation=evaluation,
         curvature=curvature,
-        measured=measured_curvature(ahead, evaluation, z - z_ahead, distance),
+        measured=measured_curvature(ahead, evaluation, z - z_ahead, distance, bend, rise),
         weight=weight,
         squared=squared,
         advance=squared - theta * cross,
@@ -210,8 +215,28 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     )
 
 
+def block_products(
+    ahead: Evaluation, reached: Evaluation, moved: Array, momentum: Array, theta: float
+) -> tuple[float, float]:
+    """<G(X) - G(Y), X - Y> and <G(Y), X - Y> of the terms that are no losses of entries.
+
+    ``moved`` is X minus the iterate before, so that X - Y is moved - theta momentum.
+    """
+    bend = rise = 0.0
+    for (columns, before), (_, after) in zip(ahead.blocks, reached.blocks, strict=True):
+        away = moved[:, columns] - theta * momentum[:, columns]
+        rise += float(np.vdot(before, away))
+        bend += float(np.vdot(after - before, away))
+    return bend, rise
+
+
 def measured_curvature(
-    ahead: Evaluation, reached: Evaluation, moved: Array, distance: float
+    ahead: Evaluation,
+    reached: Evaluation,
+    moved: Array,
+    distance: float,
+    block_bend: float,
+    block_rise: float,
 ) -> float:
     """The least L for which F(X) <= F(Y) + <G(Y), X - Y> + L/2 ||X - Y||^2.
 
@@ -223,7 +248,7 @@ def measured_curvature(
         return 0.0
     if not np.isfinite(reached.value):
         return np.inf
-    bend = float(np.dot(reached.slope - ahead.slope, moved)) / distance
-    above = reached.value - ahead.value - float(np.dot(ahead.slope, moved))
+    bend = (float(np.dot(reached.slope - ahead.slope, moved)) + block_bend) / distance
+    above = reached.value - ahead.value - float(np.dot(ahead.slope, moved)) - block_rise
     rounding = 1e-12 * (abs(reached.value) + abs(ahead.value))
     return max(bend, 2.0 * (above - rounding) / distance)

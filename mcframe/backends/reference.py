@@ -8,15 +8,20 @@ import attrs
 import cvxpy as cp
 import numpy as np
 
-from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
+from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
+from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome
-from mcframe.compile import compile_problem, refusal
+from mcframe.compile import Program, compile_problem, refusal
+from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.likelihood import Approximated, Parametric
+from mcframe.contracts.term import Composed, Constraint, Regularizer, Term
 from mcframe.contracts.validators import positive
-from mcframe.model.problem import Problem
+from mcframe.model import Block, Problem
 from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.max_norm import factors_of
 
 __all__ = ["Estimate", "Reference", "estimate", "to_cvxpy"]
 
@@ -27,32 +32,146 @@ MAX_GIGABYTES = 4.0
 OTHER_OPINION_ORDER = 48
 # Asked of Clarabel, which stops short of it where arithmetic does.
 CLARABEL_EPS = 1e-11
+# Tangents around the last answer: how far out the first ones stand, by how much closer each time,
+# and how often.
+FIRST_SPREAD, NARROWER, REFINEMENTS = 0.5, 0.1, 6
+INFEASIBLE = "; no Z meets all constraints at once: loosen one of them"
+UNBOUNDED = "; the objective falls without end: a larger weight, a ball or a box bounds it"
 
 
 def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
     """The problem as it is stated, term by term, and its variables by name.
 
-    ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"`` the offsets of block
-    NAME, one a column. The problem is not solved.
+    ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``
+    and ``"parameters:NAME"`` the unpenalised numbers of block NAME. The problem is not solved.
+    A loss that no cone expresses (probit) enters by tangents from below; see ``Reference``.
     """
-    latent = cp.Variable(problem.shape, name="Z")
-    variables = {"Z": latent}
-    summands = []
+    stated = Statement.of(problem)
+    return stated.problem(), stated.variables
+
+
+def refusal_to_state(problem: Problem) -> str | None:
+    """Why a problem has no exact reading; None if it has."""
     for block in problem.model.blocks:
-        table = problem.tables[block.name]
-        columns = table.columns + problem.columns(block.name).start
-        z = latent[table.rows, columns]
-        if block.bias:
-            bias = cp.Variable(table.shape[1], name=f"bias:{block.name}")
-            variables[f"bias:{block.name}"] = bias
-            z = z + bias[table.columns]
-        loss = cp.sum(block.likelihood.expression(cp, z, table.values))
-        summands.append(problem.scale(block.name) * loss)
-    summands += [term.expression(cp, latent) for term in problem.model.regularizers]
-    constraints: list[Any] = []
-    for constraint in problem.model.constraints:
-        constraints += constraint.constraints(cp, latent)
-    return cp.Problem(cp.Minimize(cp.sum(cp.hstack(summands))), constraints), variables
+        if not block.likelihood.convex:
+            return f"block {block.name!r}: the loss is not convex, so that no program states it"
+    return None
+
+
+@attrs.define(eq=False)
+class Statement:
+    """The summands and constraints of a problem in CVXPY.
+
+    ``copies`` are equality constraints, one for each loss and term without a slope where
+    duals are asked for: a variable of its own is tied to what the loss or term acts on, and
+    the multiplier of the tie is a subgradient of it.
+    """
+
+    bound_to: Problem
+    variables: dict[str, cp.Variable]
+    summands: list[Any] = attrs.field(factory=list)
+    constraints: list[Any] = attrs.field(factory=list)
+    copies: dict[int, Any] = attrs.field(factory=dict)
+    column: Any = None
+    predictors: dict[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        *,
+        program: Program | None = None,
+        near: dict[str, tuple[Array, float]] | None = None,
+    ) -> "Statement":
+        """The statement; ``near`` says where approximated losses are to be tight.
+
+        With a program, its rough losses and terms are stated of copies.
+        """
+        rough = set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
+        stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")})
+        for k, block in enumerate(problem.model.blocks):
+            copied = program is not None and not problem.likelihoods[block.name].smooth
+            stated.add_block(k, block, copied, (near or {}).get(block.name))
+        for k, term in enumerate(problem.terms):
+            stated.add_term(len(problem.model.blocks) + k, term, id(term) in rough)
+        return stated
+
+    def problem(self, scale: float = 1.0) -> cp.Problem:
+        """The whole, its objective divided by a scale."""
+        objective = cp.sum(cp.hstack(self.summands)) / scale
+        return cp.Problem(cp.Minimize(objective), self.constraints)
+
+    def predictor(self, block: Block) -> Any:
+        """Z + effects + offset at the entries of a block: (N,) or (N, K)."""
+        problem, name = self.bound_to, block.name
+        table, width = problem.tables[name], block.likelihood.width
+        places = table.columns[:, None] * width + np.arange(width)
+        rows = np.repeat(table.rows, width)
+        z = self.variables["Z"][rows, places.ravel() + problem.columns(name).start]
+        layout = problem.layout(name)
+        if layout.n_biases:
+            bias = self.variables[f"bias:{name}"] = cp.Variable(layout.n_biases)
+            z = z + bias[places.ravel()]
+        if layout.n_row_effects:
+            effects = cp.Variable(layout.n_row_effects)
+            self.variables[f"row_effects:{name}"] = effects
+            z = z + effects[rows]
+        if table.offsets is not None:
+            z = z + np.repeat(table.offsets, width)
+        return cp.reshape(z, places.shape, order="C") if width > 1 else z
+
+    def add_block(
+        self, k: int, block: Block, copied: bool, near: tuple[Array, float] | None
+    ) -> None:
+        """One block's losses."""
+        problem, name = self.bound_to, block.name
+        likelihood, table = problem.likelihoods[name], problem.tables[name]
+        z = self.predictors[name] = self.predictor(block)
+        if copied:
+            copy = cp.Variable(table.n_entries)
+            self.copies[k] = copy == z
+            self.constraints.append(self.copies[k])
+            z = copy
+        layout = problem.layout(name)
+        if layout.n_parameters:
+            assert isinstance(likelihood, Parametric)
+            parameters = cp.Variable(layout.n_parameters)
+            self.variables[f"parameters:{name}"] = parameters
+            losses = likelihood.joint_expression(cp, z, table.values, parameters)
+        elif near is not None:
+            assert isinstance(likelihood, Approximated)
+            losses = likelihood.expression_near(cp, z, table.values, *near)
+        else:
+            losses = likelihood.expression(cp, z, table.values)
+        self.constraints += likelihood.expression_constraints(cp, z, table.values)
+        scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
+        self.summands.append(cp.sum(cp.multiply(scale, losses)))
+
+    def add_term(self, k: int, term: Term, copied: bool) -> None:
+        """One term, of its columns of Z or of a copy of them."""
+        latent = self.variables["Z"][:, self.bound_to.placed(term)]
+        if isinstance(term, OnesColumn):
+            self.column = latent[:, -1] == 1.0
+            self.constraints.append(self.column)
+            return
+        if copied and isinstance(term, Composed):
+            image = term.forward_expression(cp, latent)
+            copy = cp.Variable(image.shape)
+            self.copies[k] = copy == image
+            term, latent = term.inner, copy
+        elif copied:
+            copy = cp.Variable(latent.shape)
+            self.copies[k] = copy == latent
+            latent = copy
+        if k in self.copies:
+            self.constraints.append(self.copies[k])
+        if isinstance(term, Regularizer):
+            expression, constraints = term.definition(cp, latent)
+            self.summands.append(expression)
+            self.constraints += constraints
+        else:
+            assert isinstance(term, Constraint)
+            self.constraints += term.constraints(cp, latent)
 
 
 @attrs.frozen
@@ -121,7 +240,7 @@ class Reference:
 
     def refuses(self, problem: Problem) -> str | None:
         """Why it will not solve a problem; None if it will."""
-        reason = refusal(problem)  # without a program there is no certificate
+        reason = refusal_to_state(problem) or refusal(problem)  # no program, no certificate
         if reason is not None:
             return reason
         size = estimate(problem)
@@ -140,13 +259,13 @@ class Reference:
         two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
         brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
         point, judgement = brief.opinion(problem, first, budget, progress)
-        bound = judgement.bound
-        if two and judgement.gap > budget.tol:
+        bound, rounding = judgement.bound, problem.rounding
+        if two and relative_gap(judgement.objective, bound, rounding) > budget.tol:
             other, second = self.opinion(problem, "CLARABEL", budget, progress)
             bound = max(bound, second.bound)
             if second.objective < judgement.objective:
                 point, judgement = other, second
-        gap = relative_gap(judgement.objective, bound)
+        gap = relative_gap(judgement.objective, bound, rounding)
         seconds = time.perf_counter() - began
         record = Record(1, seconds, judgement.objective, bound, gap, point.latent.rank())
         certified = gap <= budget.tol
@@ -166,22 +285,41 @@ class Reference:
     def opinion(
         self, problem: Problem, solver: str, budget: Budget, progress: bool
     ) -> tuple[Point, Judgement]:
-        """One conic solver's answer, made feasible, and what it is worth."""
-        latent, multiplier = self.conic(problem, solver, budget, progress)
-        if problem.model.extra_columns:
-            latent = latent.with_last_column(1.0)
-        point = Point(latent, multiplier)
-        return point, judge(compile_problem(problem), point)
+        """One conic solver's answer, made feasible, and what it is worth.
+
+        Losses that have no cone are stated by tangents from below: first by their global
+        knots, then again by knots around the answer, each time more densely, until the
+        tangents are off by less than a tenth of the tolerance.
+        """
+        program = compile_problem(problem)
+        approximated = [
+            block.name
+            for block in problem.model.blocks
+            if isinstance(problem.likelihoods[block.name], Approximated)
+        ]
+        near: dict[str, tuple[Array, float]] = {}
+        spread = FIRST_SPREAD
+        for _ in range(REFINEMENTS if approximated else 1):
+            stated = Statement.of(problem, program=program, near=near)
+            scale = self.conic(problem, stated, solver, budget, progress)
+            error, size = 0.0, abs(float(stated.problem().objective.value))
+            for name in approximated:
+                z = np.asarray(stated.predictors[name].value)
+                error += tangent_error(problem, name, z, near.get(name))
+                near[name] = (z, spread)
+            spread *= NARROWER
+            if error <= 0.1 * budget.tol * size:
+                break
+        point = point_of(problem, program, stated, scale)
+        return point, judge(program, point)
 
     def conic(
-        self, problem: Problem, solver: str, budget: Budget, progress: bool
-    ) -> tuple[LowRank, Array | None]:
-        """Z and the multiplier of a fixed column, as the conic solver found them."""
-        stated, variables = to_cvxpy(problem)
+        self, problem: Problem, stated: Statement, solver: str, budget: Budget, progress: bool
+    ) -> float:
+        """Solve a statement; what its objective was divided by."""
         # Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
         # same for every unit and weight.
         scale = problem.loss_at_zero() or 1.0
-        scaled = cp.Problem(cp.Minimize(stated.objective.expr / scale), stated.constraints)
         options: dict[str, Any] = {"verbose": progress}
         if solver == "SCS":
             options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
@@ -189,6 +327,7 @@ class Reference:
                 options["time_limit_secs"] = budget.max_seconds
         else:
             options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
+        scaled = stated.problem(scale)
         with warnings.catch_warnings():
             # An inaccurate answer is judged by its certificate, which says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
@@ -196,9 +335,71 @@ class Reference:
                 scaled.solve(solver=solver, **options)
             except cp.SolverError as error:
                 raise BackendError(f"{solver} failed or was interrupted: {error}") from error
-        if variables["Z"].value is None:
-            raise BackendError(f"{solver} returned no answer: status {scaled.status!r}")
-        multiplier = None
-        if stated.constraints:
-            multiplier = scale * np.asarray(stated.constraints[0].dual_value)
-        return LowRank.of(np.asarray(variables["Z"].value)), multiplier
+        if stated.variables["Z"].value is None:
+            raise BackendError(
+                f"{solver} returned no answer: status {scaled.status!r}"
+                + INFEASIBLE * scaled.status.startswith("infeasible")
+                + UNBOUNDED * scaled.status.startswith("unbounded")
+            )
+        return scale
+
+
+def tangent_error(
+    problem: Problem, name: str, z: Array, near: tuple[Array, float] | None
+) -> float:
+    """How far the stated loss of a block lies below the true one at an answer."""
+    likelihood, table = problem.likelihoods[name], problem.tables[name]
+    assert isinstance(likelihood, Approximated)
+    if near is None:
+        return np.inf
+    scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
+    return float(np.sum(scale * likelihood.expression_error(*near, z, table.values)))
+
+
+def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:
+    """The conic answer made feasible, with the multipliers of its copies as a dual point."""
+    dense = np.asarray(stated.variables["Z"].value)
+    latent = LowRank.of(dense)
+    biases = effects_of(problem, program, stated, latent)
+    multiplier = None
+    if stated.column is not None:
+        multiplier = scale * np.asarray(stated.column.dual_value)
+    if not program.plain:
+        latent = made_feasible(program, latent, biases)
+    if program.factored is not None:
+        stacked = factors_of(latent.dense())
+        latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
+    if program.plain or not stated.copies:
+        return Point(latent, multiplier)
+    loss = program.loss
+    z = LowRank.of(dense).at(loss.rows, loss.columns)
+    evaluation = loss.evaluate_at(z, biases)
+    slope = evaluation.slope.copy()
+    for k, piece in enumerate(loss.pieces):
+        if k in stated.copies:
+            slope[piece.part] = -scale * np.asarray(stated.copies[k].dual_value)
+    places = {id(term): k for k, term in enumerate(problem.terms)}
+    offset = len(problem.model.blocks)
+    terms = []
+    for attached in program.terms:
+        copy = stated.copies.get(offset + places[id(attached.term)])
+        terms.append(None if copy is None else -scale * np.asarray(copy.dual_value))
+    known = loss.known_conjugates(z, biases)
+    return Point(latent, multiplier, Dual(slope, tuple(terms), biases, known))
+
+
+def effects_of(
+    problem: Problem, program: Program, stated: Statement, latent: LowRank
+) -> tuple[Array | None, ...]:
+    """The best effects at Z where they can be solved for, else the conic solver's."""
+    loss = program.loss
+    z = latent.at(loss.rows, loss.columns)
+    effects: list[Array | None] = []
+    for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
+        if piece.likelihood.smooth or not piece.layout.size:
+            effects.append(piece.solve(piece.shaped(z), None))
+            continue
+        kinds = [f"{kind}:{block.name}" for kind in ("bias", "row_effects", "parameters")]
+        found = [stated.variables[kind].value for kind in kinds if kind in stated.variables]
+        effects.append(np.concatenate(found))
+    return tuple(effects)

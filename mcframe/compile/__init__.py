@@ -1,12 +1,19 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
-from mcframe.compile.loss import EntryLoss, Evaluation
+from mcframe.compile.attached import Attached, Moreau
+from mcframe.compile.compiling import compile_problem, refusal
+from mcframe.compile.loss import EntryLoss, Evaluation, Known
 from mcframe.compile.penalty import SpectralPenalty
-from mcframe.compile.program import Program, compile_problem, refusal
+from mcframe.compile.piece import Piece
+from mcframe.compile.program import Program
 
 __all__ = [
+    "Attached",
     "EntryLoss",
     "Evaluation",
+    "Known",
+    "Moreau",
+    "Piece",
     "Program",
     "SpectralPenalty",
     "compile_problem",

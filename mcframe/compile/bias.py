@@ -21,7 +21,7 @@ FAR = 1000.0
 
 @attrs.frozen(eq=False)
 class Solved:
-    """The offsets b (n_columns), and the losses and slopes there, entry by entry."""
+    """The offsets b (n_columns), and the losses and slopes there, entry by entry, unweighted."""
 
     bias: Array
     values: Array
@@ -35,8 +35,9 @@ def best_bias(
     columns: IntArray,
     start: Array,
     infinite: Array,
+    weights: Array | float = 1.0,
 ) -> Solved:
-    """argmin over b of sum over entries of l(z + b[column], y): one convex problem a column.
+    """argmin over b of sum over entries of w l(z + b[column], y): one convex problem a column.
 
     Newton's method for all columns at once, kept inside the bracket that the signs of the
     slope sums have shown so far. At the answer the slopes of each column sum to 0, which is
@@ -52,6 +53,8 @@ def best_bias(
         Where the iteration begins; close to the answer it needs two or three passes.
     infinite : array (n_columns,)
         What ``infinite_biases`` found: the columns without a finite answer.
+    weights : array or number
+        How much each entry counts.
     """
     if not isinstance(likelihood, TwiceDifferentiable):
         raise TypeError(f"{type(likelihood).__name__} has no second derivative")
@@ -67,12 +70,13 @@ def best_bias(
     for _ in range(MAX_STEPS):
         shifted = z + bias[columns]
         values, slopes = likelihood.value_and_slope(shifted, y)
-        total: Any = np.bincount(columns, weights=slopes, minlength=n_columns)
-        size = np.bincount(columns, weights=np.abs(slopes), minlength=n_columns)
+        weighted = weights * slopes
+        total: Any = np.bincount(columns, weights=weighted, minlength=n_columns)
+        size = np.bincount(columns, weights=np.abs(weighted), minlength=n_columns)
         open_ = np.abs(total) > PRECISION * size
         if not open_.any():
             break
-        second = likelihood.second_derivative(shifted, y)
+        second = weights * likelihood.second_derivative(shifted, y)
         bend: Any = np.bincount(columns, weights=second, minlength=n_columns)
         below = np.where(total < 0, np.maximum(below, bias), below)
         above = np.where(total > 0, np.minimum(above, bias), above)

@@ -1,50 +1,36 @@
-"""The smooth part of a program: losses of observed entries, the free biases solved out."""
-
-from typing import Any
+"""The entrywise part of a program: losses of all entries, the free effects solved out."""
 
 import attrs
 import numpy as np
 
-from mcframe.compile.bias import best_bias
+from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 
-__all__ = ["EntryLoss", "Evaluation", "Piece"]
+__all__ = ["EntryLoss", "Evaluation", "Known"]
 
-
-@attrs.frozen(eq=False)
-class Piece:
-    """The entries of one block: ``scale * l(z + b[column], y)`` for each of them."""
-
-    likelihood: Likelihood
-    scale: float
-    y: Array
-    columns: IntArray
-    n_columns: int
-    has_bias: bool
-    part: slice
-    infinite: Array  # the columns whose best bias is infinite
-
-    @property
-    def curvature(self) -> float:
-        """The supremum of the second derivative in z."""
-        return self.scale * self.likelihood.curvature
+Known = tuple[tuple[float, float] | None, ...]
 
 
 @attrs.frozen(eq=False)
 class Evaluation:
-    """F at some z: its value, its slope at every entry, and the biases (None without one)."""
+    """F at some z: its value, its slope at every number, and the effects (None without any).
+
+    ``blocks`` are slopes over whole ranges of columns of Z, from terms that are no losses of
+    entries, and ``duals`` the dual matrices behind them: one for each term.
+    """
 
     value: float
     slope: Array
     biases: tuple[Array | None, ...]
+    blocks: tuple[tuple[slice, Array], ...] = ()
+    duals: tuple[Array, ...] = ()
 
 
 @attrs.frozen(eq=False)
 class EntryLoss:
-    """F(z) = min over b of the sum over all entries of scale * l(z + b, y).
+    """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
 
-    ``rows`` and ``columns`` say where in Z each entry stands, piece after piece. Partial
+    ``rows`` and ``columns`` say where in Z each number stands, piece after piece. Partial
     minimisation keeps F convex and does not raise its curvature: the Hessian in z is a Schur
     complement of the joint one.
     """
@@ -55,7 +41,7 @@ class EntryLoss:
 
     @property
     def n_entries(self) -> int:
-        """The number of entries."""
+        """The number of numbers of z."""
         return int(self.rows.size)
 
     @property
@@ -63,102 +49,106 @@ class EntryLoss:
         """An upper bound on the curvature of F in Z."""
         return max(piece.curvature for piece in self.pieces)
 
+    @property
+    def smooth(self) -> bool:
+        """Whether every piece has a slope."""
+        return all(piece.likelihood.smooth for piece in self.pieces)
+
+    @property
+    def convex(self) -> bool:
+        """Whether every piece is convex."""
+        return all(piece.likelihood.convex for piece in self.pieces)
+
     def curvature_at(self, z: Array, biases: tuple[Array | None, ...]) -> float:
         """The curvature where it is bounded everywhere, else the largest one at these entries.
 
         A first step length for backtracking, where there is no proven one.
         """
-        highest = 0.0
-        for piece, bias in zip(self.pieces, biases, strict=True):
-            local = piece.curvature
-            if not np.isfinite(local):
-                assert isinstance(piece.likelihood, TwiceDifferentiable)
-                shifted = z[piece.part] if bias is None else z[piece.part] + bias[piece.columns]
-                second = piece.likelihood.second_derivative(shifted, piece.y)
-                local = piece.scale * float(np.max(second))
-            highest = max(highest, local)
+        pairs = zip(self.pieces, biases, strict=True)
+        highest = max(piece.curvature_at(piece.shaped(z), effects) for piece, effects in pairs)
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
-        return highest if highest > 0.0 else max(piece.scale for piece in self.pieces)
-
-    @property
-    def infimum(self) -> float:
-        """A lower bound on F over all Z."""
-        return sum(piece.scale * piece.likelihood.infimum * piece.y.size for piece in self.pieces)
+        return highest if highest > 0.0 else max(float(np.max(p.scale)) for p in self.pieces)
 
     def evaluate(self, z: Array, warm: tuple[Array | None, ...] | None = None) -> Evaluation:
-        """F and its slopes at the entries' z, each bias optimal.
+        """F and its slopes at the entries' z, all effects optimal.
 
-        ``warm`` are biases from a nearby point: the start of the one-dimensional solves.
+        ``warm`` are effects from a nearby point: the start of their solves.
         """
         value = 0.0
         slope = np.empty_like(z)
         biases: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
-            if piece.has_bias:
-                near = warm[k] if warm is not None else None
-                start = np.zeros(piece.n_columns) if near is None else near
-                solved = best_bias(
-                    piece.likelihood, z[piece.part], piece.y, piece.columns, start, piece.infinite
-                )
-                losses, slopes = solved.values, solved.slopes
-                biases.append(solved.bias)
-            else:
-                losses, slopes = piece.likelihood.value_and_slope(z[piece.part], piece.y)
-                biases.append(None)
-            value += piece.scale * float(np.sum(losses))
-            np.multiply(slopes, piece.scale, out=slope[piece.part])
+            own = piece.shaped(z)
+            effects = piece.solve(own, None if warm is None else warm[k])
+            loss, slope[piece.part] = piece.value_and_slope(own, effects)
+            value += loss
+            biases.append(effects)
         return Evaluation(value, slope, tuple(biases))
 
     def evaluate_at(self, z: Array, biases: tuple[Array | None, ...]) -> Evaluation:
-        """The joint loss and its slopes at given biases, which stay as they are."""
+        """The joint loss and its slopes at given effects, which stay as they are."""
         value = 0.0
         slope = np.empty_like(z)
-        for piece, bias in zip(self.pieces, biases, strict=True):
-            shifted = z[piece.part] if bias is None else z[piece.part] + bias[piece.columns]
-            losses, slopes = piece.likelihood.value_and_slope(shifted, piece.y)
-            value += piece.scale * float(np.sum(losses))
-            np.multiply(slopes, piece.scale, out=slope[piece.part])
+        for piece, effects in zip(self.pieces, biases, strict=True):
+            loss, slope[piece.part] = piece.value_and_slope(piece.shaped(z), effects)
+            value += loss
         return Evaluation(value, slope, biases)
 
-    def has_conjugate(self) -> bool:
-        """Whether every likelihood gives its conjugate."""
-        return all(isinstance(piece.likelihood, Conjugate) for piece in self.pieces)
-
-    def conjugate(self, slope: Array) -> tuple[float, float]:
-        """F* at slopes whose column sums vanish where a bias is free, and sum of |summands|.
+    def conjugate(self, slope: Array, scale: float, known: Known) -> tuple[float, float]:
+        """F* at slopes whose sums vanish where an effect is free, and sum of |summands|.
 
         The second number times the unit roundoff bounds how far rounding can have moved the
-        first.
+        first. Of a piece without a conjugate F* is ``known`` at slopes of which these are
+        ``scale`` times, and F* is convex: F*(c S) <= c F*(S) + (1 - c) F*(0), F*(0) = -inf F.
         """
         total = 0.0
         size = 0.0
-        for piece in self.pieces:
-            if not isinstance(piece.likelihood, Conjugate):
-                raise TypeError(f"{type(piece.likelihood).__name__} has no conjugate")
-            terms = piece.likelihood.conjugate(slope[piece.part] / piece.scale, piece.y)
-            total += piece.scale * float(np.sum(terms))
-            size += piece.scale * float(np.sum(np.abs(terms)))
+        for piece, pair in zip(self.pieces, known, strict=True):
+            if pair is None:
+                terms = piece.conjugate(slope[piece.part])
+                total += float(np.sum(terms))
+                size += float(np.sum(np.abs(terms)))
+            else:
+                lowest = piece.infimum if scale < 1.0 else 0.0
+                total += scale * pair[0] - (1.0 - scale) * lowest
+                size += pair[1] + abs(lowest)
         return total, size
 
+    def known_conjugates(self, z: Array, biases: tuple[Array | None, ...]) -> Known:
+        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their slope at z.
+
+        Each with the size of its summands; None for a piece with a conjugate.
+        """
+        return tuple(
+            None
+            if piece.has_conjugate() or not piece.likelihood.smooth
+            else piece.conjugate_at(z, effects)
+            for piece, effects in zip(self.pieces, biases, strict=True)
+        )
+
+    def nearest_slope(self, slope: Array) -> Array:
+        """The nearest slopes at which the conjugates are finite, sums over effects vanishing."""
+        nearest = slope.copy()
+        for piece in self.pieces:
+            if piece.has_conjugate():
+                nearest[piece.part] = piece.nearest_dual(slope[piece.part])
+        return nearest
+
     def centred(self, slope: Array) -> Array:
-        """The slopes with what rounding left of the column sums of biased pieces taken off."""
+        """The slopes with what rounding left of the sums over each effect taken off."""
         centred = slope.copy()
         for piece in self.pieces:
-            if piece.has_bias:
-                part = centred[piece.part]
-                counts = np.bincount(piece.columns, minlength=piece.n_columns)
-                sums = np.bincount(piece.columns, weights=part, minlength=piece.n_columns)
-                part -= (sums / np.maximum(counts, 1))[piece.columns]
+            centred[piece.part] = piece.centred(slope[piece.part])
         return centred
 
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""
-        return np.concatenate([piece.likelihood.start(piece.y) for piece in self.pieces])
+        return np.concatenate([piece.start() for piece in self.pieces])
 
     def joined(self, piece: Piece, rows: IntArray, columns: IntArray) -> "EntryLoss":
         """The loss with one more piece behind the others."""
         part = slice(self.n_entries, self.n_entries + rows.size)
-        placed: Any = attrs.evolve(piece, part=part)
+        placed = attrs.evolve(piece, part=part)
         return EntryLoss(
             (*self.pieces, placed),
             np.concatenate([self.rows, rows]),

@@ -48,7 +48,7 @@ class SpectralPenalty:
         """What ||S||_2 may be for R*(S) to be finite: anything with a ridge."""
         if self.ridge > 0 or self.main is None:
             return np.inf
-        return self.strength * self.main.threshold
+        return self.strength * self.main.dual_radius
 
     def conjugate(self, s: Array) -> float:
         """R* at a matrix with these singular values.

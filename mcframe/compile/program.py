@@ -1,37 +1,92 @@
 """A problem as numbers only: what the first-order solvers read."""
 
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
 import attrs
 import numpy as np
 
-from mcframe.compile.bias import infinite_biases
-from mcframe.compile.loss import EntryLoss, Piece
+from mcframe.compile.attached import Attached, Moreau
+from mcframe.compile.envelope import Envelope
+from mcframe.compile.loss import EntryLoss, Evaluation
 from mcframe.compile.penalty import SpectralPenalty
-from mcframe.constraints import OnesColumn
+from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import BackendError
-from mcframe.contracts.likelihood import TwiceDifferentiable
-from mcframe.contracts.term import Spectral
+from mcframe.contracts.term import Factored
 from mcframe.likelihoods import Gaussian
-from mcframe.model.problem import Problem
 
-__all__ = ["Program", "compile_problem", "refusal"]
+__all__ = ["Program"]
 
 
 @attrs.frozen(eq=False)
 class Program:
-    """minimise F(Z) + R(Z) over Z of ``shape``, with Z's last column 1 where ``ones``.
+    """minimise F(Z) + R(Z) + sum of terms(Z) over Z of ``shape``.
 
-    The way back: ``biases`` maps the loss's biases, piece by piece, to block names.
+    F is the loss of entries. R, the main term, covers all of Z: ``penalty``, a function of
+    singular values, or ``factored``, one of factors; one of them is None. ``terms`` are
+    others at their columns; ``ones`` says whether Z's last column is fixed to 1. ``names`` are
+    the blocks' names, piece by piece.
     """
 
     shape: tuple[int, int]
     loss: EntryLoss
     penalty: SpectralPenalty
-    ones: bool
     names: tuple[str, ...]
+    ones: bool = False
+    rounding: float = 0.0  # objectives up to this cannot be told from 0
+    factored: Factored | None = None
+    terms: tuple[Any, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether all but the main term is smooth: no multipliers are needed."""
+        rough = any(isinstance(term, Attached) and not term.smooth for term in self.terms)
+        return self.loss.smooth and not rough and not self.ones
+
+    @property
+    def curvature(self) -> float:
+        """An upper bound on the curvature of F and all smooth terms in Z."""
+        return self.loss.curvature + sum(term.curvature for term in self.terms)
+
+    def curvature_at(self, z: Array, biases: tuple[Array | None, ...]) -> float:
+        """The same where it is bounded, else at these entries: a first step length."""
+        return self.loss.curvature_at(z, biases) + sum(term.curvature for term in self.terms)
+
+    @cached_property
+    def flat(self) -> IntArray:
+        """Where each number of the loss stands in Z, raveled."""
+        places: IntArray = self.loss.rows * self.shape[1] + self.loss.columns
+        return places
+
+    def evaluate(
+        self, z: Array, latent: Array, warm: tuple[Array | None, ...] | None = None
+    ) -> Evaluation:
+        """F and the smooth terms, with their slopes, at a dense Z whose entries are z."""
+        return self.with_terms(self.loss.evaluate(z, warm), latent)
+
+    def with_terms(self, evaluation: Evaluation, latent: Array) -> Evaluation:
+        """An evaluation of the loss with the smooth terms added."""
+        if not self.terms:
+            return evaluation
+        value, blocks, duals = evaluation.value, [], []
+        for term in self.terms:
+            own, dual = term.value_and_dual(latent)
+            value += own
+            duals.append(dual)
+            blocks.append((term.columns, term.pull(dual)))
+        return attrs.evolve(evaluation, value=value, blocks=tuple(blocks), duals=tuple(duals))
+
+    def slope_matrix(self, evaluation: Evaluation) -> Array:
+        """The whole slope in Z, dense."""
+        matrix = np.zeros(self.shape)
+        matrix.ravel()[self.flat] = evaluation.slope
+        for columns, slope in evaluation.blocks:
+            matrix[:, columns] += slope
+        return matrix
 
     def biases(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
-        """The loss's biases by block name."""
+        """The loss's effects by block name."""
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
 
@@ -47,83 +102,44 @@ class Program:
             likelihood=Gaussian(),
             scale=stiffness,
             y=1.0 - multiplier / stiffness,
+            rows=rows,
             columns=np.zeros(n_rows, dtype=np.intp),
-            n_columns=1,
-            has_bias=False,
             part=slice(0, 0),
-            infinite=np.zeros(1),
         )
         columns: IntArray = np.full(n_rows, n_columns - 1)
         loss = self.loss.joined(piece, rows, columns)
         return attrs.evolve(self, loss=loss, ones=False)
 
+    def softened(
+        self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
+    ) -> "Program":
+        """The same program with each rough piece, then each rough term, made smooth.
 
-def refusal(problem: Problem) -> str | None:
-    """Why a problem is no program of smooth losses and one spectral penalty; None if it is."""
-    for block in problem.model.blocks:
-        word = type(block.likelihood).__name__
-        if isinstance(block.likelihood, TwiceDifferentiable):
-            continue
-        if not np.isfinite(block.likelihood.curvature):
-            return (
-                f"block {block.name!r}: {word} has neither a bound on its curvature"
-                " nor a second derivative"
-            )
-        if block.bias:
-            return f"block {block.name!r}: a free bias needs the second derivative of {word}"
-    for regularizer in problem.model.regularizers:
-        if not isinstance(regularizer, Spectral):
-            return f"{type(regularizer).__name__} is not a function of singular values"
-    main = [r for r in problem.model.regularizers if not quadratic_weight(r)]
-    if len(main) > 1:
-        words = " and ".join(type(regularizer).__name__ for regularizer in main)
-        return f"{words} together have no closed prox"
-    for constraint in problem.model.constraints:
-        if not isinstance(constraint, OnesColumn):
-            return f"{type(constraint).__name__} is not a column fixed to 1"
-    return None
-
-
-def quadratic_weight(regularizer: object) -> float:
-    """The weight of a term that is exactly quadratic, else 0."""
-    return regularizer.quadratic_weight if isinstance(regularizer, Spectral) else 0.0
-
-
-def compile_problem(problem: Problem) -> Program:
-    """The numbers of a problem; ``BackendError`` where ``refusal`` finds a reason."""
-    reason = refusal(problem)
-    if reason is not None:
-        raise BackendError(f"no first-order program: {reason}")
-    pieces, rows, columns = [], [], []
-    start = 0
-    for block in problem.model.blocks:
-        table = problem.tables[block.name]
-        pieces.append(
-            Piece(
-                likelihood=block.likelihood,
-                scale=problem.scale(block.name),
-                y=table.values,
-                columns=table.columns,
-                n_columns=table.shape[1],
-                has_bias=block.bias,
-                part=slice(start, start + table.n_observed),
-                infinite=infinite_biases(
-                    block.likelihood, table.values, table.columns, table.shape[1]
-                ),
+        There is one multiplier and one stiffness for each piece and then each term; those of
+        smooth ones are None.
+        """
+        n_pieces = len(self.loss.pieces)
+        pieces = tuple(
+            softened_piece(piece, multiplier, beta)
+            for piece, multiplier, beta in zip(
+                self.loss.pieces, multipliers[:n_pieces], stiffness[:n_pieces], strict=True
             )
         )
-        rows.append(table.rows)
-        columns.append(table.columns + problem.columns(block.name).start)
-        start += table.n_observed
-    spectral = [r for r in problem.model.regularizers if isinstance(r, Spectral)]
-    main = [r for r in spectral if not r.quadratic_weight]
-    penalty = SpectralPenalty(
-        main=main[0] if main else None, ridge=sum(r.quadratic_weight for r in spectral)
+        terms = tuple(
+            term if multiplier is None else Moreau(term, multiplier, beta)
+            for term, multiplier, beta in zip(
+                self.terms, multipliers[n_pieces:], stiffness[n_pieces:], strict=True
+            )
+        )
+        return attrs.evolve(self, loss=attrs.evolve(self.loss, pieces=pieces), terms=terms)
+
+
+def softened_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:
+    """A piece whose loss is replaced by its Moreau envelope."""
+    if multiplier is None:
+        return piece
+    scale = piece.scale * np.ones(piece.y.size)
+    envelope = Envelope(
+        inner=piece.likelihood, step=scale / stiffness, shift=multiplier / stiffness
     )
-    return Program(
-        shape=problem.shape,
-        loss=EntryLoss(tuple(pieces), np.concatenate(rows), np.concatenate(columns)),
-        penalty=penalty,
-        ones=bool(problem.model.constraints),
-        names=tuple(block.name for block in problem.model.blocks),
-    )
+    return attrs.evolve(piece, likelihood=envelope, scale=scale)

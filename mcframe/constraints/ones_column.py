@@ -6,13 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Constraint
+from mcframe.contracts.term import Constraint, Prox
 
 __all__ = ["OnesColumn"]
 
 
 @attrs.frozen
-class OnesColumn(Constraint):
+class OnesColumn(Constraint, Prox):
     """Z gets one more column, to the right of all blocks, and that column is 1.
 
     The column stands inside the regularizers, so a common offset of items costs no rank of
@@ -31,6 +31,16 @@ class OnesColumn(Constraint):
     def value(self, latent: Array) -> float:
         """0 where the last column is exactly 1, else inf."""
         return 0.0 if bool(np.all(latent[:, -1] == 1.0)) else np.inf
+
+    def conjugate(self, dual: Array) -> float:
+        """The sum of the dual's last column where all others are 0, else inf."""
+        return float(np.sum(dual[:, -1])) if not np.any(dual[:, :-1]) else np.inf
+
+    def nearest_dual(self, dual: Array) -> Array:
+        """Only the last column kept."""
+        kept = np.zeros_like(dual)
+        kept[:, -1] = dual[:, -1]
+        return kept
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """The projection: the last column overwritten by 1; the step plays no part."""

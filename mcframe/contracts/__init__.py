@@ -9,21 +9,47 @@ from mcframe.contracts.errors import (
     NotCertifiedWarning,
     UnobservedWarning,
 )
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Sampler, TwiceDifferentiable
-from mcframe.contracts.term import Constraint, Regularizer, Spectral, Term
+from mcframe.contracts.likelihood import (
+    Approximated,
+    Conjugate,
+    Distribution,
+    Likelihood,
+    LinearDifference,
+    Parametric,
+    Proximable,
+    TwiceDifferentiable,
+)
+from mcframe.contracts.term import (
+    Composed,
+    Constraint,
+    Factored,
+    Prox,
+    Regularizer,
+    SmoothTerm,
+    Spectral,
+    Term,
+)
 
 __all__ = [
+    "Approximated",
     "BackendError",
+    "Composed",
     "Conjugate",
     "Constraint",
     "DataError",
+    "Distribution",
+    "Factored",
     "LawViolation",
     "Likelihood",
+    "LinearDifference",
     "McframeError",
     "ModelError",
     "NotCertifiedWarning",
+    "Parametric",
+    "Prox",
+    "Proximable",
     "Regularizer",
-    "Sampler",
+    "SmoothTerm",
     "Spectral",
     "Term",
     "TwiceDifferentiable",

@@ -5,16 +5,29 @@ from typing import Any
 
 from mcframe.contracts.arrays import Array, Mask
 
-__all__ = ["Conjugate", "Likelihood", "Sampler", "TwiceDifferentiable"]
+__all__ = [
+    "Approximated",
+    "Conjugate",
+    "Distribution",
+    "Likelihood",
+    "LinearDifference",
+    "Parametric",
+    "Proximable",
+    "TwiceDifferentiable",
+]
 
 
 class Likelihood(ABC):
-    """A convex entrywise loss l(z, y) of a linear predictor z and an observation y.
+    """A convex loss l(z, y) of a linear predictor z and an observation y.
 
     A likelihood is a frozen object with parameters only: data and weights are arguments of
     its methods, never state. All methods are entrywise over arrays of one common shape and
     leave their arguments unharmed. Terms of l that do not depend on z are dropped, so that
     every backend and every test agrees on the value.
+
+    A likelihood over a group of K latent columns (``width`` K > 1, as classes need) takes z of
+    shape (N, K) where y has shape (N,): values have the shape of y, slopes and means that of
+    z.
     """
 
     #: The data it accepts, as the end of the sentence "block 'labels' needs ...".
@@ -25,6 +38,22 @@ class Likelihood(ABC):
     symbol: str = "y"
     #: Whether l is quadratic in z: its curvature is the same everywhere.
     quadratic: bool = False
+    #: Whether l has a continuous slope. Where not, ``value_and_slope`` gives one subgradient
+    #: and the likelihood must be ``Proximable``.
+    smooth: bool = True
+    #: Whether l is convex in z; a backend gives no certificate where it is not.
+    convex: bool = True
+    #: Whether missing entries carry loss too: their observation is NaN in every method.
+    reads_unlabeled: bool = False
+
+    @property
+    def width(self) -> int:
+        """Latent columns for one column of data."""
+        return 1
+
+    def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
+        """The likelihood with whatever it estimates from the observed values of its block."""
+        return self
 
     @property
     @abstractmethod
@@ -63,6 +92,10 @@ class Likelihood(ABC):
         ``cp`` is the cvxpy module, passed in so that the vocabulary never imports it.
         """
 
+    def expression_constraints(self, cp: Any, z: Any, y: Array) -> list[Any]:
+        """The CVXPY constraints on z under which ``expression`` is l: outside them l is inf."""
+        return []
+
     @abstractmethod
     def formula(self, z: str, y: str) -> str:
         """l as plain text, for ``print(model)``."""
@@ -79,18 +112,96 @@ class Conjugate(ABC):
     def conjugate(self, slope: Array, y: Array) -> Array:
         """sup over z of slope * z - l(z, y), entrywise; ``inf`` outside the domain."""
 
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """The nearest slopes at which the conjugate is finite.
+
+        A domain that holds 0 needs no more than this default: scaling a slope down, which is
+        what certificates do, does not leave it.
+        """
+        return slope
+
 
 class TwiceDifferentiable(ABC):
     """Ability: the second derivative in z, which lets a free bias be solved by Newton steps."""
 
     @abstractmethod
     def second_derivative(self, z: Array, y: Array) -> Array:
-        """d2 l / dz2, entrywise."""
+        """d2 l / dz2, entrywise; for a group of columns the diagonal of the Hessian."""
+
+    def bend(self, z: Array, y: Array, direction: Array) -> Array:
+        """The Hessian at z times a direction; of a group of columns more than its diagonal."""
+        return self.second_derivative(z, y) * direction
 
 
-class Sampler(ABC):
-    """Ability: draw observations given the linear predictor."""
+class Proximable(ABC):
+    """Ability: the prox in z, by which a loss without a slope enters a program."""
+
+    @abstractmethod
+    def prox(self, z: Array, y: Array, step: Array) -> Array:
+        """argmin over x of l(x, y) + (x - z)^2 / (2 step), entrywise; ``step`` has z's shape."""
+
+    @abstractmethod
+    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+        """The derivative of ``prox`` in z, in [0, 1]; either one-sided value at a kink."""
+
+
+class Distribution(ABC):
+    """Ability: a distribution of observations given the linear predictor."""
 
     @abstractmethod
     def sample(self, z: Array, rng: Any) -> Array:
         """One draw of y for each entry of z; ``rng`` is a ``numpy.random.Generator``."""
+
+    @abstractmethod
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """log p(y | z) with every constant, entrywise: -l(z, y) plus a function of y alone."""
+
+
+class LinearDifference(ABC):
+    """Ability: for labels 0 and 1, l(z, 1) - l(z, 0) is a line in z.
+
+    What keeps a mixture with negative coefficients of l(z, 0) or l(z, 1) convex.
+    """
+
+    @property
+    @abstractmethod
+    def label_difference(self) -> tuple[float, float] | None:
+        """Slope and intercept of l(z, 1) - l(z, 0); None where these parameters bend it."""
+
+
+class Parametric(ABC):
+    """Ability: parameters of the whole block that are fitted jointly with Z, unpenalised."""
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """How many."""
+
+    @abstractmethod
+    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
+        """argmin over the parameters of sum of weights * l(z, y)."""
+
+    @abstractmethod
+    def with_parameters(self, parameters: Array) -> Likelihood:
+        """The likelihood at given parameters."""
+
+    @abstractmethod
+    def joint_expression(self, cp: Any, z: Any, y: Array, parameters: Any) -> Any:
+        """l as a DCP expression of z and of the variable ``parameters`` together."""
+
+
+class Approximated(ABC):
+    """Ability: a DCP expression that is only a lower bound, as tight as asked for.
+
+    For losses that no cone of CVXPY's expresses. ``expression`` is the bound with its global
+    knots; ``expression_near`` adds knots around points where it must be tight, and a
+    reference repeats until the stated error no longer matters.
+    """
+
+    @abstractmethod
+    def expression_near(self, cp: Any, z: Any, y: Array, near: Array, spread: float) -> Any:
+        """A lower bound on l(z, y) whose knots lie most densely within ``spread`` of ``near``."""
+
+    @abstractmethod
+    def expression_error(self, near: Array, spread: float, z: Array, y: Array) -> Array:
+        """l(z, y) minus that bound at z, entrywise: never negative."""

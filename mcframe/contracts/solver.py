@@ -52,6 +52,11 @@ class Candidate(Protocol):
         """The multiplier of the fixed column, or None."""
         ...
 
+    @property
+    def dual(self) -> Any:
+        """What is known of the dual of rough parts, or None."""
+        ...
+
 
 class Solver(ABC, Generic[ProgramT, StateT]):
     """A frozen object of options that minimises programs, a step at a time.

@@ -5,21 +5,56 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 
-__all__ = ["Constraint", "Regularizer", "Spectral", "Term"]
+__all__ = [
+    "Composed",
+    "Constraint",
+    "Factored",
+    "Prox",
+    "Regularizer",
+    "SmoothTerm",
+    "Spectral",
+    "Term",
+]
 
 
 class Term(ABC):
-    """A convex function of the latent matrix Z; a constraint is one with values 0 and inf."""
+    """A convex function of the latent matrix Z; a constraint is one with values 0 and inf.
+
+    A term that names a ``block`` speaks of that block's columns alone: every method is then
+    given those columns of Z. Without one it is given the columns of all blocks, and the column
+    that a constraint adds if ``Spectral``.
+    """
+
+    #: The block that it speaks of; None for all of Z.
+    block: str | None = None
+    #: Whether it compares Z with the observed values of its block.
+    needs_values: bool = False
 
     @abstractmethod
     def value(self, latent: Array) -> float:
         """The term at a dense Z, by its plain definition."""
 
     @abstractmethod
-    def prox(self, latent: Array, step: float) -> tuple[Array, float]:
-        """argmin over X of value(X) + ||X - Z||_F^2 / (2 step), and the value there."""
+    def conjugate(self, dual: Array) -> float:
+        """sup over Z of <dual, Z> - value(Z), or an upper bound on it; ``inf`` outside its domain.
+
+        What certificates add up: it must never be too small.
+        """
+
+    def nearest_dual(self, dual: Array) -> Array:
+        """A dual matrix close by at which the conjugate is finite; by default the same one."""
+        return dual
+
+    def bound_to(
+        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
+    ) -> "Term":
+        """The term with the observed entries of its block, which most terms have no use for.
+
+        Also the place to refuse, by a ``DataError``, what does not fit the block's shape.
+        """
+        return self
 
     @abstractmethod
     def formula(self) -> str:
@@ -37,13 +72,78 @@ class Regularizer(Term):
     def expression(self, cp: Any, latent: Any) -> Any:
         """The definition as a DCP expression of CVXPY."""
 
+    def definition(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The same with the constraints on variables of its own, if it needs any."""
+        return self.expression(cp, latent), []
 
-class Spectral(Regularizer):
-    """A regularizer that is a symmetric function of the singular values of Z.
 
-    A final class gives the function on vectors of singular values; value and prox of the
-    matrix follow from it by one singular value decomposition (Lewis, The convex analysis of
-    unitarily invariant matrix functions, 1995).
+class Constraint(Term):
+    """A convex set of latent matrices: the value is 0 inside and inf outside."""
+
+    #: Columns that the constraint adds to Z, to the right of all blocks.
+    extra_columns: int = 0
+
+    @abstractmethod
+    def constraints(self, cp: Any, latent: Any) -> list[Any]:
+        """The definition as CVXPY constraints."""
+
+
+class Prox(ABC):
+    """Ability of a term: its proximal map, a projection where it is a set."""
+
+    @abstractmethod
+    def prox(self, latent: Array, step: float) -> tuple[Array, float]:
+        """argmin over X of value(X) + ||X - Z||_F^2 / (2 step), and the value there."""
+
+
+class SmoothTerm(ABC):
+    """Ability of a term: a slope with a bound on its curvature; it then needs no prox."""
+
+    @property
+    @abstractmethod
+    def curvature(self) -> float:
+        """The Lipschitz constant of the slope."""
+
+    @abstractmethod
+    def value_and_slope(self, latent: Array) -> tuple[float, Array]:
+        """The value at a dense Z and its gradient, of the shape of Z."""
+
+
+class Composed(Term):
+    """Ability of a term: it is ``inner(forward(Z))``, a term with a prox after an affine map.
+
+    ``forward(Z) = K Z - c`` with ||K|| <= 1. Multipliers and certificates then work with dual
+    matrices of inner: K' Y is what a dual Y pulls at Z with.
+    """
+
+    @property
+    @abstractmethod
+    def inner(self) -> Any:
+        """A term with the ability ``Prox``."""
+
+    @abstractmethod
+    def forward(self, latent: Array) -> Array:
+        """K Z - c."""
+
+    @abstractmethod
+    def forward_expression(self, cp: Any, latent: Any) -> Any:
+        """K Z - c as an affine expression of CVXPY."""
+
+    @abstractmethod
+    def adjoint(self, dual: Array) -> Array:
+        """K' Y, of the shape of Z."""
+
+    @abstractmethod
+    def pairing(self, dual: Array) -> float:
+        """<Y, c>: the conjugate at K' Y is at most inner's conjugate at Y plus this."""
+
+
+class Spectral(Term, Prox):
+    """Ability of a term: it is a symmetric function of the singular values of Z.
+
+    A final class gives the function on vectors of singular values; value, prox and conjugate
+    of the matrix follow from it by one singular value decomposition (Lewis, The convex
+    analysis of unitarily invariant matrix functions, 1995).
     """
 
     @abstractmethod
@@ -64,13 +164,25 @@ class Spectral(Regularizer):
         """w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox."""
         return 0.0
 
+    @property
+    @abstractmethod
+    def dual_radius(self) -> float:
+        """The largest spectral norm of a dual matrix at which the conjugate is finite."""
+
     @abstractmethod
     def conjugate_of_singular_values(self, singular_values: Array) -> float:
-        """The convex conjugate at a matrix with these singular values; may be ``inf``."""
+        """The convex conjugate at a matrix with these singular values; may be ``inf``.
+
+        It must not fall when a singular value grows, so that bounds on them give a bound.
+        """
 
     def value(self, latent: Array) -> float:
         """The term at a dense Z, through its singular values."""
         return self.of_singular_values(np.linalg.svd(latent, compute_uv=False))
+
+    def conjugate(self, dual: Array) -> float:
+        """The conjugate at a dense matrix, through its singular values."""
+        return self.conjugate_of_singular_values(np.linalg.svd(dual, compute_uv=False))
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """The prox at a dense Z: its singular values shrunk, its singular vectors kept."""
@@ -79,12 +191,35 @@ class Spectral(Regularizer):
         return (left * shrunk) @ right, self.of_singular_values(shrunk)
 
 
-class Constraint(Term):
-    """A convex set of latent matrices: the value is 0 inside and inf outside."""
+class Factored(Term):
+    """Ability of a term: it is the least h(U, V) over all factors Z = U V'.
 
-    #: Columns that the constraint adds to Z, to the right of all blocks.
-    extra_columns: int = 0
+    h is a function of the rows of U and V, stacked into one (n_rows + n_columns) x k matrix
+    W, and is convex in W with a closed prox. Its minimum over k grows no smaller once k
+    passes the square root of twice the number of rows (Burer and Monteiro, 2005).
+    """
 
     @abstractmethod
-    def constraints(self, cp: Any, latent: Any) -> list[Any]:
-        """The definition as CVXPY constraints."""
+    def of_factors(self, stacked: Array) -> float:
+        """h(W): an upper bound on the value at Z = U V', equal to it for the best factors."""
+
+    @abstractmethod
+    def prox_factors(self, stacked: Array, step: float) -> Array:
+        """argmin over X of h(X) + ||X - W||_F^2 / (2 step)."""
+
+    @abstractmethod
+    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+        """The diagonal D of the dual matrix ``D + [[0, G], [G', 0]]``, one number a row of W.
+
+        G is the slope of everything else in Z. At an optimal W that matrix times W is 0, and
+        at a global optimum it has no negative eigenvalue: an eigenvector of one is the column
+        that W lacks.
+        """
+
+    @abstractmethod
+    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+        """An upper bound on the conjugate that is tight if the multipliers are the right ones."""
+
+    @abstractmethod
+    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+        """The largest c <= 1 that is sure to make the conjugate finite at ``c dual``."""

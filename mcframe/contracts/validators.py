@@ -4,10 +4,12 @@ import math
 from typing import Any
 
 import attrs
+import numpy as np
 
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 
-__all__ = ["number", "positive"]
+__all__ = ["block_name", "number", "positive", "read_only_matrix", "whole"]
 
 
 def number(value: object, what: str) -> float:
@@ -20,6 +22,15 @@ def number(value: object, what: str) -> float:
     if not math.isfinite(value):
         raise ModelError(f"{what}={value!r} was given; a finite number is needed")
     return float(value)
+
+
+def whole(value: object, what: str, least: float = -math.inf) -> int:
+    """A Python integer that is at least ``least``, or a ``ModelError``."""
+    found = number(value, what)
+    if found != math.floor(found) or found < least:
+        bound = f" of at least {least:g}" if math.isfinite(least) else ""
+        raise ModelError(f"{what}={value!r} was given; a whole number{bound} is needed")
+    return int(found)
 
 
 def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -40,3 +51,29 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
             else ""
         )
         raise ModelError(f"{word}: {attribute.name}={value!r} was given; it must be above 0{off}")
+
+
+def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: the name of a block that a term speaks of."""
+    if not isinstance(value, str) or not value.strip():
+        word = type(instance).__name__
+        raise ModelError(f"{word}: block={value!r} was given; the name of a block is needed")
+
+
+def read_only_matrix(value: object, what: str) -> Array:
+    """A copy as finite float64 numbers that cannot be changed; a vector becomes one row."""
+    try:
+        matrix = np.atleast_2d(np.array(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{what} of type {type(value).__name__} was given; a matrix of numbers is needed"
+        ) from None
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ModelError(f"{what} of shape {matrix.shape} was given; a matrix is needed")
+    if not np.all(np.isfinite(matrix)):
+        row, column = (int(k) for k in np.argwhere(~np.isfinite(matrix))[0])
+        raise ModelError(
+            f"{what}[{row}, {column}]={matrix[row, column]} was given; finite numbers are needed"
+        )
+    matrix.flags.writeable = False
+    return matrix

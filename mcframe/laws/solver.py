@@ -79,8 +79,12 @@ def check_agreement(
     *,
     reference: Fit | None = None,
     tol: float = 1e-6,
+    certified: float | None = None,
 ) -> Agreement:
-    """The laws of solvers on one example; a reference already at hand may be passed in."""
+    """The laws of solvers on one example; a reference already at hand may be passed in.
+
+    With ``certified`` the gap must be at most that.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
         warnings.simplefilter("ignore", UnobservedWarning)
@@ -101,6 +105,10 @@ def check_agreement(
     floor = FLOOR * exact.problem.loss_at_zero()
     difference = relative(found.objective, exact.objective, floor)
     is_exact = relative(exact.objective, exact.bound, floor) <= REFERENCE_TOL
+    gap = relative(found.objective, found.bound, floor)
+    if certified is not None:
+        with law(backend, "certifies"):
+            demand(gap <= certified, f"a gap of {gap:.1e} (status {found.status}) on\n{model}")
     if is_exact:
         with law(backend, "reaches the reference"):
             demand(
@@ -108,7 +116,7 @@ def check_agreement(
                 f"objective {found.objective!r} where the reference has {exact.objective!r}"
                 f" (relative difference {difference:.1e}, status {found.status}) on\n{model}",
             )
-    return Agreement(difference, is_exact, found.gap, found.status)
+    return Agreement(difference, is_exact, gap, found.status)
 
 
 def bounds_hold(found: Fit, exact: Fit) -> None:

@@ -1,8 +1,29 @@
 """Floor 2: likelihoods, one word a file."""
 
 from mcframe.likelihoods.bernoulli import Bernoulli
+from mcframe.likelihoods.equality import Equality
+from mcframe.likelihoods.exponential import Exponential
+from mcframe.likelihoods.gamma import Gamma
 from mcframe.likelihoods.gaussian import Gaussian
+from mcframe.likelihoods.hinge import Hinge
 from mcframe.likelihoods.huber import Huber
+from mcframe.likelihoods.multinomial import Multinomial
+from mcframe.likelihoods.negative_binomial import NegativeBinomial
+from mcframe.likelihoods.ordinal import Ordinal
 from mcframe.likelihoods.poisson import Poisson
+from mcframe.likelihoods.quantile import Quantile
 
-__all__ = ["Bernoulli", "Gaussian", "Huber", "Poisson"]
+__all__ = [
+    "Bernoulli",
+    "Equality",
+    "Exponential",
+    "Gamma",
+    "Gaussian",
+    "Hinge",
+    "Huber",
+    "Multinomial",
+    "NegativeBinomial",
+    "Ordinal",
+    "Poisson",
+    "Quantile",
+]

@@ -4,35 +4,56 @@ from typing import Any, Literal
 
 import attrs
 import numpy as np
-from scipy.special import expit, xlogy
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Sampler, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Approximated,
+    Conjugate,
+    Distribution,
+    Likelihood,
+    LinearDifference,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import positive
+from mcframe.likelihoods.links import LINKS, Link
 
 __all__ = ["Bernoulli"]
 
 
 def known_link(instance: object, attribute: object, value: object) -> None:
     """An attrs validator: the links there are."""
-    if value != "logit":
+    if value not in tuple(LINKS):
         raise ModelError(
-            f"Bernoulli: link={value!r} was given; 'logit' is needed (a width goes to scale=)"
+            f"Bernoulli: link={value!r} was given; 'logit' or 'probit' is needed"
+            " (a width goes to scale=)"
         )
 
 
 @attrs.frozen
-class Bernoulli(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
-    """``l(z, y) = log(1 + exp(-s z / scale))`` with ``s = 2 y - 1``: the logistic loss.
+class Bernoulli(
+    Likelihood, Conjugate, TwiceDifferentiable, Distribution, Approximated, LinearDifference
+):
+    """``l(z, y) = -log P(s z / scale)`` with ``s = 2 y - 1``: the label's probability.
 
-    Domain: y in {0, 1}; the mean is ``P(y = 1 | z) = 1 / (1 + exp(-z / scale))``. This is the
-    whole negative log-likelihood, nothing is dropped (Goldberg et al., 2010, section 2.2, who
-    code labels as -1 and 1: recode them as 0 and 1).
+    Domain: y in {0, 1}; the mean is ``P(z / scale)``, the probability of a 1. This is the whole
+    negative log-likelihood, nothing is dropped (Goldberg et al., 2010, section 2.2, who code
+    labels as -1 and 1: recode them as 0 and 1).
+
+    ========== =========================== ================================= ===============
+    link       P(m)                        l(z, y), with m = s z / scale     curvature
+    ========== =========================== ================================= ===============
+    "logit"    ``1 / (1 + exp(-m))``       ``log(1 + exp(-m))``              1 / (4 scale^2)
+    "probit"   ``Phi(m)``, that of N(0, 1) ``-log Phi(m)``                   1 / scale^2
+    ========== =========================== ================================= ===============
+
+    The probit is what rounding a latent Gaussian at 0 gives; it pulls back a prediction on the
+    wrong side as the squared loss would, where the logistic loss is linear. In CVXPY the
+    logistic loss is exact and the probit a lower bound, as tight as asked for.
 
     Parameters
     ----------
-    link : "logit"
+    link : "logit" (default) or "probit"
         How z becomes a probability.
     scale : float, default 1
         Positive. The width of the transition from 0 to 1; a probability function
@@ -43,9 +64,11 @@ class Bernoulli(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
     >>> import numpy as np, mcframe as mc
     >>> mc.Bernoulli().value(np.array([0.0, 1e4]), np.array([1.0, 0.0]))
     array([6.93147181e-01, 1.00000000e+04])
+    >>> mc.Bernoulli("probit").mean(np.array([-1.96, 0.0, 1.96])).round(3)
+    array([0.025, 0.5  , 0.975])
     """
 
-    link: Literal["logit"] = attrs.field(default="logit", validator=known_link)
+    link: Literal["logit", "probit"] = attrs.field(default="logit", validator=known_link)
     scale: float = attrs.field(default=1.0, validator=positive)
 
     needs = "labels 0 or 1"
@@ -55,9 +78,18 @@ class Bernoulli(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
     )
 
     @property
+    def of_margin(self) -> Link:
+        """The link's functions of the margin s z / scale."""
+        return LINKS[self.link]
+
+    def margin(self, z: Array, y: Array) -> Array:
+        """s z / scale: positive where z is on the side of the label."""
+        return (2.0 * y - 1.0) * z / self.scale
+
+    @property
     def curvature(self) -> float:
-        """1 / (4 scale^2), reached at z = 0."""
-        return 0.25 / self.scale**2
+        """That of the link, divided by scale^2."""
+        return self.of_margin.curvature / self.scale**2
 
     @property
     def infimum(self) -> float:
@@ -69,37 +101,40 @@ class Bernoulli(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
         return (y != 0.0) & (y != 1.0)
 
     def value(self, z: Array, y: Array) -> Array:
-        """log(1 + exp(-s z / scale)), never overflowing."""
-        return np.logaddexp(0.0, (1.0 - 2.0 * y) * z / self.scale)
+        """-log P(margin), never overflowing."""
+        return self.of_margin.loss(self.margin(z, y))
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope -s / scale * P(the other label)."""
+        """The loss and its slope, that in the margin times s / scale."""
         sign = 2.0 * y - 1.0
-        margin = sign * z / self.scale
-        # One exponential serves both: e = exp(-|m|) is at most 1 and cannot overflow.
-        decay = np.exp(-np.abs(margin))
-        value = np.maximum(-margin, 0.0) + np.log1p(decay)
-        wrong = np.where(margin >= 0, decay, 1.0) / (1.0 + decay)
-        return value, -sign * wrong / self.scale
+        value, slope = self.of_margin.loss_and_slope(sign * z / self.scale)
+        return value, sign * slope / self.scale
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        """P(1) P(0) / scale^2."""
-        decay = np.exp(-np.abs(z) / self.scale)
-        curvature: Array = decay / np.square((1.0 + decay) * self.scale)
-        return curvature
+        """That in the margin, divided by scale^2."""
+        return self.of_margin.second_derivative(self.margin(z, y)) / self.scale**2
 
     def conjugate(self, slope: Array, y: Array) -> Array:
-        """q log q + (1 - q) log(1 - q) with q = -s scale slope in [0, 1], else inf."""
-        q = (1.0 - 2.0 * y) * self.scale * slope
-        # q * scale / scale may round to just above 1: that is still on the boundary.
-        inside = (q >= -1e-14) & (q <= 1.0 + 1e-14)
-        q = np.clip(q, 0.0, 1.0)
-        return np.where(inside, xlogy(q, q) + xlogy(1.0 - q, 1.0 - q), np.inf)
+        """That in the margin at s scale slope, which is in [-1, 0] (logit) or below 0 (probit).
+
+        Both domains hold 0, where the conjugate is 0.
+        """
+        return self.of_margin.conjugate((2.0 * y - 1.0) * self.scale * slope)
+
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """The slope clipped to the side of its label, and to 1 / scale for the logit."""
+        sign = 1.0 - 2.0 * y
+        return sign * np.clip(sign * slope, 0.0, self.of_margin.steepness / self.scale)
+
+    @property
+    def label_difference(self) -> tuple[float, float] | None:
+        """-z / scale for the logit; for the probit it is no line."""
+        slope = self.of_margin.difference
+        return None if slope is None else (slope / self.scale, 0.0)
 
     def mean(self, z: Array) -> Array:
         """P(y = 1 | z)."""
-        probability: Array = expit(z / self.scale)
-        return probability
+        return self.of_margin.probability(z / self.scale)
 
     def start(self, y: Array) -> Array:
         """2 y - 1, where Goldberg et al. begin."""
@@ -109,18 +144,30 @@ class Bernoulli(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
         """A draw of 0 or 1."""
         return (rng.random(np.shape(z)) < self.mean(z)).astype(np.float64)
 
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y): nothing was dropped."""
+        return -self.value(z, y)
+
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
-        """logistic(-s z / scale), CVXPY's log(1 + exp(.))."""
-        return cp.logistic(cp.multiply((1.0 - 2.0 * y) / self.scale, z))
+        """That of the link: logistic(-margin), or tangents of the probit."""
+        return self.of_margin.expression(cp, cp.multiply((2.0 * y - 1.0) / self.scale, z))
+
+    def expression_near(self, cp: Any, z: Any, y: Array, near: Array, spread: float) -> Any:
+        """The same for a logit; for a probit tight within ``spread`` of ``near``."""
+        margin = cp.multiply((2.0 * y - 1.0) / self.scale, z)
+        return self.of_margin.expression_near(
+            cp, margin, self.margin(near, y), spread / self.scale
+        )
+
+    def expression_error(self, near: Array, spread: float, z: Array, y: Array) -> Array:
+        """0 for a logit; for a probit what the bound misses."""
+        near, spread = self.margin(near, y), spread / self.scale
+        return self.of_margin.expression_error(near, spread, self.margin(z, y))
 
     def formula(self, z: str, y: str) -> str:
-        """log(1 + exp(−s z)), or with the scale."""
-        exponent = f"(1 − 2{y})({z})"
-        exponent = exponent if self.scale == 1.0 else f"{exponent}/{self.scale:g}"
-        return f"log(1 + exp({exponent}))"
+        """log(1 + exp((1 − 2y)(z)/scale)), or −log Φ((2y − 1)(z)/scale)."""
+        return self.of_margin.formula(z, y, "" if self.scale == 1.0 else f"/{self.scale:g}")
 
     def latex(self, z: str, y: str) -> str:
-        r"""\log(1 + e^{(1 - 2y) z})."""
-        exponent = f"(1 - 2 {y})({z})"
-        exponent = exponent if self.scale == 1.0 else f"{exponent}/{self.scale:g}"
-        return rf"\log(1 + e^{{{exponent}}})"
+        r"""\log(1 + e^{(1 - 2y)(z)}), or -\log \Phi((2y - 1)(z))."""
+        return self.of_margin.latex(z, y, "" if self.scale == 1.0 else f"/{self.scale:g}")

@@ -6,14 +6,20 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Sampler, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    Likelihood,
+    LinearDifference,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import positive
 
 __all__ = ["Gaussian"]
 
 
 @attrs.frozen
-class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
+class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearDifference):
     """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.
 
     Domain: every finite real number. Link: identity, the mean is z. The negative
@@ -71,6 +77,11 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
         """slope * y + variance * slope^2 / 2, for every slope."""
         return slope * (y + 0.5 * self.variance * slope)
 
+    @property
+    def label_difference(self) -> tuple[float, float]:
+        """(1 - 2 z) / (2 variance)."""
+        return -1.0 / self.variance, 0.5 / self.variance
+
     def mean(self, z: Array) -> Array:
         """z."""
         return z.copy()
@@ -83,6 +94,10 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
         """A draw of N(z, variance)."""
         draw: Array = rng.normal(z, np.sqrt(self.variance))
         return draw
+
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y) - log(2 pi variance) / 2."""
+        return -self.value(z, y) - 0.5 * np.log(2.0 * np.pi * self.variance)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """square(z - y) / (2 variance)."""

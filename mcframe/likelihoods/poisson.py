@@ -4,16 +4,16 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import gammaln, xlogy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Sampler, TwiceDifferentiable
+from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
 
 __all__ = ["Poisson"]
 
 
 @attrs.frozen
-class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
+class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     """``l(z, y) = exp(z) - y z``: the Poisson loss with the log link.
 
     Domain: counts 0, 1, 2, ...; the mean is exp(z). The negative log-likelihood without its
@@ -78,6 +78,10 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Sampler):
     def sample(self, z: Array, rng: Any) -> Array:
         """A Poisson count with mean exp(z)."""
         return rng.poisson(self.mean(z)).astype(np.float64)
+
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y) - log y!."""
+        return -self.value(z, y) - gammaln(y + 1.0)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """exp(z) - y z."""

@@ -1,7 +1,9 @@
 """Floor 3: the sentence, and the sentence with data."""
 
 from mcframe.model.block import Block
+from mcframe.model.layout import Layout
 from mcframe.model.model import Model
+from mcframe.model.observations import Observations
 from mcframe.model.problem import Problem
 
-__all__ = ["Block", "Model", "Problem"]
+__all__ = ["Block", "Calibration", "Layout", "Model", "Observations", "Problem"]

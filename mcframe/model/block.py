@@ -5,7 +5,7 @@ from typing import Any, Literal
 import attrs
 
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.validators import positive
 
 __all__ = ["Block"]
@@ -52,6 +52,9 @@ def is_switch(instance: "Block", attribute: "attrs.Attribute[Any]", value: objec
 class Block:
     """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j, y_ij)``.
 
+    Where unlabeled entries carry loss (``RiskMixture``) the sum is over all entries. Weights
+    and offsets of single entries are data: see ``Observations``.
+
     Parameters
     ----------
     name : str
@@ -61,9 +64,14 @@ class Block:
     weight : float, default 1
         Positive; how much the block counts beside the others.
     reduce : "sum" or "mean", default "sum"
-        N = 1 for "sum"; for "mean", N is the number of observed entries of the block.
+        N = 1 for "sum"; for "mean", N is the number of entries in the sum (where they have
+        weights, the sum of those).
     bias : bool, default False
         Whether each column has an unpenalised offset b_j, fitted with Z.
+    row_effects : bool, default False
+        Whether each item has an unpenalised offset a_i within the block, fitted with Z: with
+        ``bias`` beside it the main effects of a two-way table, or the fixed effects of units
+        and times in a panel (MC-NNM; Athey et al., 2021).
 
     Examples
     --------
@@ -79,3 +87,18 @@ class Block:
         default="sum", validator=is_reduction, kw_only=True
     )
     bias: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
+    row_effects: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        word = type(self.likelihood).__name__
+        if isinstance(self.likelihood, Parametric) and self.likelihood.n_parameters:
+            if self.bias or self.row_effects:
+                raise ModelError(
+                    f"block {self.name!r}: {word} fits its thresholds, which hold an offset"
+                    " already; drop bias and row_effects, or give the thresholds"
+                )
+        elif self.row_effects and self.likelihood.width > 1:
+            raise ModelError(
+                f"block {self.name!r}: an effect of a row is common to all classes and has no"
+                f" influence on {word}; drop row_effects"
+            )

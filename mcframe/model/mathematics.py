@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.term import Constraint, Regularizer
 from mcframe.model.block import Block
 
@@ -10,7 +11,26 @@ __all__ = ["latex_of", "text_of"]
 
 def predictor(block: Block) -> str:
     """What the likelihood of a block is a function of."""
-    return "z_ij + b_j" if block.bias else "z_ij"
+    parts = ["z_ij", *["b_j"] * block.bias, *["a_i"] * block.row_effects]
+    return " + ".join(parts)
+
+
+def unknowns_of(blocks: Sequence[Block]) -> str:
+    """What is minimised over: Z, biases, row effects, parameters."""
+    unknowns = ["Z"]
+    if any(block.bias for block in blocks):
+        unknowns.append("b")
+    if any(block.row_effects for block in blocks):
+        unknowns.append("a")
+    if any(has_parameters(block) for block in blocks):
+        unknowns.append("θ")
+    return ", ".join(unknowns)
+
+
+def has_parameters(block: Block) -> bool:
+    """Whether its likelihood has parameters that are fitted with Z."""
+    likelihood = block.likelihood
+    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
 
 
 def text_of(
@@ -21,14 +41,15 @@ def text_of(
     """The objective as plain text, a summand a line."""
     summands = [text_of_block(block) for block in blocks]
     summands += [regularizer.formula() for regularizer in regularizers]
-    unknowns = "Z, b" if any(block.bias for block in blocks) else "Z"
+    unknowns = unknowns_of(blocks)
     lines = [f"minimise over {unknowns}", "    " + "\n  + ".join(summands)]
     lines += [f"subject to {constraint.formula()}" for constraint in constraints]
     columns = [block.name for block in blocks]
     columns += ["1"] * sum(constraint.extra_columns for constraint in constraints)
     lines.append(f"where Z = [{', '.join(columns)}] is n_items × n_columns")
     lines += [
-        f"      N_{block.name} = number of observed entries of {block.name}"
+        f"      N_{block.name} = number of"
+        f" {'' if block.likelihood.reads_unlabeled else 'observed '}entries of {block.name}"
         for block in blocks
         if block.reduce == "mean"
     ]
@@ -41,7 +62,8 @@ def text_of_block(block: Block) -> str:
     factor = f"{weight}/N_{block.name} " if block.reduce == "mean" else f"{weight} "
     factor = "" if factor == "1 " else factor
     loss = block.likelihood.formula(predictor(block), f"{block.likelihood.symbol}_ij")
-    return f"{factor}Σ_(i,j)∈{block.name} {loss}"
+    entries = "every (i,j) of " if block.likelihood.reads_unlabeled else "(i,j)∈"
+    return f"{factor}Σ_{entries}{block.name} {loss}"
 
 
 def latex_of(
@@ -52,7 +74,7 @@ def latex_of(
     """The objective as one displayed formula."""
     summands = [latex_of_block(block) for block in blocks]
     summands += [regularizer.latex() for regularizer in regularizers]
-    unknowns = "Z, b" if any(block.bias for block in blocks) else "Z"
+    unknowns = unknowns_of(blocks)
     formula = rf"\min_{{{unknowns}}} \; " + " + ".join(summands)
     if constraints:
         sets = ", ".join(constraint.latex() for constraint in constraints)
@@ -66,6 +88,6 @@ def latex_of_block(block: Block) -> str:
     weight = "" if block.weight == 1.0 else f"{block.weight:g}"
     if block.reduce == "mean":
         weight = rf"\frac{{{weight or 1}}}{{N_{{{name}}}}}"
-    z = "z_{ij} + b_j" if block.bias else "z_{ij}"
+    z = predictor(block).replace("_ij", "_{ij}")
     loss = block.likelihood.latex(z, f"{block.likelihood.symbol}_{{ij}}")
     return rf"{weight} \sum_{{(i,j) \in {name}}} {loss}"

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.term import Constraint, Regularizer, Term
+from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, Term
 from mcframe.model.block import Block
 from mcframe.model.mathematics import latex_of, text_of
 
@@ -39,7 +39,7 @@ def are_blocks(instance: object, attribute: object, value: tuple[object, ...]) -
 
 def are_terms(instance: object, attribute: object, value: tuple[object, ...]) -> None:
     """An attrs validator: terms only, each kind once, one of them a regularizer."""
-    kinds: set[type] = set()
+    kinds: set[tuple[type, str | None]] = set()
     for term in value:
         if isinstance(term, type) and issubclass(term, Term):
             raise ModelError(
@@ -50,17 +50,35 @@ def are_terms(instance: object, attribute: object, value: tuple[object, ...]) ->
                 f"Model: terms holds {term!r}; a regularizer or constraint such as"
                 " mc.NuclearNorm(0.1) is needed"
             )
-        if type(term) in kinds:
+        if (type(term), term.block) in kinds:
             raise ModelError(
                 f"Model: {type(term).__name__} stands twice among the terms; keep one"
                 " (of two penalties, the one with the sum of their weights)"
             )
-        kinds.add(type(term))
-    if not any(isinstance(term, Regularizer) for term in value):
+        kinds.add((type(term), term.block))
+    if not any(isinstance(term, Spectral | Factored) for term in value):
         raise ModelError(
-            "Model: no regularizer was given, so nothing determines the missing entries;"
-            " add mc.NuclearNorm(weight) or mc.Ridge(weight) to terms"
+            "Model: no term over all of Z was given, so nothing determines the missing entries;"
+            " add mc.NuclearNorm(weight), mc.NuclearBall(radius), mc.MaxNorm(weight),"
+            " mc.MaxNormBall(radius) or mc.Ridge(weight) to terms"
         )
+
+
+def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, ...]) -> None:
+    """An attrs validator: a term speaks of a block that there is."""
+    names = [block.name for block in instance.blocks]
+    for term in value:
+        if term.block is not None and term.block not in names:
+            known = ", ".join(repr(name) for name in names)
+            raise ModelError(
+                f"Model: {type(term).__name__} speaks of block {term.block!r}; the blocks are"
+                f" {known}"
+            )
+        if term.needs_values and instance.block(str(term.block)).likelihood.width > 1:
+            raise ModelError(
+                f"Model: {type(term).__name__} compares Z with the values of block"
+                f" {term.block!r}, which are classes; drop it for that block"
+            )
 
 
 @attrs.frozen(repr=False)
@@ -80,7 +98,7 @@ class Model:
     blocks : list of Block
         At least one; names differ.
     terms : list of regularizers and constraints
-        At least one regularizer; each kind at most once.
+        At least one of them over all of Z; each kind at most once for a block.
 
     Examples
     --------
@@ -93,7 +111,9 @@ class Model:
     """
 
     blocks: tuple[Block, ...] = attrs.field(converter=as_tuple, validator=are_blocks)
-    terms: tuple[Term, ...] = attrs.field(default=(), converter=as_tuple, validator=are_terms)
+    terms: tuple[Term, ...] = attrs.field(
+        default=(), converter=as_tuple, validator=[are_terms, block_terms_exist]
+    )
 
     @property
     def regularizers(self) -> tuple[Regularizer, ...]:

@@ -9,7 +9,10 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
-from mcframe.contracts.term import Spectral
+from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.term import Constraint, Factored, Spectral, Term
+from mcframe.model.block import Block
+from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.table import Table, read_table, same_rows
 from mcframe.numerics.low_rank import LowRank
@@ -26,6 +29,8 @@ class Problem:
 
     model: Model
     tables: Mapping[str, Table]
+    likelihoods: Mapping[str, Likelihood]
+    terms: tuple[Term, ...]
     n_items: int
     index: Any
     notes: tuple[str, ...]
@@ -37,7 +42,7 @@ class Problem:
         Parameters
         ----------
         model : Model
-        data : mapping from block name to array, DataFrame or scipy.sparse matrix
+        data : mapping from block name to array, DataFrame, scipy.sparse matrix or Observations
             Each (n_items x columns of the block); NaN, or not stored, means missing.
 
         Raises
@@ -66,12 +71,26 @@ class Problem:
         notes = notes_on(tables, n_items)
         for note in notes:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
-        return cls(model, tables, n_items, index, notes)
+        likelihoods = {
+            block.name: block.likelihood.bound_to(tables[block.name].shape, known(tables, block))
+            for block in model.blocks
+        }
+        terms = tuple(bound(term, model, tables) for term in model.terms)
+        return cls(model, tables, likelihoods, terms, n_items, index, notes)
 
     @property
     def n_columns(self) -> int:
         """Columns of Z: all blocks, then those that constraints add."""
-        return sum(table.shape[1] for table in self.tables.values()) + self.model.extra_columns
+        return self.n_block_columns + self.model.extra_columns
+
+    @property
+    def n_block_columns(self) -> int:
+        """Columns of Z that belong to blocks."""
+        return sum(self.n_latent(block.name) for block in self.model.blocks)
+
+    def n_latent(self, name: str) -> int:
+        """Columns of Z that belong to a block: one for each of its data, or one for each class."""
+        return self.tables[name].shape[1] * self.model.block(name).likelihood.width
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,66 +107,147 @@ class Problem:
         self.model.block(name)
         start = 0
         for block in self.model.blocks:
-            stop = start + self.tables[block.name].shape[1]
+            stop = start + self.n_latent(block.name)
             if block.name == name:
                 return slice(start, stop)
             start = stop
         raise AssertionError("unreachable: the model has just been asked for the block")
 
     def scale(self, name: str) -> float:
-        """weight / N: what one observed entry of a block counts."""
+        """weight / N: what one entry of a block counts, its own weight aside."""
         block = self.model.block(name)
-        n_terms = self.tables[block.name].n_observed if block.reduce == "mean" else 1
-        return block.weight / n_terms
+        return block.weight / (self.tables[name].total_weight if block.reduce == "mean" else 1.0)
 
-    def objective(self, latent: "LowRank | Array", biases: Mapping[str, Array]) -> float:
-        """The objective at Z and b; ``inf`` where a constraint is violated.
+    def layout(self, name: str) -> Layout:
+        """The unpenalised numbers of a block."""
+        block = self.model.block(name)
+        likelihood = block.likelihood
+        return Layout(
+            n_biases=self.n_latent(name) if block.bias else 0,
+            n_row_effects=self.n_items if block.row_effects else 0,
+            n_parameters=likelihood.n_parameters if isinstance(likelihood, Parametric) else 0,
+        )
+
+    def likelihood(self, name: str, effects: Mapping[str, Array]) -> Likelihood:
+        """A block's likelihood with its fitted parameters, if it has any."""
+        likelihood = self.likelihoods[name]
+        layout = self.layout(name)
+        if layout.n_parameters:
+            assert isinstance(likelihood, Parametric)
+            return likelihood.with_parameters(layout.parameters(effects[name]))
+        return likelihood
+
+    def predictor(self, name: str, latent: LowRank, effects: Mapping[str, Array]) -> Array:
+        """Z + b + a + offset of a block (n_items x its latent columns), dense."""
+        z = latent.columns(self.columns(name)).dense()
+        if name in effects:
+            z = self.layout(name).add_to(z, effects[name])
+        offset = self.tables[name].offset
+        if offset is None:
+            return z
+        return z + np.repeat(offset, self.model.block(name).likelihood.width, axis=1)
+
+    def predictor_at_entries(
+        self, name: str, latent: LowRank, effects: Mapping[str, Array]
+    ) -> Array:
+        """The same at the entries that carry loss: one number each, or one a class."""
+        table, width = self.tables[name], self.model.block(name).likelihood.width
+        here = latent.columns(self.columns(name))
+        columns = table.columns[:, None] * width + np.arange(width)
+        rows = np.repeat(table.rows, width)
+        z = here.at(rows, columns.ravel()).reshape(columns.shape)
+        if name in effects:
+            layout = self.layout(name)
+            if layout.n_biases:
+                z = z + layout.biases(effects[name])[columns]
+            if layout.n_row_effects:
+                z = z + layout.row_effects(effects[name])[table.rows, None]
+        offsets = table.offsets
+        z = z if offsets is None else z + offsets[:, None]
+        return z if width > 1 else z[:, 0]
+
+    def placed(self, term: Term) -> slice:
+        """The columns of Z that a term speaks of."""
+        if term.block is not None:
+            return self.columns(term.block)
+        if isinstance(term, Constraint) and term.extra_columns:
+            return slice(self.n_block_columns, self.n_columns)
+        if isinstance(term, Spectral | Factored):
+            return slice(0, self.n_columns)
+        return slice(0, self.n_block_columns)
+
+    def objective(self, latent: "LowRank | Array", effects: Mapping[str, Array]) -> float:
+        """The objective at Z and the unpenalised numbers; ``inf`` where a constraint is violated.
 
         Parameters
         ----------
         latent : LowRank or array
-            Z, of ``shape``.
-        biases : mapping from block name to array
-            One number a column for each block with ``bias=True``.
+            Z, of ``shape``. Of a max norm, whose value is a minimum over factorisations, a
+            ``LowRank`` gives the value for its own factors, an array the minimum.
+        effects : mapping from block name to array
+            For each block that has them: one bias a column, one effect an item, the
+            parameters of its likelihood, in this order.
         """
-        self.check_point(latent, biases)
+        self.check_point(latent, effects)
+        given = latent if isinstance(latent, LowRank) else None
         latent = latent if isinstance(latent, LowRank) else LowRank.of(np.asarray(latent))
+        total = self.loss(latent, effects)
+        singular_values = latent.singular_values()
+        for term in self.terms:
+            if isinstance(term, Spectral):
+                total += term.of_singular_values(singular_values)
+            elif isinstance(term, Factored) and given is not None:
+                total += term.of_factors(given.balanced())
+            else:
+                total += term.value(latent.columns(self.placed(term)).dense())
+        return total
+
+    def loss(self, latent: LowRank, effects: Mapping[str, Array]) -> float:
+        """The losses of all blocks at Z and the unpenalised numbers."""
         total = 0.0
         for block in self.model.blocks:
             table = self.tables[block.name]
-            z = latent.columns(self.columns(block.name)).at(table.rows, table.columns)
-            if block.bias:
-                z = z + biases[block.name][table.columns]
-            total += self.scale(block.name) * float(
-                np.sum(block.likelihood.value(z, table.values))
-            )
-        singular_values = latent.singular_values()
-        for regularizer in self.model.regularizers:
-            if isinstance(regularizer, Spectral):
-                total += regularizer.of_singular_values(singular_values)
-            else:
-                total += regularizer.value(latent.dense())
-        for constraint in self.model.constraints:
-            total += constraint.value(latent.dense())
+            z = self.predictor_at_entries(block.name, latent, effects)
+            losses = self.likelihood(block.name, effects).value(z, table.values)
+            losses = losses if table.weights is None else table.weights * losses
+            total += self.scale(block.name) * float(np.sum(losses))
         return total
 
-    def check_point(self, latent: "LowRank | Array", biases: Mapping[str, Array]) -> None:
-        """Shapes of Z and b, or a ``DataError``: a wrong one would give a wrong value quietly."""
+    def check_point(self, latent: "LowRank | Array", effects: Mapping[str, Array]) -> None:
+        """Shapes of Z and effects, or a ``DataError``: a wrong one would give a wrong value."""
         shape = tuple(latent.shape) if isinstance(latent, LowRank) else np.shape(latent)
         if shape != self.shape:
             raise DataError(f"Z of shape {shape} was given; {self.shape} is needed")
-        wanted = {b.name: (self.tables[b.name].shape[1],) for b in self.model.blocks if b.bias}
-        given = {name: np.shape(bias) for name, bias in biases.items()}
+        sizes = {block.name: self.layout(block.name).size for block in self.model.blocks}
+        wanted = {name: (size,) for name, size in sizes.items() if size}
+        given = {name: np.shape(vector) for name, vector in effects.items()}
         if given != wanted:
             raise DataError(f"biases of shapes {given} were given; {wanted} are needed")
 
     def loss_at_zero(self) -> float:
-        """The losses at Z = 0 and b = 0: the scale of the objective."""
+        """The losses at Z = 0, or at their start where they are infinite: a size to compare with.
+
+        Parameters of a likelihood are the best ones there.
+        """
         total = 0.0
         for block in self.model.blocks:
-            y = self.tables[block.name].values
-            total += self.scale(block.name) * float(np.sum(block.likelihood.value(0.0 * y, y)))
+            table = self.tables[block.name]
+            weights = np.ones(table.n_entries) if table.weights is None else table.weights
+            width = block.likelihood.width
+            z = np.zeros((table.n_entries, width)) if width > 1 else np.zeros(table.n_entries)
+            likelihood = self.likelihoods[block.name]
+            if isinstance(likelihood, Parametric) and likelihood.n_parameters:
+                best = likelihood.best_parameters(z, table.values, weights, None)
+                likelihood = likelihood.with_parameters(best)
+            losses = weights * np.abs(likelihood.value(z, table.values))
+            losses = np.where(np.isfinite(losses), losses, weights * np.abs(table.values))
+            total += self.scale(block.name) * float(np.sum(losses))
         return total
+
+    @property
+    def rounding(self) -> float:
+        """What rounding makes of 0 in an objective: eps times the losses at Z = 0."""
+        return float(np.finfo(np.float64).eps) * self.loss_at_zero()
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]
@@ -157,8 +257,26 @@ class Problem:
             lines.append(
                 f"{block.name}: {table.shape[0]} x {table.shape[1]},"
                 f" {table.n_observed} observed ({table.n_observed / cells:.0%})"
+                + ", the others carry loss as unlabeled" * (table.n_entries > table.n_observed)
+                + ", with weights" * (table.weights is not None)
+                + ", with offsets" * (table.offset is not None)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def known(tables: Mapping[str, Table], block: Block) -> Array:
+    """The observed values of a block."""
+    return tables[block.name].observed().values
+
+
+def bound(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
+    """A term with the data of its block, checked against the shape of its columns of Z."""
+    if term.block is None:
+        return term
+    table = tables[term.block].observed()
+    n_rows, n_columns = table.shape
+    shape = (n_rows, n_columns * model.block(term.block).likelihood.width)
+    return term.bound_to(shape, table.rows, table.columns, table.values)
 
 
 def block_names(model: Model) -> str:
@@ -170,7 +288,8 @@ def notes_on(tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
     """What is allowed but worth saying: columns and rows without an observed entry."""
     notes = []
     for name, table in tables.items():
-        counts = np.bincount(table.columns, minlength=table.shape[1])
+        observed = table.observed()
+        counts = np.bincount(observed.columns, minlength=table.shape[1])
         empty = np.flatnonzero(counts == 0)
         if empty.size:
             first = table.column_label(int(empty[0]))

@@ -8,9 +8,10 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.model.block import Block
+from mcframe.model.observations import Observations
 
 __all__ = ["Table", "read_table"]
 
@@ -22,10 +23,13 @@ LARGEST = 1e140
 
 @attrs.frozen(eq=False)
 class Table:
-    """The observed entries of one block, row-major, and the labels of its rows and columns.
+    """The entries of one block that carry loss, row-major, and the labels of its rows and columns.
 
-    ``rows``, ``columns`` and ``values`` have one element for each observed entry; ``index``
-    and ``names`` are the labels of a DataFrame, None for arrays and sparse matrices.
+    ``rows``, ``columns`` and ``values`` have one element for each of them: the observed
+    entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
+    element for each, or is None where all are 1; ``offset`` has the block's shape, or is
+    None. ``index`` and ``names`` are the labels of a DataFrame, None for arrays and sparse
+    matrices.
     """
 
     shape: tuple[int, int]
@@ -34,22 +38,68 @@ class Table:
     values: Array
     index: Any = None
     names: Any = None
+    weights: Array | None = None
+    offset: Array | None = None
+
+    @property
+    def n_entries(self) -> int:
+        """The number of entries that carry loss."""
+        return int(self.values.size)
 
     @property
     def n_observed(self) -> int:
         """The number of observed entries."""
-        return int(self.values.size)
+        return int(np.count_nonzero(~np.isnan(self.values)))
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights: the number of entries where all are 1."""
+        return float(self.n_entries if self.weights is None else np.sum(self.weights))
+
+    @property
+    def offsets(self) -> Array | None:
+        """The offset of each entry."""
+        return None if self.offset is None else self.offset[self.rows, self.columns]
+
+    def observed(self) -> "Table":
+        """The observed entries alone."""
+        kept = ~np.isnan(self.values)
+        return self if kept.all() else self.restricted(kept)
+
+    def restricted(self, kept: Mask) -> "Table":
+        """Some of the entries."""
+        return attrs.evolve(
+            self,
+            rows=self.rows[kept],
+            columns=self.columns[kept],
+            values=self.values[kept],
+            weights=None if self.weights is None else self.weights[kept],
+        )
+
+    def completed(self) -> "Table":
+        """Every entry of the block, the missing ones with the value NaN."""
+        rows, columns = np.divmod(np.arange(self.shape[0] * self.shape[1]), self.shape[1])
+        values = np.full(self.shape, np.nan)
+        values[self.rows, self.columns] = self.values
+        return attrs.evolve(self, rows=rows, columns=columns, values=values.ravel())
 
     def column_label(self, column: int) -> str:
         """How messages call a column: by its name where it has one."""
         return str(column) if self.names is None else repr(self.names[column])
 
-    def wrap(self, entries: Array) -> Any:
-        """A dense answer in the form the data came in: a DataFrame if they were one."""
+    def wrap(self, entries: Array, parts: int = 1) -> Any:
+        """A dense answer in the form the data came in: a DataFrame if they were one.
+
+        With ``parts`` > 1 each column of the data has so many of the answer, labelled
+        (name, 0), (name, 1), ...
+        """
         if self.index is None:
             return entries
         pandas = sys.modules["pandas"]
-        return pandas.DataFrame(entries, index=self.index, columns=self.names)
+        names = self.names
+        if parts > 1:
+            names = pandas.MultiIndex.from_product([names, range(parts)])
+        return pandas.DataFrame(entries, index=self.index, columns=names)
 
     def wrap_row(self, entries: Array) -> Any:
         """One number a column in the form the data came in: a Series if they had names."""
@@ -64,14 +114,75 @@ def read_table(block: Block, given: Any) -> Table:
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
     observed zero. A one-dimensional array or a Series is one column.
     """
-    if sp.issparse(given):
-        table = from_sparse(block, given)
-    elif is_pandas(given):
-        table = from_pandas(block, given)
-    else:
-        table = from_array(block, given)
+    if isinstance(given, Observations):
+        return read_observations(block, given)
+    table = read_values(block, given)
     check_values(block, table)
+    return table.completed() if block.likelihood.reads_unlabeled else table
+
+
+def read_values(block: Block, given: Any) -> Table:
+    """The observed entries as they are given, unchecked."""
+    if sp.issparse(given):
+        return from_sparse(block, given)
+    if is_pandas(given):
+        return from_pandas(block, given)
+    return from_array(block, given)
+
+
+def read_observations(block: Block, given: Observations) -> Table:
+    """Values with weights and offsets; entries of weight 0 are left out."""
+    table = read_values(block, given.values)
+    check_values(block, table)
+    if block.likelihood.reads_unlabeled:
+        table = table.completed()
+    if given.exposure is not None:
+        exposure = spread(block, given.exposure, "exposure", table)
+        refuse(block, "exposure", exposure, exposure <= 0.0, "above 0")
+        table = attrs.evolve(table, offset=np.log(exposure))
+    elif given.offset is not None:
+        table = attrs.evolve(table, offset=spread(block, given.offset, "offset", table))
+    if given.weights is None:
+        return table
+    weights = spread(block, given.weights, "weights", table, table.rows, table.columns)
+    refuse(block, "weights", weights, weights < 0.0, "0 or above")
+    table = attrs.evolve(table, weights=weights).restricted(weights > 0.0)
+    check_values(block, table.observed())
     return table
+
+
+def spread(
+    block: Block,
+    given: Any,
+    what: str,
+    table: Table,
+    rows: IntArray | None = None,
+    columns: IntArray | None = None,
+) -> Array:
+    """Weights or offsets over the block's shape, or at some entries; all finite."""
+    if sp.issparse(given):
+        given = given.toarray()
+    try:
+        dense = np.broadcast_to(np.asarray(given, dtype=np.float64), table.shape)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"block {block.name!r}: {what} of shape {np.shape(given)} were given; numbers of"
+            f" shape {table.shape}, ({table.shape[0]}, 1), (1, {table.shape[1]}) or one number"
+            " are needed"
+        ) from None
+    chosen = dense if rows is None else dense[rows, columns]
+    refuse(block, what, chosen, ~np.isfinite(chosen), "finite")
+    return np.array(chosen)
+
+
+def refuse(block: Block, what: str, values: Array, wrong: Mask, needed: str) -> None:
+    """A ``DataError`` that shows the first wrong number."""
+    if wrong.any():
+        first = values[wrong].flat[0]
+        raise DataError(
+            f"block {block.name!r}: {what} of {first:g} were given ({int(wrong.sum())} such"
+            f" entries); every one must be {needed}"
+        )
 
 
 def is_pandas(given: Any) -> bool:

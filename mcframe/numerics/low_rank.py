@@ -66,6 +66,15 @@ class LowRank:
             )
         return entries
 
+    def balanced(self) -> Array:
+        """Both factors stacked, scaled so that the longest rows of both are equally long."""
+        left = np.sqrt(np.max(np.sum(np.square(self.left), axis=1), initial=0.0))
+        right = np.sqrt(np.max(np.sum(np.square(self.right), axis=1), initial=0.0))
+        if left == 0.0 or right == 0.0:
+            return np.zeros((sum(self.shape), self.width))
+        ratio = np.sqrt(right / left)
+        return np.vstack([self.left * ratio, self.right / ratio])
+
     def singular_values(self) -> Array:
         """All singular values that may differ from 0, in descending order.
 

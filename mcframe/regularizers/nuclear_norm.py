@@ -6,22 +6,26 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Spectral
+from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.contracts.validators import positive
+from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = ["NuclearNorm"]
 
 # A singular value may pass the weight by this relative amount, the rounding of a norm, and the
 # dual point still counts as feasible.
 FEASIBILITY_ROUNDING = 1e-12
+# How far above a norm its bound is tried first.
+NORM_SLACK = 1e-10
 
 
 @attrs.frozen
-class NuclearNorm(Spectral):
+class NuclearNorm(Regularizer, Spectral, Factored):
     """``weight * ||Z||_*``, the sum of the singular values of the latent matrix.
 
     The convex envelope of the rank on the unit ball of the spectral norm (Fazel, 2002), which
-    makes Z low-rank: the prox shrinks every singular value by ``step * weight``.
+    makes Z low-rank: the prox shrinks every singular value by ``step * weight``. Of factors
+    Z = U V' it is the least ``weight / 2 * (||U||_F^2 + ||V||_F^2)``.
 
     Parameters
     ----------
@@ -43,6 +47,11 @@ class NuclearNorm(Spectral):
         """The weight: what ``shrink`` takes off per unit of step."""
         return self.weight
 
+    @property
+    def dual_radius(self) -> float:
+        """The weight."""
+        return self.weight
+
     def of_singular_values(self, singular_values: Array) -> float:
         """weight * sum of the singular values."""
         return self.weight * float(np.sum(singular_values))
@@ -55,6 +64,37 @@ class NuclearNorm(Spectral):
         """0 where the spectral norm is at most the weight, else inf."""
         largest = float(np.max(singular_values, initial=0.0))
         return 0.0 if largest <= self.weight * (1 + FEASIBILITY_ROUNDING) else np.inf
+
+    def nearest_dual(self, dual: Array) -> Array:
+        """Scaled down until its spectral norm is at most the weight."""
+        scale = self.scale_into_ball(dual)
+        return dual if scale == 1.0 else scale * dual
+
+    def scale_into_ball(self, dual: Array) -> float:
+        """The largest c <= 1 with ||c S||_2 surely at most the weight."""
+        norm = norm_upper_bound(dual, NORM_SLACK)
+        return 1.0 if norm <= self.weight else self.weight / norm
+
+    def of_factors(self, stacked: Array) -> float:
+        """weight / 2 * ||W||_F^2."""
+        return 0.5 * self.weight * float(np.vdot(stacked, stacked))
+
+    def prox_factors(self, stacked: Array, step: float) -> Array:
+        """W / (1 + step * weight)."""
+        return stacked / (1.0 + step * self.weight)
+
+    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+        """The weight, for every row."""
+        return np.full(stacked.shape[0], self.weight)
+
+    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+        """0 where a bound on the spectral norm is at most the weight, else inf."""
+        largest = norm_upper_bound(dual, NORM_SLACK)
+        return self.conjugate_of_singular_values(np.array([largest]))
+
+    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+        """The weight over a bound on the spectral norm, at most 1."""
+        return self.scale_into_ball(dual)
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """weight * normNuc(Z)."""

@@ -6,14 +6,14 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Spectral
+from mcframe.contracts.term import Regularizer, Spectral
 from mcframe.contracts.validators import positive
 
 __all__ = ["Ridge"]
 
 
 @attrs.frozen
-class Ridge(Spectral):
+class Ridge(Regularizer, Spectral):
     """``weight / 2 * ||Z||_F^2`` over every entry of the latent matrix, observed or not.
 
     With a nuclear norm beside it, the matrix form of the elastic net. It is smooth and
@@ -44,6 +44,11 @@ class Ridge(Spectral):
     def quadratic_weight(self) -> float:
         """The weight: the term is exactly weight / 2 * ||Z||_F^2."""
         return self.weight
+
+    @property
+    def dual_radius(self) -> float:
+        """inf: the conjugate is finite everywhere."""
+        return np.inf
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight / 2 * sum of squares of the singular values."""

@@ -1,0 +1,22 @@
+"""Sentences that say what a solver cannot run."""
+
+from mcframe.compile import Attached, Program
+
+__all__ = ["rough_parts"]
+
+
+def rough_parts(program: Program) -> str:
+    """What stands beside the main term without a slope: the reason for multipliers."""
+    parts = [
+        f"the loss {type(piece.likelihood).__name__}"
+        for piece in program.loss.pieces
+        if not piece.likelihood.smooth
+    ]
+    parts += [
+        type(term.term).__name__
+        for term in program.terms
+        if isinstance(term, Attached) and not term.smooth
+    ]
+    parts += ["the fixed column"] * program.ones
+    verb = "have" if len(parts) > 1 else "has"
+    return f"{', '.join(parts)} {verb} no slope"

@@ -1,0 +1,130 @@
+"""From a problem to its program, or the reason why there is none."""
+
+import numpy as np
+
+from mcframe.compile.attached import Attached
+from mcframe.compile.loss import EntryLoss
+from mcframe.compile.penalty import SpectralPenalty
+from mcframe.compile.piece import Piece
+from mcframe.compile.program import Program
+from mcframe.constraints import OnesColumn
+from mcframe.contracts.errors import BackendError
+from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
+from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
+from mcframe.model import Block, Problem
+
+__all__ = ["compile_problem", "refusal"]
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why a problem is no first-order program, with the nearest that is; None if it is one."""
+    for block in problem.model.blocks:
+        reason = refusal_of_block(block)
+        if reason is not None:
+            return f"block {block.name!r}: {reason}"
+    main, others = parted(problem)
+    if main is None and not any(is_quadratic(term) for term in problem.terms):
+        return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
+    for term in others:
+        if not isinstance(term, OnesColumn | SmoothTerm | Prox | Composed):
+            beside = "" if main is None else f" beside {type(main).__name__}"
+            return (
+                f"{type(term).__name__} has neither a prox nor a slope and cannot stand"
+                f"{beside}; drop one of them, or replace it by a nuclear norm"
+            )
+    return None
+
+
+def refusal_of_block(block: Block) -> str | None:
+    """Why a block's loss cannot enter a program; None if it can."""
+    likelihood = block.likelihood
+    word = type(likelihood).__name__
+    has_effects = block.bias or block.row_effects
+    if not likelihood.smooth:
+        if not isinstance(likelihood, Proximable):
+            return f"{word} has neither a slope nor a prox"
+        return None
+    if isinstance(likelihood, TwiceDifferentiable):
+        return None
+    if isinstance(likelihood, Parametric) and likelihood.n_parameters:
+        return None
+    if not np.isfinite(likelihood.curvature):
+        return f"{word} has neither a bound on its curvature nor a second derivative"
+    if has_effects:
+        return f"a free bias needs the second derivative of {word}"
+    return None
+
+
+def is_quadratic(term: Term) -> bool:
+    """Whether a term is a ridge, which joins any other."""
+    return isinstance(term, Spectral) and term.quadratic_weight > 0.0
+
+
+def parted(problem: Problem) -> tuple[Term | None, list[Term]]:
+    """The main term, which covers all of Z and takes up what a dual point lacks, and the others.
+
+    A term that has factors alone must be the main one; else the first function of singular
+    values is. Ridges are neither while a function of singular values is the main one: they
+    join its shrinkage.
+    """
+    candidates = [t for t in problem.terms if isinstance(t, Spectral | Factored)]
+    candidates = [t for t in candidates if not is_quadratic(t)]
+    factored = [t for t in candidates if not isinstance(t, Prox)]
+    main = (factored or candidates or [None])[0]
+    spectral = main is None or isinstance(main, Spectral)
+    others = [t for t in problem.terms if t is not main and not (spectral and is_quadratic(t))]
+    return main, others
+
+
+def compile_problem(problem: Problem) -> Program:
+    """The numbers of a problem; ``BackendError`` where ``refusal`` finds a reason."""
+    reason = refusal(problem)
+    if reason is not None:
+        raise BackendError(f"no first-order program: {reason}")
+    main, others = parted(problem)
+    spectral = main if isinstance(main, Spectral) else None
+    factored = main if isinstance(main, Factored) and spectral is None else None
+    ridges = [t.quadratic_weight for t in problem.terms if isinstance(t, Spectral)]
+    ones = any(isinstance(term, OnesColumn) for term in others)
+    return Program(
+        shape=problem.shape,
+        loss=compile_loss(problem),
+        penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
+        names=tuple(block.name for block in problem.model.blocks),
+        ones=ones,
+        rounding=problem.rounding,
+        factored=factored,
+        terms=tuple(
+            Attached(term, problem.placed(term))
+            for term in others
+            if not isinstance(term, OnesColumn)
+        ),
+    )
+
+
+def compile_loss(problem: Problem) -> EntryLoss:
+    """The losses of all blocks, block after block."""
+    pieces, rows, columns = [], [], []
+    start = 0
+    for block in problem.model.blocks:
+        table, width = problem.tables[block.name], block.likelihood.width
+        scale = problem.scale(block.name)
+        stop = start + table.n_entries * width
+        pieces.append(
+            Piece.of(
+                likelihood=problem.likelihoods[block.name],
+                layout=problem.layout(block.name),
+                scale=scale if table.weights is None else scale * table.weights,
+                y=table.values,
+                rows=table.rows,
+                columns=table.columns,
+                part=slice(start, stop),
+                offset=table.offsets,
+            )
+        )
+        first = problem.columns(block.name).start
+        places = table.columns[:, None] * width + np.arange(width)
+        rows.append(np.repeat(table.rows, width))
+        columns.append(places.ravel() + first)
+        start = stop
+    return EntryLoss(tuple(pieces), np.concatenate(rows), np.concatenate(columns))

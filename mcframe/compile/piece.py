@@ -1,0 +1,247 @@
+"""The entries of one block as numbers, and the effects that are solved out of them."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.bias import best_bias, infinite_biases
+from mcframe.compile.effects import (
+    absent_effects,
+    best_effects,
+    extreme_effects,
+    falling_effects,
+)
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Conjugate, Parametric, TwiceDifferentiable
+from mcframe.model import Layout
+
+__all__ = ["Piece"]
+
+# Bisections for a shift: to the last bit of numbers of one size.
+HALVINGS = 80
+
+
+@attrs.frozen(eq=False)
+class Piece:
+    """``scale * l(z + offset + effects, y)`` for each entry of one block.
+
+    ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
+    or one for each; ``part`` is where its numbers stand among those of the whole loss, K of
+    them for each entry of a likelihood over K columns. ``fixed`` are the effects whose best
+    value is infinite, 0 for the others.
+    """
+
+    likelihood: Any
+    scale: Any
+    y: Array
+    rows: IntArray
+    columns: IntArray
+    part: slice
+    layout: Layout = attrs.field(factory=Layout)
+    offset: Array | None = None
+    fixed: Array = attrs.field(factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, likelihood: Any, layout: Layout, **numbers: Any) -> "Piece":
+        """The piece, its infinite effects found."""
+        piece = cls(likelihood=likelihood, layout=layout, **numbers)
+        if not layout.size or layout.n_parameters:
+            return piece
+        groups = piece.groups()
+        if piece.width > 1:
+            fixed = absent_effects(likelihood, piece.y, groups, layout.size)
+            return attrs.evolve(piece, fixed=fixed)
+        falling = falling_effects(likelihood, piece.y, piece.scale, groups, layout.size)
+        if falling.size:
+            raise DataError(
+                f"the loss {type(likelihood).__name__} falls without end along the free"
+                f" {layout.called(int(falling[0]))} of a block; give up its bias, or the share"
+                " of the risk that has no lower bound"
+            )
+        if piece.grouping is None:
+            fixed = extreme_effects(likelihood, piece.y, groups, layout.size)
+        else:
+            fixed = infinite_biases(likelihood, piece.y, piece.grouping, layout.size)
+        return attrs.evolve(piece, fixed=fixed)
+
+    @property
+    def width(self) -> int:
+        """Numbers of z for each entry."""
+        return int(self.likelihood.width)
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers of z in all."""
+        return int(self.y.size) * self.width
+
+    @property
+    def curvature(self) -> float:
+        """The supremum of the second derivative in z."""
+        return float(np.max(self.scale * np.ones(1))) * float(self.likelihood.curvature)
+
+    @property
+    def stretch(self) -> Any:
+        """The scale in the shape of the slopes."""
+        several = self.width > 1 and np.ndim(self.scale) > 0
+        return np.asarray(self.scale)[:, None] if several else self.scale
+
+    @property
+    def grouping(self) -> IntArray | None:
+        """The one effect of each entry, where rows alone or columns alone have them."""
+        if self.width > 1 or (self.layout.n_biases and self.layout.n_row_effects):
+            return None
+        return self.rows if self.layout.n_row_effects else self.columns
+
+    def groups(self) -> IntArray:
+        """All effects of each number of z, along the last axis."""
+        kinds = []
+        if self.layout.n_biases:
+            columns = self.columns[:, None] * self.width + np.arange(self.width)
+            kinds.append(columns if self.width > 1 else columns[:, 0])
+        if self.layout.n_row_effects:
+            kinds.append(self.layout.n_biases + self.rows)
+        return np.stack(kinds, axis=-1)
+
+    def shaped(self, z: Array) -> Array:
+        """The piece's numbers of z, offsets added: (N,) or (N, K)."""
+        own = z[self.part]
+        own = own.reshape(-1, self.width) if self.width > 1 else own
+        if self.offset is None:
+            return own
+        return own + (self.offset[:, None] if self.width > 1 else self.offset)
+
+    def solve(self, z: Array, warm: Array | None) -> Array | None:
+        """The best effects at z (already shaped); None for a piece without any."""
+        layout = self.layout
+        if not layout.size:
+            return None
+        if layout.n_parameters:
+            parametric: Parametric = self.likelihood
+            weights = self.scale * np.ones(self.y.size)
+            return parametric.best_parameters(z, self.y, weights, warm)
+        start = np.zeros(layout.size) if warm is None else warm
+        if self.grouping is None:
+            return best_effects(
+                self.likelihood, z, self.y, self.scale, self.groups(), start, self.fixed
+            )
+        weights = self.scale if np.ndim(self.scale) else 1.0
+        return best_bias(
+            self.likelihood, z, self.y, self.grouping, start, self.fixed, weights
+        ).bias
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z (already shaped) plus the effects."""
+        if effects is None or self.layout.n_parameters:
+            return z
+        if self.grouping is not None:
+            return z + effects[self.grouping]
+        return z + effects[self.groups()].sum(axis=-1)
+
+    def at(self, effects: Array | None) -> Any:
+        """The likelihood with its parameters, if it has any."""
+        if self.layout.n_parameters:
+            return self.likelihood.with_parameters(effects)
+        return self.likelihood
+
+    def value_and_slope(self, z: Array, effects: Array | None) -> tuple[float, Array]:
+        """The sum of the losses at z (already shaped) and effects, and the slopes, flat."""
+        losses, slopes = self.at(effects).value_and_slope(self.predictor(z, effects), self.y)
+        value = float(np.sum(self.scale * losses))
+        return value, (self.stretch * slopes).ravel()
+
+    def curvature_at(self, z: Array, effects: Array | None) -> float:
+        """The curvature where it is bounded everywhere, else the largest one at these numbers."""
+        if np.isfinite(self.curvature):
+            return self.curvature
+        likelihood = self.at(effects)
+        assert isinstance(likelihood, TwiceDifferentiable)
+        second = likelihood.second_derivative(self.predictor(z, effects), self.y)
+        return float(np.max(self.stretch * second))
+
+    def has_conjugate(self) -> bool:
+        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
+        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
+
+    @property
+    def infimum(self) -> float:
+        """A lower bound on the sum of all losses."""
+        return float(np.sum(self.scale * np.ones(self.y.size))) * float(self.likelihood.infimum)
+
+    def conjugate_at(self, z: Array, effects: Array | None) -> tuple[float, float]:
+        """The conjugate at the slopes of z, <slope, z> - loss, and the size of its summands.
+
+        The effects' own slopes vanish, so that they add nothing to the product.
+        """
+        own = self.shaped(z)
+        value, slope = self.value_and_slope(own, effects)
+        products = slope * z[self.part]
+        return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
+
+    def conjugate(self, slope: Array) -> Array:
+        """The conjugate at the slopes (flat, of the scaled losses), entry by entry."""
+        slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
+        terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
+        if self.offset is not None:
+            along = slopes.sum(axis=-1) if self.width > 1 else slopes
+            terms = terms - along * self.offset
+        return terms
+
+    def nearest_dual(self, slope: Array) -> Array:
+        """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish.
+
+        With one effect for each entry these are the nearest ones: those of the slopes minus a
+        shift for each effect, whose sums fall with the shift.
+        """
+        nearest = self.nearest_slope(slope)
+        if np.array_equal(nearest, slope) or not self.layout.size or self.layout.n_parameters:
+            return nearest
+        if self.grouping is None:
+            return self.centred(nearest)
+        group, n_groups = self.grouping, self.layout.size
+        reach = np.full(n_groups, float(np.max(np.abs(slope) + np.abs(nearest))))
+        below, above = -reach, reach
+        for _ in range(HALVINGS):
+            shift = 0.5 * (below + above)
+            moved = self.nearest_slope(slope - shift[group])
+            sums = np.bincount(group, weights=moved, minlength=n_groups)
+            below = np.where(sums > 0.0, shift, below)
+            above = np.where(sums > 0.0, above, shift)
+        return moved
+
+    def nearest_slope(self, slope: Array) -> Array:
+        """The nearest slopes (flat) at which the conjugate is finite."""
+        slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
+        likelihood: Conjugate = self.likelihood
+        unscaled = slopes / self.stretch
+        nearest = likelihood.nearest_slope(unscaled, self.y)
+        # What stays where it is stays to the last bit.
+        moved = np.where(nearest == unscaled, slopes, self.stretch * nearest)
+        return np.asarray(moved).ravel()
+
+    def centred(self, slope: Array) -> Array:
+        """The slopes (flat) with what rounding left of the sums over each effect taken off.
+
+        For rows and columns together a few sweeps of both.
+        """
+        if not self.layout.size or self.layout.n_parameters:
+            return slope
+        groups = self.groups() if self.grouping is None else self.grouping[:, None]
+        flat = groups.reshape(-1, groups.shape[-1])
+        counts = np.zeros(self.layout.size)
+        for k in range(flat.shape[1]):
+            counts += np.bincount(flat[:, k], minlength=counts.size)
+        centred = slope.copy()
+        for _ in range(1 if flat.shape[1] == 1 else 20):
+            for k in range(flat.shape[1]):
+                sums = np.bincount(flat[:, k], weights=centred, minlength=counts.size)
+                centred -= (sums / np.maximum(counts, 1))[flat[:, k]]
+        return centred
+
+    def start(self) -> Array:
+        """A rough natural parameter for every number, flat."""
+        begun = np.asarray(self.likelihood.start(self.y))
+        if self.offset is not None:
+            begun = begun - (self.offset[:, None] if self.width > 1 else self.offset)
+        return begun.ravel()

@@ -1,0 +1,114 @@
+"""Bounds on every entry."""
+
+import math
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.term import Constraint, Prox
+from mcframe.contracts.validators import block_name, number
+
+__all__ = ["Box"]
+
+# By how much of the bounds' or entries' size an entry may lie outside and still count as
+# inside: the rounding of Z in factors.
+ROUNDING = 1e-9
+
+
+def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a finite number or an infinity, kept as a Python float."""
+    infinite = isinstance(value, float | np.floating) and math.isinf(value)
+    found = float(value) if infinite else number(value, f"Box: {attribute.name}")  # type: ignore[arg-type]
+    object.__setattr__(instance, attribute.name, found)
+
+
+@attrs.frozen
+class Box(Constraint, Prox):
+    """``lower <= z_ij <= upper`` for every entry, observed or not, biases apart.
+
+    Bounds on natural parameters: for Poisson counts they bound the rate, exp(z), and with it
+    the curvature. An entry may lie outside by 1e-9 of the largest bound or entry, the
+    rounding of a Z in factors. Where a model holds ``OnesColumn()``, that column is free.
+
+    Parameters
+    ----------
+    lower, upper : float
+        ``lower < upper``; one of them may be infinite.
+    block : str, optional
+        The block whose columns it bounds; by default all blocks.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.Box(-1, 1).prox(np.array([[-3.0, 0.5]]), step=1.0)
+    (array([[-1. ,  0.5]]), 0.0)
+    """
+
+    lower: float = attrs.field(validator=number_or_infinity)
+    upper: float = attrs.field(validator=number_or_infinity)
+    block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
+
+    def __attrs_post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise ModelError(
+                f"Box: lower={self.lower:g} and upper={self.upper:g} were given;"
+                " lower < upper is needed"
+            )
+        if math.isinf(self.lower) and math.isinf(self.upper):
+            raise ModelError("Box: lower=-inf and upper=inf were given; at least one is needed")
+
+    def value(self, latent: Array) -> float:
+        """0 where all entries lie within the bounds, up to rounding, else inf."""
+        sizes = [abs(b) for b in (self.lower, self.upper) if math.isfinite(b)]
+        slack = ROUNDING * max(*sizes, float(np.max(np.abs(latent), initial=0.0)))
+        inside = np.all((latent >= self.lower - slack) & (latent <= self.upper + slack))
+        return 0.0 if bool(inside) else np.inf
+
+    def conjugate(self, dual: Array) -> float:
+        """The sum of max(lower s, upper s), inf where s points to an infinite bound."""
+        above, below = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)
+        return share(self.upper, above) + share(-self.lower, below)
+
+    def nearest_dual(self, dual: Array) -> Array:
+        """Entries that point to an infinite bound set to 0."""
+        return np.clip(
+            dual,
+            0.0 if math.isinf(self.lower) else None,
+            0.0 if math.isinf(self.upper) else None,
+        )
+
+    def prox(self, latent: Array, step: float) -> tuple[Array, float]:
+        """The projection: every entry clipped; the step plays no part."""
+        return np.clip(latent, self.lower, self.upper), 0.0
+
+    def constraints(self, cp: Any, latent: Any) -> list[Any]:
+        """lower <= Z and Z <= upper, as far as they are finite."""
+        stated = []
+        if math.isfinite(self.lower):
+            stated.append(latent >= self.lower)
+        if math.isfinite(self.upper):
+            stated.append(latent <= self.upper)
+        return stated
+
+    def formula(self) -> str:
+        """lower ≤ z_ij ≤ upper, with a block's name for the block's columns."""
+        entries = "z_ij" if self.block is None else f"z_ij of {self.block}"
+        return f"{self.lower:g} ≤ {entries} ≤ {self.upper:g}"
+
+    def latex(self) -> str:
+        r"""lower \le z_{ij} \le upper."""
+        entries = "z_{ij}"
+        if self.block is not None:
+            entries = rf"z^{{\mathrm{{{self.block.replace('_', '-')}}}}}_{{ij}}"
+        low, high = (f"{b:g}".replace("inf", r"\infty") for b in (self.lower, self.upper))
+        return rf"{low} \le {entries} \le {high}"
+
+
+def share(limit: float, pull: Array) -> float:
+    """limit * sum of pulls; where the limit is infinite, 0 without pulls and inf with any."""
+    if math.isinf(limit):
+        return np.inf if bool(np.any(pull)) else 0.0
+    return limit * float(np.sum(pull))

@@ -1,0 +1,92 @@
+"""A ball of the max norm."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.term import Constraint, Factored
+from mcframe.contracts.validators import positive
+from mcframe.numerics.max_norm import (
+    dual_max_norm_bound,
+    max_norm_bounds,
+    max_norm_multipliers,
+    squared_row_norms,
+)
+
+__all__ = ["MaxNormBall"]
+
+# By how much of the radius a matrix may lie outside and still count as inside: rounding.
+ROUNDING = 1e-9
+
+
+@attrs.frozen
+class MaxNormBall(Constraint, Factored):
+    """Z = U V' for some factors whose rows have squared norms of at most ``radius``.
+
+    The ball of the max norm gamma_2 (Srebro and Shraibman, COLT 2005), a convex set: no entry
+    of Z exceeds the radius in size, and a matrix of rank r whose entries do not exceed a lies
+    in the ball of radius ``a * sqrt(r)``. No floating-point solver ends exactly on the
+    boundary: up to ``radius * (1 + 1e-9)`` counts as inside. It has no closed projection of
+    Z, but one of the factors: long rows are cut.
+
+    Parameters
+    ----------
+    radius : float
+        Positive; in the units of the natural parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> signs = np.array([[1.0, 1.0], [1.0, -1.0]])
+    >>> mc.MaxNormBall(1.42).value(signs), mc.MaxNormBall(1.41).value(signs)
+    (0.0, inf)
+    """
+
+    radius: float = attrs.field(validator=positive)
+
+    def value(self, latent: Array) -> float:
+        """0 where gamma_2(Z) is at most the radius, up to rounding, else inf."""
+        largest = self.radius * (1.0 + ROUNDING)
+        return 0.0 if max_norm_bounds(latent, largest)[1] <= largest else np.inf
+
+    def conjugate(self, dual: Array) -> float:
+        """radius * a bound on the dual norm."""
+        return self.radius * dual_max_norm_bound(dual)
+
+    def of_factors(self, stacked: Array) -> float:
+        """0 where every squared row norm is at most the radius, up to rounding, else inf."""
+        longest = float(np.max(squared_row_norms(stacked), initial=0.0))
+        return 0.0 if longest <= self.radius * (1.0 + ROUNDING) else np.inf
+
+    def prox_factors(self, stacked: Array, step: float) -> Array:
+        """Rows longer than sqrt(radius) cut to it; the step plays no part."""
+        norms = squared_row_norms(stacked)
+        return np.sqrt(self.radius / np.maximum(norms, self.radius))[:, None] * stacked
+
+    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+        """max(0, -(G V . U)_i / ||u_i||^2), alike for V."""
+        return max_norm_multipliers(slope, stacked)
+
+    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+        """radius * the bound on the dual norm from the multipliers."""
+        return self.radius * dual_max_norm_bound(dual, multipliers)
+
+    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+        """1: the conjugate is finite everywhere."""
+        return 1.0
+
+    def constraints(self, cp: Any, latent: Any) -> list[Any]:
+        """[[W1, Z], [Z', W2]] = W positive semidefinite with diag W <= radius."""
+        n_rows, n_columns = latent.shape
+        whole = cp.Variable((n_rows + n_columns, n_rows + n_columns), PSD=True)
+        return [whole[:n_rows, n_rows:] == latent, cp.diag(whole) <= self.radius]
+
+    def formula(self) -> str:
+        """‖Z‖_max ≤ radius."""
+        return f"‖Z‖_max ≤ {self.radius:g}"
+
+    def latex(self) -> str:
+        r"""\lVert Z \rVert_{\max} \le radius."""
+        return rf"\lVert Z \rVert_{{\max}} \le {self.radius:g}"

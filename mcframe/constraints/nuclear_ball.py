@@ -1,0 +1,113 @@
+"""A ball of the nuclear norm."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.term import Constraint, Factored, Spectral
+from mcframe.contracts.validators import positive
+from mcframe.numerics.spectral_norm import norm_upper_bound
+
+__all__ = ["NuclearBall"]
+
+# By how much of the radius a matrix may lie outside and still count as inside: rounding.
+ROUNDING = 1e-9
+# How far above a norm its bound is tried first.
+NORM_SLACK = 1e-10
+
+
+@attrs.frozen
+class NuclearBall(Constraint, Spectral, Factored):
+    """``||Z||_* <= radius``: the sum of the singular values of the latent matrix is bounded.
+
+    The same models as ``NuclearNorm``, with the size of Z given in place of a price for it.
+    No floating-point solver ends exactly on the boundary: Z counts as inside up to
+    ``radius * (1 + 1e-9)``. The prox projects the singular values onto the l1 ball (Duchi et
+    al., ICML 2008). Of factors Z = U V' it is ``||U||_F^2 + ||V||_F^2 <= 2 radius``.
+
+    Parameters
+    ----------
+    radius : float
+        Positive; in the units of the natural parameters. A matrix of entries of size a has a
+        nuclear norm of at least ``a * sqrt(n_items * n_columns)``.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.NuclearBall(4.0).value(np.diag([3.0, 1.0]))
+    0.0
+    >>> mc.NuclearBall(2.0).shrink(np.array([3.0, 2.0, 0.5]), step=1.0)
+    array([1.5, 0.5, 0. ])
+    """
+
+    radius: float = attrs.field(validator=positive)
+
+    @property
+    def threshold(self) -> float:
+        """0: what is taken off depends on all singular values together."""
+        return 0.0
+
+    @property
+    def dual_radius(self) -> float:
+        """inf: the conjugate is finite everywhere."""
+        return np.inf
+
+    def of_singular_values(self, singular_values: Array) -> float:
+        """0 where they sum to at most the radius, up to rounding, else inf."""
+        inside = float(np.sum(singular_values)) <= self.radius * (1.0 + ROUNDING)
+        return 0.0 if inside else np.inf
+
+    def shrink(self, singular_values: Array, step: float) -> Array:
+        """max(s - t, 0) with the least t >= 0 at which they sum to the radius, for any step."""
+        sums = np.cumsum(np.sort(singular_values)[::-1])
+        if sums.size == 0 or sums[-1] <= self.radius:
+            return singular_values.copy()
+        # With the k largest kept, t = (their sum - radius) / k; the right k gives the largest.
+        off = np.max((sums - self.radius) / np.arange(1, sums.size + 1))
+        return np.maximum(singular_values - off, 0.0)
+
+    def conjugate_of_singular_values(self, singular_values: Array) -> float:
+        """radius * the largest."""
+        return self.radius * float(np.max(singular_values, initial=0.0))
+
+    def of_factors(self, stacked: Array) -> float:
+        """0 where ||W||_F^2 is at most 2 radius, up to rounding, else inf."""
+        inside = 0.5 * float(np.vdot(stacked, stacked)) <= self.radius * (1.0 + ROUNDING)
+        return 0.0 if inside else np.inf
+
+    def prox_factors(self, stacked: Array, step: float) -> Array:
+        """W, scaled to ||W||_F^2 = 2 radius where it is longer; the step plays no part."""
+        squared = float(np.vdot(stacked, stacked))
+        return (
+            stacked * np.sqrt(min(1.0, 2.0 * self.radius / squared)) if squared else stacked.copy()
+        )
+
+    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+        """One number for all rows: max(0, -2 <G, U V'> / ||W||_F^2), as W'(D + ..)W = 0 has it."""
+        n_rows = slope.shape[0]
+        squared = float(np.vdot(stacked, stacked))
+        product = float(np.vdot(slope @ stacked[n_rows:], stacked[:n_rows]))
+        common = max(0.0, -2.0 * product / squared) if squared else 0.0
+        return np.full(stacked.shape[0], common)
+
+    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+        """radius * a bound on the spectral norm, which needs no multipliers."""
+        return self.radius * norm_upper_bound(dual, NORM_SLACK)
+
+    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+        """1: the conjugate is finite everywhere."""
+        return 1.0
+
+    def constraints(self, cp: Any, latent: Any) -> list[Any]:
+        """normNuc(Z) <= radius."""
+        return [cp.normNuc(latent) <= self.radius]
+
+    def formula(self) -> str:
+        """‖Z‖_* ≤ radius."""
+        return f"‖Z‖_* ≤ {self.radius:g}"
+
+    def latex(self) -> str:
+        r"""\lVert Z \rVert_* \le radius."""
+        return rf"\lVert Z \rVert_* \le {self.radius:g}"

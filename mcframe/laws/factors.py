@@ -1,0 +1,149 @@
+"""The laws of terms that are a least function of factors Z = U V'."""
+
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.term import Factored, Term
+from mcframe.laws.duality import at_least
+from mcframe.laws.samples import STEPS, feasible_samples, product, stacked_samples
+from mcframe.laws.violations import close, demand
+
+__all__ = [
+    "factors_bound_the_value",
+    "factors_reach_the_conjugate",
+    "multipliers_bound_the_conjugate",
+    "prox_of_factors",
+]
+
+DESCENT_STEPS = 3000
+
+
+def factors_bound_the_value(term: Term, points: list[Array]) -> None:
+    """h(W) is at least the value at U V', and does not see a rotation of the columns."""
+    if not isinstance(term, Factored):
+        return
+    shape = points[0].shape
+    for stacked in stacked_samples(points):
+        cut = term.prox_factors(stacked, 1.0)
+        for factors in (stacked, 0.3 * stacked, cut):
+            reached, value = term.of_factors(factors), term.value(product(factors, shape))
+            demand(
+                value <= reached + 1e-9 * (1 + abs(reached)),
+                f"the value {value:g} is above the {reached:g} of some factors",
+            )
+            turn = np.linalg.qr(np.vander(np.arange(1.0, 1.0 + factors.shape[1])))[0]
+            close(term.of_factors(factors @ turn), reached, 1e-9, "value of turned factors")
+
+
+def prox_of_factors(term: Term, points: list[Array]) -> None:
+    """No random rival has a lower h(X) + ||X - W||^2 / (2 step)."""
+    if not isinstance(term, Factored):
+        return
+    rng = np.random.default_rng(0)
+    for stacked in stacked_samples(points):
+        for step in STEPS:
+            there = term.prox_factors(stacked, step)
+            demand(there.shape == stacked.shape, f"a prox of factors of shape {there.shape}")
+
+            def total(factors: Array, start: Array = stacked, step: float = step) -> float:
+                squared = float(np.sum(np.square(factors - start)))
+                return term.of_factors(factors) + squared / (2 * step)
+
+            reached = total(there)
+            for size in (1e-3, 0.1, 1.0):
+                back = size * (stacked - there)
+                shaken = there + size * rng.standard_normal(stacked.shape)
+                # Also row by row: of a ball, some rows may go back where others may not.
+                rows = (there + np.eye(len(back))[:, [k]] * back for k in range(len(back)))
+                for other in (there + back, shaken, term.prox_factors(shaken, 1e-6), *rows):
+                    demand(
+                        total(other) >= reached - 1e-8 * (1 + abs(reached)),
+                        f"rival factors reach {total(other):g} where the prox reaches"
+                        f" {reached:g} with step {step:g}",
+                    )
+
+
+def multipliers_bound_the_conjugate(term: Term, points: list[Array]) -> None:
+    """Whatever the multipliers, the bound from them holds, and is finite at the feasible scale."""
+    if not isinstance(term, Factored):
+        return
+    rng = np.random.default_rng(0)
+    order = sum(points[0].shape)
+    inside = feasible_samples(term, points)
+    values = [term.value(point) for point in inside]
+    for dual in points:
+        for multipliers in (np.zeros(order), np.ones(order), rng.random(order) ** 4):
+            scale = term.feasible_scale(dual, multipliers)
+            demand(0.0 <= scale <= 1.0, f"a feasible scale of {scale:g}")
+            bound = term.conjugate_from(scale * dual, scale * multipliers)
+            demand(np.isfinite(bound), f"the conjugate at the feasible scale {scale:g} is {bound}")
+            for point, value in zip(inside, values, strict=True):
+                at_least(bound, scale * float(np.vdot(dual, point)) - value)
+
+
+def factors_reach_the_conjugate(term: Term, points: list[Array]) -> None:
+    """Where ||U V' - Y||^2 / 2 + h is least, h is the value and its multipliers close the gap.
+
+    There S = Y - U V' has h(W) + f*(S) = <S, U V'>, so that h(W) is f(U V') and
+    ``row_multipliers`` must give ``conjugate_from`` what it needs. The first points only: a
+    plain descent takes many steps.
+    """
+    if not isinstance(term, Factored):
+        return
+    for target in points[:2]:
+        stacked = descended(term, target)
+        latent = product(stacked, target.shape)
+        dual, reached = target - latent, term.of_factors(stacked)
+        demand(np.isfinite(reached), "the prox of factors leads outside of the domain")
+        size = 1e-4 * (1 + float(np.vdot(target, target)))
+        multipliers = term.row_multipliers(-dual, stacked)
+        demand(
+            multipliers.shape == (sum(target.shape),) and bool(np.all(multipliers >= 0.0)),
+            "there must be one multiplier for each row, none negative",
+        )
+        matrix = np.diag(multipliers)
+        matrix[: target.shape[0], target.shape[0] :] = -dual
+        matrix[target.shape[0] :, : target.shape[0]] = -dual.T
+        close(
+            matrix @ stacked / size, 0.0 * stacked, 1.0, "the dual matrix times the best factors"
+        )
+        lowest = float(np.linalg.eigvalsh(matrix)[0])
+        demand(lowest >= -size, f"the dual matrix has the eigenvalue {lowest:g}")
+        scale = term.feasible_scale(dual, multipliers)
+        conjugate = term.conjugate_from(scale * dual, scale * multipliers)
+        gap = reached + conjugate - scale * float(np.vdot(dual, latent))
+        demand(-size <= gap <= size, f"the best factors leave a gap of {gap:g}")
+        value = term.value(latent)
+        demand(abs(reached - value) <= size, f"the best factors reach {reached:g}, not {value:g}")
+
+
+def descended(term: Factored, target: Array) -> Array:
+    """A minimiser of ||U V' - Y||^2 / 2 + h by proximal gradient steps with momentum."""
+    n_rows = target.shape[0]
+    rng = np.random.default_rng(0)
+    width = sum(target.shape)
+    stacked = term.prox_factors(0.5 * rng.standard_normal((width, width)), 1.0)
+    ahead, momentum, step, last = stacked, 1.0, 1.0, np.inf
+
+    def misfit(factors: Array) -> tuple[float, Array]:
+        residual = product(factors, target.shape) - target
+        slope = np.vstack([residual @ factors[n_rows:], residual.T @ factors[:n_rows]])
+        return 0.5 * float(np.vdot(residual, residual)), slope
+
+    for _ in range(DESCENT_STEPS):
+        value, slope = misfit(ahead)
+        while True:
+            moved = term.prox_factors(ahead - step * slope, step)
+            shift = moved - ahead
+            allowed = float(np.vdot(slope, shift)) + float(np.vdot(shift, shift)) / (2 * step)
+            if misfit(moved)[0] <= value + allowed + 1e-12 * (1 + value):
+                break
+            step *= 0.5
+        total = misfit(moved)[0] + term.of_factors(moved)
+        if total > last:  # momentum has overshot: begin again without
+            ahead, momentum, last = stacked, 1.0, np.inf
+            continue
+        faster = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        ahead = moved + (momentum - 1) / faster * (moved - stacked)
+        stacked, momentum, last = moved, faster, total
+    return stacked

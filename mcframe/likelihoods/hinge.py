@@ -1,0 +1,99 @@
+"""Yes/no labels by a margin."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+
+__all__ = ["Hinge"]
+
+
+@attrs.frozen
+class Hinge(Likelihood, Proximable, Conjugate):
+    """``l(z, y) = max(0, 1 - s z)`` with ``s = 2 y - 1``: the loss of support vectors.
+
+    Domain: y in {0, 1}. Entries on the right side of the margin, ``s z >= 1``, cost nothing
+    (Cortes and Vapnik, Machine Learning 1995; for matrices Srebro, Rennie and Jaakkola, NIPS
+    2004). There is no probability behind it: ``predict`` answers the label that z points to.
+    There is a kink at s z = 1, so that the loss enters through its prox; the slope reported
+    there is 0.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.Hinge().value(np.array([0.5, 0.5, 2.0]), np.array([1.0, 0.0, 1.0]))
+    array([0.5, 1.5, 0. ])
+    """
+
+    needs = "labels 0 or 1"
+    remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
+    smooth = False
+
+    @property
+    def curvature(self) -> float:
+        """inf, at the kink."""
+        return np.inf
+
+    @property
+    def infimum(self) -> float:
+        """0, from the margin onwards."""
+        return 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is neither 0 nor 1."""
+        return (y != 0.0) & (y != 1.0)
+
+    def value(self, z: Array, y: Array) -> Array:
+        """max(0, 1 - s z)."""
+        return self.value_and_slope(z, y)[0]
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and the slope -s short of the margin, 0 from there on."""
+        sign = 2.0 * y - 1.0
+        short = 1.0 - sign * z
+        return np.maximum(short, 0.0), np.where(short > 0.0, -sign, 0.0)
+
+    def prox(self, z: Array, y: Array, step: Array) -> Array:
+        """z moved by step towards the margin s z = 1 from the wrong side; never past."""
+        sign = 2.0 * y - 1.0
+        margin = sign * z
+        return np.where(margin >= 1.0, z, sign * np.minimum(margin + step, 1.0))
+
+    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+        """0 where the prox lies on the margin, else 1."""
+        margin = (2.0 * y - 1.0) * z
+        return np.where((margin <= 1.0) & (margin >= 1.0 - step), 0.0, 1.0)
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """s * slope for s * slope in [-1, 0], else inf."""
+        pull = (2.0 * y - 1.0) * slope
+        inside = (pull >= -1.0 - 1e-14) & (pull <= 1e-14)
+        return np.where(inside, pull, np.inf)
+
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """s * slope clipped to [-1, 0]."""
+        sign = 2.0 * y - 1.0
+        return sign * np.clip(sign * slope, -1.0, 0.0)
+
+    def mean(self, z: Array) -> Array:
+        """The label that z points to: 1 above 0, 0 below, and 1/2 at 0."""
+        return np.heaviside(z, 0.5)
+
+    def start(self, y: Array) -> Array:
+        """2 y - 1, on the margin."""
+        return 2.0 * y - 1.0
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """pos(1 - s z)."""
+        return cp.pos(1.0 - cp.multiply(2.0 * y - 1.0, z))
+
+    def formula(self, z: str, y: str) -> str:
+        """max(0, 1 − s z)."""
+        return f"max(0, 1 − (2{y} − 1)({z}))"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""\max(0, 1 - (2y - 1) z)."""
+        return rf"\max(0, 1 - (2 {y} - 1)({z}))"

@@ -1,0 +1,130 @@
+"""The probit link."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from mcframe.contracts.arrays import Array
+from mcframe.likelihoods.links.link import Link
+
+__all__ = ["Probit"]
+
+# phi(0) / Phi(0), the steepness of the loss at m = 0.
+STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
+# Where tangents are taken if nothing is known of the margins, and the few that are always kept.
+KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
+FEW_KNOTS = (-2.0, 0.0, 2.0)
+
+
+@attrs.frozen
+class Probit(Link):
+    """``P(m) = Phi(m)``, the distribution function of N(0, 1).
+
+    The loss falls with steepness ``phi(m) / Phi(m)``, the inverse Mills ratio, and its second
+    derivative falls from 1 at m = -inf to 0. No cone of CVXPY's expresses it, and its
+    ``log_normcdf`` is an approximation: the expressions here are lower bounds whose error is
+    known.
+    """
+
+    curvature = 1.0  # for m towards -inf
+    steepness = np.inf
+    difference = None
+
+    def probability(self, m: Array) -> Array:
+        """Phi(m)."""
+        probability: Array = ndtr(m)
+        return probability
+
+    def loss(self, m: Array) -> Array:
+        """-log Phi(m)."""
+        loss: Array = -log_ndtr(m)
+        return loss
+
+    def loss_and_slope(self, m: Array) -> tuple[Array, Array]:
+        """The loss and its slope -phi(m) / Phi(m)."""
+        return self.loss(m), -mills(m)
+
+    def second_derivative(self, m: Array) -> Array:
+        """r (r + m) with r = phi(m) / Phi(m)."""
+        r = mills(m)
+        # For m towards -inf the sum cancels: from -100 on its asymptotic series is the better.
+        u = 1.0 / np.square(np.minimum(m, -100.0))
+        return np.where(m > -100.0, r * (r + m), 1.0 - u * (1.0 - u * (6.0 - 50.0 * u)))
+
+    def conjugate(self, slope: Array) -> Array:
+        """-q m + log Phi(m) with q = -slope = phi(m) / Phi(m); 0 at q = 0, inf for q < 0."""
+        # Below 1e-300 the answer is 0 to within 1e-298, and the root is not sought.
+        m = self.margin_of(np.maximum(-slope, 1e-300))
+        value = slope * m - self.loss(m)
+        return np.where(slope > 1e-14, np.inf, np.where(slope >= 0.0, 0.0, value))
+
+    def margin_of(self, q: Array) -> Array:
+        """The m with phi(m) / Phi(m) = q > 0, by Newton steps on the logarithm of both sides.
+
+        log r is concave and falls, so that steps from above the root stay above it and never
+        pass it. Both starts lie above: r <= 2 phi(m) for m >= 0, and Birnbaum's inequality
+        r < (sqrt(m^2 + 4) - m) / 2 (Ann. Math. Statist. 1942).
+        """
+        above_0 = np.sqrt(2.0 * np.maximum(np.log(STEEPNESS_AT_0) - np.log(q), 0.0))
+        m = np.where(q < STEEPNESS_AT_0, above_0, 1.0 / np.maximum(q, STEEPNESS_AT_0) - q)
+        for _ in range(50):
+            r = mills(m)
+            step = np.log(r / q) * r / self.second_derivative(m)
+            m = m + step
+            # Convergence is quadratic: what is left is the square of this.
+            if np.all(np.abs(step) <= 1e-9 * (1.0 + np.abs(m))):
+                break
+        return m
+
+    def expression(self, cp: Any, m: Any) -> Any:
+        """The largest of 0 and of the tangents at all knots."""
+        return cp.maximum(0.0, *[self.tangent(m, knot) for knot in KNOTS])
+
+    def expression_near(self, cp: Any, m: Any, near: Array, spread: float) -> Any:
+        """The largest of 0, of a few tangents, and of a tangent at ``near`` that bends.
+
+        It bends with the loss's own second derivative at ``near`` to the left of it, with that
+        at ``near + spread`` up to there, and not at all beyond. Since the second derivative
+        falls, this lies below the loss everywhere; within d <= spread of ``near`` by at most
+        d^2 spread / 2 times the third derivative, which is below 0.3. Tangents alone are as
+        tight only when they are so many and so nearly parallel that conic solvers fail.
+        """
+        left, right = self.second_derivative(near), self.second_derivative(near + spread)
+        loss, slope = self.loss_and_slope(near)
+        d = m - near
+        bent = loss + cp.multiply(slope, d) + cp.multiply(left / 2, cp.square(cp.neg(d)))
+        # CVXPY's huber(d, spread) is d^2 up to spread and linear beyond.
+        bent += cp.multiply(right / 2, cp.huber(cp.pos(d), spread))
+        return cp.maximum(0.0, bent, *[self.tangent(m, knot) for knot in FEW_KNOTS])
+
+    def expression_error(self, near: Array, spread: float, m: Array) -> Array:
+        """The loss minus the largest of them, by the same formulas in plain arithmetic."""
+        loss, slope = self.loss_and_slope(near)
+        before, after = np.minimum(m - near, 0.0), np.maximum(m - near, 0.0)
+        close = np.minimum(after, spread)
+        bent = loss + slope * (m - near) + self.second_derivative(near) / 2 * np.square(before)
+        bent += self.second_derivative(near + spread) * close * (after - close / 2)
+        tangents = [self.tangent(m, knot) for knot in FEW_KNOTS]
+        bound = np.maximum.reduce([np.zeros_like(m), bent, *tangents])
+        return np.maximum(self.loss(m) - bound, 0.0)
+
+    def tangent(self, m: Any, knot: float) -> Any:
+        """The tangent at a knot, of numbers or of CVXPY's expressions."""
+        loss, slope = self.loss_and_slope(np.array(knot))
+        return float(loss) + float(slope) * (m - knot)
+
+    def formula(self, z: str, y: str, over_scale: str) -> str:
+        """(−log Φ((2y − 1)(z)))."""
+        return f"(−log Φ((2{y} − 1)({z}){over_scale}))"
+
+    def latex(self, z: str, y: str, over_scale: str) -> str:
+        r"""(-\log \Phi((2y - 1)(z)))."""
+        return rf"(-\log \Phi((2 {y} - 1)({z}){over_scale}))"
+
+
+def mills(m: Array) -> Array:
+    """phi(m) / Phi(m), the inverse Mills ratio: never a quotient of two underflows."""
+    ratio: Array = STEEPNESS_AT_0 / erfcx(-m / np.sqrt(2.0))
+    return ratio

@@ -1,0 +1,188 @@
+"""Categories."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy.special import xlogy
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.validators import whole
+
+__all__ = ["Multinomial"]
+
+# How far from 1 probabilities may sum, and below 0 one may lie, by rounding alone.
+ROUNDING = 1e-12
+
+
+def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: the number of classes, kept as a Python integer."""
+    object.__setattr__(instance, "classes", whole(value, "Multinomial: classes", 2))
+
+
+@attrs.frozen
+class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
+    """``l(z, y) = log(exp(z_0) + ... + exp(z_{K-1})) - z_y``: the softmax loss over K classes.
+
+    Domain: codes y in {0, ..., K-1}, one column of data for each categorical variable. Each
+    has K latent columns, side by side: z has shape (..., K) where y has shape (...). The mean
+    is ``P(y = k | z) = exp(z_k) / sum_j exp(z_j)``, one column a class; ``most_probable`` is
+    the code with the largest of them, which is what fills a missing entry. This is the whole
+    negative log-likelihood, nothing is dropped. Adding one number to all z_k of an entry
+    changes nothing; the regularizer decides.
+
+    Parameters
+    ----------
+    classes : int
+        K, two or more. Classes that are never observed may be counted in.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> word = mc.Multinomial(3)
+    >>> word.value(np.array([[0.0, 0.0, 0.0], [1e4, 0.0, 0.0]]), np.array([2.0, 1.0]))
+    array([1.09861229e+00, 1.00000000e+04])
+    >>> word.most_probable(np.array([[0.1, 2.0, -1.0]]))
+    array([1.])
+    """
+
+    classes: int = attrs.field(validator=two_or_more)
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]  # a sentence with the number in it
+        """The codes there are."""
+        return f"class codes 0, 1, ..., {self.classes - 1}"
+
+    remedy = (
+        "Code the classes as 0, 1, 2, ... (as pandas.factorize does), say how many there are"
+        " by classes=, and mark a missing one as NaN."
+    )
+
+    @property
+    def width(self) -> int:
+        """K."""
+        return self.classes
+
+    @property
+    def curvature(self) -> float:
+        """1/2, the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)."""
+        return 0.5
+
+    @property
+    def infimum(self) -> float:
+        """0, not attained: z would have to be infinite."""
+        return 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is not one of the codes."""
+        return ~((y >= 0.0) & (y < self.classes) & (y == np.floor(y)))
+
+    def value(self, z: Array, y: Array) -> Array:
+        """log(sum_k exp(z_k)) - z_y, never overflowing."""
+        highest, _, others = softmax_parts(z)
+        return highest - chosen(z, y) + np.log1p(others)
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its slopes p - e_y, the probabilities less the indicator of y."""
+        highest, ratios, others = softmax_parts(z)
+        value = highest - chosen(z, y) + np.log1p(others)
+        slope = ratios / (1.0 + others)[..., None]
+        code = codes(y)
+        # Minus the sum of the others, not p_y - 1: accurate where p_y is close to 1.
+        np.put_along_axis(slope, code, 0.0, axis=-1)
+        np.put_along_axis(slope, code, -slope.sum(axis=-1, keepdims=True), axis=-1)
+        return value, slope
+
+    def second_derivative(self, z: Array, y: Array) -> Array:
+        """p (1 - p): the diagonal of the Hessian diag(p) - p p', with the shape of z."""
+        _, ratios, others = softmax_parts(z)
+        # The largest ratio is 1, and what its probability lacks to 1 is the sum of the others.
+        rest = np.where(ratios == 1.0, others[..., None], 1.0 + others[..., None] - ratios)
+        bend: Array = ratios * rest / np.square(1.0 + others)[..., None]
+        return bend
+
+    def bend(self, z: Array, y: Array, direction: Array) -> Array:
+        """p * (direction - the mean of direction under p): the whole Hessian."""
+        p = self.mean(z)
+        bent: Array = p * (direction - np.sum(p * direction, axis=-1, keepdims=True))
+        return bent
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """sum_k p_k log p_k for probabilities p = slope + e_y, else inf."""
+        p = slope.copy()
+        np.put_along_axis(p, codes(y), chosen(p, y)[..., None] + 1.0, axis=-1)
+        inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(slope.sum(axis=-1)) <= ROUNDING)
+        p = np.clip(p, 0.0, 1.0)
+        return np.where(inside, xlogy(p, p).sum(axis=-1), np.inf)
+
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """p - e_y for the probabilities p nearest to slope + e_y.
+
+        The projection onto the simplex takes one number off every entry and drops what falls
+        below 0 (Held, Wolfe and Crowder, Math. Programming 1974).
+        """
+        p = slope.copy()
+        np.put_along_axis(p, codes(y), chosen(p, y)[..., None] + 1.0, axis=-1)
+        falling = -np.sort(-p, axis=-1)
+        offsets = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, self.classes + 1)
+        # The number of entries that stay positive: those above their own offset.
+        last = np.count_nonzero(falling > offsets, axis=-1)[..., None] - 1
+        p = np.maximum(p - np.take_along_axis(offsets, last, axis=-1), 0.0)
+        np.put_along_axis(p, codes(y), chosen(p, y)[..., None] - 1.0, axis=-1)
+        return p
+
+    def mean(self, z: Array) -> Array:
+        """P(y = k | z), one column a class."""
+        _, ratios, others = softmax_parts(z)
+        probability: Array = ratios / (1.0 + others)[..., None]
+        return probability
+
+    def most_probable(self, z: Array) -> Array:
+        """The code of the most probable class; of the first one where several are."""
+        return np.argmax(z, axis=-1).astype(np.float64)
+
+    def start(self, y: Array) -> Array:
+        """e_y - 1/K: like the answer it sums to 0, as any other offset only costs norm."""
+        return (codes(y) == np.arange(self.classes)).astype(np.float64) - 1.0 / self.classes
+
+    def sample(self, z: Array, rng: Any) -> Array:
+        """A code for each row of z: the largest of z_k plus Gumbel noise."""
+        return self.most_probable(z + rng.gumbel(size=np.shape(z)))
+
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y)."""
+        return -self.value(z, y)
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """log_sum_exp(z, axis=1) - z_y, for z of shape (N, K)."""
+        indicator = (codes(y) == np.arange(self.classes)).astype(np.float64)
+        return cp.log_sum_exp(z, axis=1) - cp.sum(cp.multiply(indicator, z), axis=1)
+
+    def formula(self, z: str, y: str) -> str:
+        """log Σ_k exp(z[k]) − z[y]."""
+        return f"(log Σ_k exp(({z})[k]) − ({z})[{y}])"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""\log \sum_k e^{z_k} - z_y."""
+        return rf"(\log \sum_k e^{{({z})_k}} - ({z})_{{{y}}})"
+
+
+def softmax_parts(z: Array) -> tuple[Array, Array, Array]:
+    """max z, exp(z - max z), and the sum of the latter without one entry that is 1."""
+    highest = np.max(z, axis=-1)
+    ratios = np.exp(z - highest[..., None])
+    # Left out rather than subtracted: a sum of tiny ratios keeps its digits.
+    rest = ratios.copy()
+    np.put_along_axis(rest, np.argmax(z, axis=-1)[..., None], 0.0, axis=-1)
+    return highest, ratios, rest.sum(axis=-1)
+
+
+def codes(y: Array) -> IntArray:
+    """The classes as indices along a new last axis."""
+    return y.astype(np.intp)[..., None]
+
+
+def chosen(z: Array, y: Array) -> Array:
+    """z_y."""
+    return np.take_along_axis(z, codes(y), axis=-1)[..., 0]

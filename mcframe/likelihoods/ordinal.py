@@ -1,0 +1,245 @@
+"""Ordered levels, such as ratings."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit, xlogy
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    Likelihood,
+    Parametric,
+    TwiceDifferentiable,
+)
+from mcframe.contracts.validators import number, whole
+from mcframe.numerics.cumulative_logit import centred_conjugate, gap_loss, logistic_parts
+from mcframe.numerics.thresholds import best_thresholds
+
+__all__ = ["Ordinal"]
+
+
+def as_levels(value: object) -> int:
+    """An attrs converter: a Python integer, 2 or more."""
+    return whole(value, "Ordinal: levels", 2)
+
+
+def as_lowest(value: object) -> int:
+    """An attrs converter: a Python integer."""
+    return whole(value, "Ordinal: lowest")
+
+
+def as_thresholds(value: Any) -> tuple[float, ...] | None:
+    """An attrs converter: Python floats, or None."""
+    if value is None:
+        return None
+    if isinstance(value, str) or np.ndim(value) != 1:
+        raise ModelError(f"Ordinal: thresholds={value!r} was given; a tuple of numbers is needed")
+    return tuple(number(one, "Ordinal: a threshold") for one in value)
+
+
+@attrs.frozen
+class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametric):
+    """``l(z, y) = -log(sigmoid(theta_y - z) - sigmoid(theta_{y-1} - z))``: the cumulative logit.
+
+    Domain: whole levels from ``lowest`` to ``lowest + levels - 1``. ``P(y <= k | z) =
+    sigmoid(theta_k - z)`` with increasing thresholds, -inf below the lowest level and +inf above
+    the highest, so that a larger z makes higher levels more probable (McCullagh, JRSS B 1980).
+    The mean is the expected level. This is the whole negative log-likelihood, nothing is
+    dropped; written as ``log(1 + exp(z - theta_y)) + log(1 + exp(theta_{y-1} - z)) - log(1 -
+    exp(theta_{y-1} - theta_y))`` it is convex in z and thresholds together.
+
+    Parameters
+    ----------
+    levels : int, default 5
+        How many there are, two or more; not only those that occur.
+    thresholds : increasing numbers, one less than levels, optional
+        On the scale of z. Without them they are fitted with Z, one set for the whole block,
+        unpenalised; the losses alone then have no values. Of a level that is never observed,
+        the thresholds meet (but for a rounding) if it lies between observed ones, and lie
+        1000 beyond all predictors if not: the best ones do so in the limit.
+    lowest : int, default 1
+        The lowest level.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> stars = mc.Ordinal(levels=3, thresholds=(-1.0, 1.0))
+    >>> np.exp(-stars.value(np.zeros(3), np.array([1.0, 2.0, 3.0]))).round(3)
+    array([0.269, 0.462, 0.269])
+    >>> stars.mean(np.array([-9.0, 0.0, 9.0])).round(3)
+    array([1., 2., 3.])
+    """
+
+    levels: int = attrs.field(default=5, converter=as_levels)
+    thresholds: tuple[float, ...] | None = attrs.field(default=None, converter=as_thresholds)
+    lowest: int = attrs.field(default=1, converter=as_lowest)
+
+    def __attrs_post_init__(self) -> None:
+        if self.thresholds is None:
+            return
+        if len(self.thresholds) != self.levels - 1 or np.any(np.diff(self.thresholds) <= 0.0):
+            raise ModelError(
+                f"Ordinal: thresholds={self.thresholds!r} was given; levels={self.levels} needs"
+                f" {self.levels - 1} increasing numbers"
+            )
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]  # a sentence with the numbers in it
+        """The levels there are."""
+        return f"whole levels {self.lowest}, ..., {self.lowest + self.levels - 1}"
+
+    remedy = "Say how many levels there are by levels= and where they begin by lowest=."
+
+    @property
+    def curvature(self) -> float:
+        """1/2: each of two logistic functions bends by 1/4 at most; of two levels there is one."""
+        return 0.5 if self.levels > 2 else 0.25
+
+    @property
+    def infimum(self) -> float:
+        """0, which no probability reaches."""
+        return 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is not one of the levels."""
+        code = y - self.lowest
+        return ~((code >= 0.0) & (code < self.levels) & (y == np.floor(y)))
+
+    def code(self, y: Array) -> IntArray:
+        """Levels counted from 0."""
+        return (y - self.lowest).astype(np.intp)
+
+    def given(self) -> Array:
+        """The thresholds, or a ``ModelError`` where they are still to be fitted."""
+        if self.thresholds is None:
+            raise ModelError(
+                "Ordinal: thresholds=None was given, which fits them with the data by mc.fit;"
+                " losses alone need thresholds=(...)"
+            )
+        return np.array(self.thresholds)
+
+    def interval(self, y: Array) -> tuple[Array, Array]:
+        """The thresholds below and above each observation, infinite at the ends."""
+        edges = np.concatenate([[-np.inf], self.given(), [np.inf]])
+        code = self.code(y)
+        return edges[code], edges[code + 1]
+
+    def value(self, z: Array, y: Array) -> Array:
+        """-log P(y | z)."""
+        return self.value_and_slope(z, y)[0]
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its slope sigmoid(z - theta_y) - sigmoid(theta_{y-1} - z)."""
+        lower, upper = self.interval(y)
+        above, above_slope, _ = logistic_parts(z - upper)
+        below, below_slope, _ = logistic_parts(lower - z)
+        return above + below + gap_loss(upper - lower), above_slope - below_slope
+
+    def second_derivative(self, z: Array, y: Array) -> Array:
+        """The bends of both logistic functions."""
+        lower, upper = self.interval(y)
+        return logistic_parts(z - upper)[2] + logistic_parts(lower - z)[2]
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """In closed form on [-1, 1], half of it for the lowest and the highest level, else inf."""
+        inside = np.abs(slope - self.nearest_slope(slope, y)) <= 1e-14
+        slope = self.nearest_slope(slope, y)
+        lower, upper = self.interval(y)
+        inner = np.isfinite(lower) & np.isfinite(upper)
+        # At the ends one logistic function is left, shifted by its threshold.
+        edge = np.where(np.isfinite(upper), upper, lower)
+        q = np.abs(slope)
+        end = slope * edge + xlogy(q, q) + xlogy(1.0 - q, 1.0 - q)
+        low, high = np.where(inner, lower, -1.0), np.where(inner, upper, 1.0)
+        middle = slope * (0.5 * (low + high)) + centred_conjugate(q, 0.5 * (high - low))
+        return np.where(inside, np.where(inner, middle, end), np.inf)
+
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """Clipped to [-1, 1]; to [0, 1] for the lowest level and to [-1, 0] for the highest."""
+        code = self.code(y)
+        return np.clip(slope, -1.0 * (code > 0), 1.0 * (code < self.levels - 1))
+
+    def mean(self, z: Array) -> Array:
+        """The expected level: lowest + sum_k P(y > k | z)."""
+        level = np.full_like(z, self.lowest)
+        for threshold in self.given():
+            level += expit(z - threshold)
+        return level
+
+    def start(self, y: Array) -> Array:
+        """The middle of the interval, 1 beyond the threshold at the ends; levels if not given."""
+        if self.thresholds is None:
+            return y - self.lowest - 0.5 * (self.levels - 1)
+        t = self.given()
+        middles = np.concatenate([[t[0] - 1.0], 0.5 * (t[1:] + t[:-1]), [t[-1] + 1.0]])
+        return middles[self.code(y)]
+
+    def sample(self, z: Array, rng: Any) -> Array:
+        """The level whose interval z plus logistic noise falls into."""
+        thresholds = self.given()
+        noisy = z + rng.logistic(size=np.shape(z))
+        return self.lowest + np.searchsorted(thresholds, noisy).astype(np.float64)
+
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y)."""
+        return -self.value(z, y)
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of thresholds that are to be fitted."""
+        return self.levels - 1 if self.thresholds is None else 0
+
+    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
+        """The thresholds that fit best at given z, by damped Newton steps."""
+        return best_thresholds(z, self.code(y), weights, self.levels, start)
+
+    def with_parameters(self, parameters: Array) -> "Ordinal":
+        """The same levels with these thresholds."""
+        return attrs.evolve(self, thresholds=parameters)
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """The three summands of the class formula: two ``logistic`` and a constant."""
+        lower, upper = self.interval(y)
+        return self.logistics(cp, z, y, self.given()) + gap_loss(upper - lower)
+
+    def joint_expression(self, cp: Any, z: Any, y: Array, parameters: Any) -> Any:
+        """The same, the constant as -log(1 - exp(.)) of the variable thresholds.
+
+        It keeps all thresholds increasing, those of levels that do not occur too.
+        """
+        loss = self.logistics(cp, z, y, parameters)
+        if self.levels == 2:
+            return loss
+        code = self.code(y)
+        inner = np.flatnonzero((code > 0) & (code < self.levels - 1))
+        places = ones_at(inner, code[inner] - 1, (code.size, self.levels - 2))
+        return loss - places @ cp.log(1.0 - cp.exp(parameters[:-1] - parameters[1:]))
+
+    def logistics(self, cp: Any, z: Any, y: Array, thresholds: Any) -> Any:
+        """The summands with z, those of the ends left out where they are 0."""
+        code = self.code(y)
+        loss = 0.0 * z
+        for side, k in ((-1.0, code), (1.0, code - 1)):
+            here = np.flatnonzero((k >= 0) & (k < self.levels - 1))
+            if here.size:
+                places = ones_at(here, np.arange(here.size), (code.size, here.size))
+                loss = loss + places @ cp.logistic(side * (thresholds[k[here]] - z[here]))
+        return loss
+
+    def formula(self, z: str, y: str) -> str:
+        """−log(σ(θ[y] − z) − σ(θ[y−1] − z))."""
+        return f"−log(σ(θ[{y}] − ({z})) − σ(θ[{y} − 1] − ({z})))"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""-\log(\sigma(\theta_y - z) - \sigma(\theta_{y-1} - z))."""
+        return rf"-\log(\sigma(\theta_{{{y}}} - ({z})) - \sigma(\theta_{{{y} - 1}} - ({z})))"
+
+
+def ones_at(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> Any:
+    """A sparse matrix of zeros and ones."""
+    return csr_array((np.ones(rows.size), (rows, columns)), shape=shape)

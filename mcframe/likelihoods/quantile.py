@@ -1,0 +1,118 @@
+"""Real values by one of their quantiles."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+from mcframe.contracts.validators import number
+
+__all__ = ["Quantile"]
+
+
+def fraction(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a number strictly between 0 and 1, kept as a Python float."""
+    found = number(value, "Quantile: q")
+    object.__setattr__(instance, "q", found)
+    if not 0.0 < found < 1.0:
+        raise ModelError(f"Quantile: q={value!r} was given; 0 < q < 1 is needed")
+
+
+@attrs.frozen
+class Quantile(Likelihood, Proximable, Conjugate):
+    """``l(z, y) = q max(y - z, 0) + (1 - q) max(z - y, 0)``: the pinball loss.
+
+    Domain: every finite real number. Its best constant is the q-quantile of the data, so z
+    estimates the q-quantile of each entry: ``predict`` answers a quantile, not a mean (Koenker
+    and Bassett, Econometrica 1978). ``Quantile(0.5)`` is half the absolute loss, and estimates
+    medians. There is a kink at z = y, so that the loss enters through its prox; the slope
+    reported there is 0.
+
+    Parameters
+    ----------
+    q : float
+        Strictly between 0 and 1: the share of the data that should lie below z.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.Quantile(0.9).value(np.array([0.0, 3.0]), np.array([1.0, 1.0]))
+    array([0.9, 0.2])
+    """
+
+    q: float = attrs.field(validator=fraction)
+
+    needs = "finite real numbers"
+    remedy = "Replace infinities by NaN if they stand for missing values."
+    symbol = "x"
+    smooth = False
+
+    @property
+    def curvature(self) -> float:
+        """inf, at the kink."""
+        return np.inf
+
+    @property
+    def infimum(self) -> float:
+        """0, at z = y."""
+        return 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is not finite."""
+        return ~np.isfinite(y)
+
+    def value(self, z: Array, y: Array) -> Array:
+        """q (y - z) below y, (1 - q) (z - y) above."""
+        return self.value_and_slope(z, y)[0]
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and the slope -q below y, 1 - q above, 0 at y."""
+        residual = z - y
+        slope = np.where(residual > 0.0, 1.0 - self.q, -self.q) * (residual != 0.0)
+        return slope * residual, slope
+
+    def prox(self, z: Array, y: Array, step: Array) -> Array:
+        """z moved towards y, by step * q from below and step * (1 - q) from above; never past."""
+        residual = z - y
+        from_above = z - step * (1.0 - self.q)
+        from_below = z + step * self.q
+        outside = self.prox_slope(z, y, step) == 1.0
+        return np.where(outside, np.where(residual > 0.0, from_above, from_below), y)
+
+    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+        """0 where the prox is y, else 1."""
+        residual = z - y
+        reaches = (residual <= step * (1.0 - self.q)) & (residual >= -step * self.q)
+        return np.where(reaches, 0.0, 1.0)
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """slope * y for slopes in [-q, 1 - q], else inf."""
+        inside = (slope >= -self.q - 1e-14) & (slope <= 1.0 - self.q + 1e-14)
+        return np.where(inside, slope * y, np.inf)
+
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """Clipped to [-q, 1 - q]."""
+        return np.clip(slope, -self.q, 1.0 - self.q)
+
+    def mean(self, z: Array) -> Array:
+        """z, which is a quantile and no mean."""
+        return z.copy()
+
+    def start(self, y: Array) -> Array:
+        """y."""
+        return y.copy()
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """maximum(q (y - z), (1 - q) (z - y))."""
+        return cp.maximum(self.q * (y - z), (1.0 - self.q) * (z - y))
+
+    def formula(self, z: str, y: str) -> str:
+        """max(q (x − z), (1 − q)(z − x))."""
+        return f"max({self.q:g} ({y} − ({z})), {1.0 - self.q:g} ({z} − {y}))"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""\max(q (x - z), (1 - q)(z - x))."""
+        return rf"\max({self.q:g} ({y} - ({z})), {1.0 - self.q:g} ({z} - {y}))"

@@ -1,0 +1,287 @@
+"""Binary labels of which many are missing: a loss for the unlabeled entries, too."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import BackendError, DataError, ModelError
+from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.validators import number
+from mcframe.risks.checks import is_rate, is_share, is_switch, takes_labels, why_not_convex
+from mcframe.risks.tilted_loss import TiltedLoss
+
+__all__ = ["RiskMixture"]
+
+SUM_TOLERANCE = 1e-9
+
+
+def state_of(y: Array) -> IntArray:
+    """0 and 1 for these labels, 2 for unlabeled."""
+    return np.where(np.isnan(y), 2.0, y).astype(np.intp)
+
+
+@attrs.frozen(kw_only=True)
+class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
+    """``pn PN + pu PU + nu NU``: three risks of labels 1, 0 and unlabeled (missing) entries.
+
+    With the loss l(z, y) of ``likelihood``, d(z) = l(z, 1) - l(z, 0), and
+    k = missing_rate / (1 - missing_rate), an entry costs
+
+    =========  ========================  ========================  ========================
+    label      PN                        PU                        NU
+    =========  ========================  ========================  ========================
+    1          l(z, 1)                   l(z, 1) + k d(z)          l(z, 1)
+    0          l(z, 0)                   l(z, 0)                   l(z, 0) - k d(z)
+    unlabeled  0                         l(z, 0)                   l(z, 1)
+    =========  ========================  ========================  ========================
+
+    If labels are missing completely at random at that rate, then PU and NU, summed over the
+    whole block, have the expectation of the loss of the complete labels, and PN has
+    1 - missing_rate times it (Hayashi, Sakai, Sugiyama, Binary matrix completion using
+    unobserved entries, Eqs. 77, 83-88 and 101-103, where labels are +1 and -1 and unlabeled is 0).
+
+    It stands where a likelihood stands, but is no distribution. It is convex where d is a line
+    in z: for the logistic loss, d = -z / scale, and the squared loss, d = (1 - 2 z) /
+    (2 variance). With another, such as the probit loss, PU and NU are not: they are refused
+    unless ``nonconvex=True``.
+
+    A loss may be negative and fall forever, as the logistic one of a positive entry does under
+    PU. So bound Z by a norm ball or a box, as the paper does (Hsieh et al., 2015, keep it in
+    [0, 1] with the squared loss), or take a penalty heavy enough.
+
+    Parameters
+    ----------
+    pn, pu, nu : float, default 0
+        At least 0, with sum 1: the weights of the three risks.
+    missing_rate : float or None, default None
+        In [0, 1): the probability that a label is missing, the same for labels 1 and 0. None
+        estimates it as the share of unlabeled entries, which needs labels of both kinds: where
+        only positives (or only negatives) are ever labeled the data do not tell it.
+    likelihood : Likelihood
+        l, a smooth loss for labels 0 and 1: ``Bernoulli`` or ``Gaussian``.
+    nonconvex : bool, default False
+        Allow a mixture that is not convex; its fit has no certificate.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())
+    >>> risk.value(np.ones(3), np.array([1.0, 0.0, np.nan])).round(4)
+    array([-0.6867,  1.3133,  1.3133])
+    """
+
+    pn: float = attrs.field(default=0.0, validator=is_share)
+    pu: float = attrs.field(default=0.0, validator=is_share)
+    nu: float = attrs.field(default=0.0, validator=is_share)
+    missing_rate: float | None = attrs.field(default=None, validator=is_rate)
+    likelihood: Any = attrs.field(validator=takes_labels)
+    nonconvex: bool = attrs.field(default=False, validator=is_switch)
+
+    needs = "labels 0 or 1, or NaN for unlabeled"
+    remedy = "Recode positive labels as 1 and negative ones as 0, and leave NaN what has no label."
+
+    def __attrs_post_init__(self) -> None:
+        total = self.pn + self.pu + self.nu
+        if abs(total - 1.0) > SUM_TOLERANCE:
+            raise ModelError(
+                f"RiskMixture: pn={self.pn!r}, pu={self.pu!r} and nu={self.nu!r} sum to {total!r};"
+                " their sum must be 1"
+            )
+        if not self.convex and not self.nonconvex:
+            raise ModelError(why_not_convex(self.pu, self.missing_rate, self.likelihood))
+
+    @classmethod
+    def punu(
+        cls,
+        gamma: float,
+        missing_rate: float | None = None,
+        *,
+        likelihood: Any,
+        nonconvex: bool = False,
+    ) -> "RiskMixture":
+        """(1 - gamma) PU + gamma NU, 0 <= gamma <= 1 (Eq. 89)."""
+        gamma = number(gamma, "RiskMixture.punu: gamma")
+        if not 0.0 <= gamma <= 1.0:
+            raise ModelError(f"RiskMixture.punu: gamma={gamma!r} was given; 0 to 1 is needed")
+        shares = {"pu": 1.0 - gamma, "nu": gamma}
+        return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+
+    @classmethod
+    def pnu(
+        cls,
+        eta: float,
+        missing_rate: float | None = None,
+        *,
+        likelihood: Any,
+        nonconvex: bool = False,
+    ) -> "RiskMixture":
+        """(1 - eta) PN + eta PU for 0 <= eta <= 1, (1 + eta) PN - eta NU for -1 <= eta < 0.
+
+        Eqs. 90-92.
+        """
+        eta = number(eta, "RiskMixture.pnu: eta")
+        if not -1.0 <= eta <= 1.0:
+            raise ModelError(f"RiskMixture.pnu: eta={eta!r} was given; -1 to 1 is needed")
+        shares = {"pn": 1.0 - abs(eta), "pu": max(eta, 0.0), "nu": max(-eta, 0.0)}
+        return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+
+    @property
+    def reads_unlabeled(self) -> bool:  # type: ignore[override]
+        """Whether PU or NU takes part: PN alone has no loss where there is no label."""
+        return self.pu + self.nu > 0.0
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether d is a line in z, or takes no part."""
+        return self.likelihood.label_difference is not None or not self.reads_unlabeled
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        """As l is, where d is a line."""
+        return bool(self.likelihood.quadratic and self.convex)
+
+    @property
+    def odds(self) -> float:
+        """k = missing_rate / (1 - missing_rate); 0 for PN, which has no use for it."""
+        if not self.reads_unlabeled:
+            return 0.0
+        if self.missing_rate is None:
+            raise ModelError(
+                "RiskMixture: missing_rate=None has not been estimated yet; give a number, or"
+                " bind the mixture to data with bound_to"
+            )
+        return self.missing_rate / (1.0 - self.missing_rate)
+
+    def bound_to(self, shape: tuple[int, int], values: Array) -> Likelihood:
+        """The mixture with ``missing_rate`` = the share of unlabeled entries, where it is None.
+
+        The share estimates the rate if labels are missing completely at random, positive and
+        negative ones alike. PN alone is nothing but the likelihood of the labels: it is what
+        is returned.
+        """
+        if not self.reads_unlabeled:
+            alone: Likelihood = self.likelihood.bound_to(shape, values)
+            return alone
+        if self.missing_rate is not None:
+            return self
+        n_positive, n_negative = int(np.sum(values == 1.0)), int(np.sum(values == 0.0))
+        if min(n_positive, n_negative) == 0:
+            raise DataError(
+                f"RiskMixture: missing_rate=None cannot be estimated from {n_positive} labels 1"
+                f" and {n_negative} labels 0: an unlabeled entry may then be of the kind that is"
+                " never labeled, and the share of unlabeled entries is not the rate at which"
+                " labels are missing; give missing_rate"
+            )
+        rate = 1.0 - (n_positive + n_negative) / (shape[0] * shape[1])
+        return attrs.evolve(self, missing_rate=rate)
+
+    def states(self) -> tuple[Array, Array, Array]:
+        """Base b, weight w and tilt t of the labels 0 and 1 and of unlabeled entries.
+
+        Each costs w l(z, b) + t d(z): one form for all three risks, in which nothing cancels
+        where an entry costs l(z, 1) or l(z, 0) alone.
+        """
+        labeled, unlabeled = self.pn + self.pu + self.nu, self.pu + self.nu
+        base, tilt = (1.0, -self.pu) if self.nu > self.pu else (0.0, self.nu)
+        return (
+            np.array([0.0, 1.0, base]),
+            np.array([labeled, labeled, unlabeled]),
+            np.array([-self.nu * self.odds, self.pu * self.odds, tilt]),
+        )
+
+    def entries(self, y: Array) -> TiltedLoss:
+        """The losses of entries with these labels."""
+        state = state_of(y)
+        return TiltedLoss(self.likelihood, *(numbers[state] for numbers in self.states()))
+
+    @property
+    def curvature(self) -> float:
+        """That of l, as a line has none; else a bound, both coefficients taken as positive."""
+        if self.likelihood.label_difference is not None or not self.reads_unlabeled:
+            return (self.pn + self.pu + self.nu) * self.likelihood.curvature
+        base, weight, tilt = self.states()
+        coefficients = np.abs(base * weight + tilt) + np.abs((1.0 - base) * weight - tilt)
+        return float(np.max(coefficients)) * self.likelihood.curvature
+
+    @property
+    def infimum(self) -> float:
+        """The least loss of the three states; -inf where a tilt outweighs l far out."""
+        labels = np.array([0.0, 1.0, np.nan])
+        return 0.0 - float(np.max(self.conjugate(np.zeros(3), labels)))
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is neither 0 nor 1 nor NaN."""
+        return (y != 0.0) & (y != 1.0) & ~np.isnan(y)
+
+    def value(self, z: Array, y: Array) -> Array:
+        """The loss of each entry by the table above."""
+        return self.value_and_slope(z, y)[0]
+
+    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its slope."""
+        return self.entries(y).value_and_slope(z)
+
+    def second_derivative(self, z: Array, y: Array) -> Array:
+        """That of l, less for unlabeled entries; with a bent d its own as well."""
+        return self.entries(y).second_derivative(z)
+
+    def conjugate(self, slope: Array, y: Array) -> Array:
+        """The conjugate of l, shifted by the slope of the tilt; inf if not convex.
+
+        Where a coefficient is negative that inf is exact, as the loss falls below every line;
+        elsewhere it is an upper bound.
+        """
+        if not self.convex:
+            return np.full(np.shape(slope), np.inf)
+        return self.entries(y).conjugate(slope)
+
+    def nearest_slope(self, slope: Array, y: Array) -> Array:
+        """Slopes clipped into the domain, which for PU and NU need not hold 0."""
+        return self.entries(y).nearest_slope(slope) if self.convex else slope
+
+    def mean(self, z: Array) -> Array:
+        """The mean response of the likelihood."""
+        mean: Array = self.likelihood.mean(z)
+        return mean
+
+    def start(self, y: Array) -> Array:
+        """Where the likelihood begins for a label; halfway between where there is none."""
+        negative, positive = self.likelihood.start(np.array([0.0, 1.0]))
+        starts = np.array([negative, positive, 0.5 * (negative + positive)])
+        return starts[state_of(y)]
+
+    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+        """The loss, with d written as the line that it is."""
+        if self.likelihood.label_difference is None:
+            raise BackendError(
+                f"RiskMixture: with {self.likelihood!r} there is no exact program, as l(z, 1) -"
+                " l(z, 0) is not a line in z; take mc.Bernoulli('logit'), or in place of pn=1"
+                " the likelihood itself"
+            )
+        return self.entries(y).expression(cp, z)
+
+    def formula(self, z: str, y: str) -> str:
+        """Shares, rate and loss: ``(0.5 PN + 0.5 PU at ρ = 0.8)[log(1 + exp(−s z))]``."""
+        rate = "estimated ρ" if self.missing_rate is None else f"ρ = {self.missing_rate:g}"
+        shares = " + ".join(
+            f"{share:g} {name}".removeprefix("1 ") for name, share in self.shares()
+        )
+        at = f" at {rate}" if self.reads_unlabeled else ""
+        return f"({shares}{at})[{self.likelihood.formula(z, y)}]"
+
+    def latex(self, z: str, y: str) -> str:
+        r"""(0.5 \mathrm{PN} + 0.5 \mathrm{PU})_{\rho = 0.8}[\log(1 + e^{-s z})]."""
+        rate = r"\hat\rho" if self.missing_rate is None else rf"\rho = {self.missing_rate:g}"
+        shares = " + ".join(
+            rf"{share:g} \, \mathrm{{{name}}}".removeprefix(r"1 \, ")
+            for name, share in self.shares()
+        )
+        at = f"_{{{rate}}}" if self.reads_unlabeled else ""
+        return rf"({shares}){at}\left[{self.likelihood.latex(z, y)}\right]"
+
+    def shares(self) -> list[tuple[str, float]]:
+        """The risks that take part, with their weights."""
+        named = (("PN", self.pn), ("PU", self.pu), ("NU", self.nu))
+        return [(name, share) for name, share in named if share > 0.0]

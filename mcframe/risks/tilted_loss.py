@@ -1,0 +1,97 @@
+"""A loss of labels, tilted by a multiple of the difference between its two labels."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+
+__all__ = ["TiltedLoss"]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@attrs.frozen(eq=False)
+class TiltedLoss:
+    """``w l(z, b) + t d(z)`` with ``d(z) = l(z, 1) - l(z, 0)``, entry by entry.
+
+    Parameters
+    ----------
+    likelihood : a ``LinearDifference`` that is ``Conjugate`` and ``TwiceDifferentiable``
+        l.
+    base, weight, tilt : arrays of one shape
+        b in {0, 1}, w >= 0 and t of each entry; t = 0 wherever w = 0.
+    """
+
+    likelihood: Any
+    base: Array
+    weight: Array
+    tilt: Array
+
+    def value_and_slope(self, z: Array) -> tuple[Array, Array]:
+        """The loss and its slope."""
+        value, slope = self.likelihood.value_and_slope(z, self.base)
+        difference, rise = self.difference(z)
+        return self.weight * value + self.tilt * difference, self.weight * slope + self.tilt * rise
+
+    def difference(self, z: Array) -> tuple[Array, Array]:
+        """d(z) and its slope."""
+        line = self.likelihood.label_difference
+        if line is not None:
+            return line[0] * z + line[1], np.full_like(z, line[0])
+        one, zero = (
+            self.likelihood.value_and_slope(z, np.full_like(z, label)) for label in (1.0, 0.0)
+        )
+        return one[0] - zero[0], one[1] - zero[1]
+
+    def second_derivative(self, z: Array) -> Array:
+        """w l''(z, b), and t d''(z) where d is no line."""
+        bend: Array = self.weight * self.likelihood.second_derivative(z, self.base)
+        if self.likelihood.label_difference is not None:
+            return bend
+        one, zero = (
+            self.likelihood.second_derivative(z, np.full_like(z, label)) for label in (1.0, 0.0)
+        )
+        return bend + self.tilt * (one - zero)
+
+    @property
+    def tilt_slope(self) -> Array:
+        """The slope of t d(z) for a line d, or for t = 0."""
+        line = self.likelihood.label_difference
+        return self.tilt * (line[0] if line is not None else 0.0)
+
+    @property
+    def tilt_constant(self) -> Array:
+        """t d(0), likewise."""
+        line = self.likelihood.label_difference
+        return self.tilt * (line[1] if line is not None else 0.0)
+
+    def untilted(self, slope: Array) -> Array:
+        """The slope that l(., b) must have for the whole to have this one; 0 where w = 0."""
+        counts = self.weight > 0.0
+        return np.where(counts, slope - self.tilt_slope, 0.0) / np.where(counts, self.weight, 1.0)
+
+    def conjugate(self, slope: Array) -> Array:
+        """w l*((slope - t d') / w, b) - t d(0), for a line d."""
+        inner = self.untilted(slope)
+        near = self.likelihood.nearest_slope(inner, self.base)
+        # Taking t d' off rounds: a slope on the boundary of the domain must stay on it.
+        rounding = 8.0 * EPS * (np.abs(slope) + np.abs(self.tilt_slope))
+        inner = np.where(self.weight * np.abs(inner - near) <= rounding, near, inner)
+        conjugate = self.weight * self.likelihood.conjugate(inner, self.base)
+        conjugate = conjugate - self.tilt_constant
+        return np.where((self.weight > 0.0) | (slope == 0.0), conjugate, np.inf)
+
+    def nearest_slope(self, slope: Array) -> Array:
+        """The nearest slopes with a finite conjugate, for a line d."""
+        inner = self.untilted(slope)
+        near = self.likelihood.nearest_slope(inner, self.base)
+        # What lies inside stays as it is, to the last digit.
+        inside = (near == inner) & (self.weight > 0.0)
+        return np.where(inside, slope, self.weight * near + self.tilt_slope)
+
+    def expression(self, cp: Any, z: Any) -> Any:
+        """w l(z, b) + t d' z + t d(0), for a line d: convex by the rules, as w >= 0."""
+        loss = cp.multiply(self.weight, self.likelihood.expression(cp, z, self.base))
+        return loss + cp.multiply(self.tilt_slope, z) + self.tilt_constant
