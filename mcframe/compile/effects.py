@@ -201,8 +201,10 @@ def absent_effects(likelihood: Likelihood, y: Array, groups: IntArray, n_effects
 
 def falling_effects(
     likelihood: Likelihood, y: Array, weights: Array | float, groups: IntArray, n_effects: int
-) -> Array:
+) -> IntArray:
     """The indices of effects along which the loss falls without end."""
+    if np.isfinite(likelihood.infimum):
+        return np.zeros(0, dtype=np.intp)
     finite = np.isfinite(likelihood.curvature)
     far = FAR / np.sqrt(likelihood.curvature) if finite else FAR
     with np.errstate(over="ignore"):
