@@ -32,9 +32,10 @@ MAX_GIGABYTES = 4.0
 OTHER_OPINION_ORDER = 48
 # Asked of Clarabel, which stops short of it where arithmetic does.
 CLARABEL_EPS = 1e-11
-# Tangents around the last answer: how far out the first ones stand, by how much closer each time,
-# and how often.
-FIRST_SPREAD, NARROWER, REFINEMENTS = 0.5, 0.1, 6
+# Bounds from below that are refined around the last answer: how far around it at first and at
+# last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
+# matters: the gap goes with its root.
+FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
 INFEASIBLE = "; no Z meets all constraints at once: loosen one of them"
 UNBOUNDED = "; the objective falls without end: a larger weight, a ball or a box bounds it"
 
@@ -74,6 +75,7 @@ class Statement:
     copies: dict[int, Any] = attrs.field(factory=dict)
     column: Any = None
     predictors: dict[str, Any] = attrs.field(factory=dict)
+    losses: dict[str, Any] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -143,6 +145,7 @@ class Statement:
             losses = likelihood.expression_near(cp, z, table.values, *near)
         else:
             losses = likelihood.expression(cp, z, table.values)
+        self.losses[name] = losses
         self.constraints += likelihood.expression_constraints(cp, z, table.values)
         scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
         self.summands.append(cp.sum(cp.multiply(scale, losses)))
@@ -287,9 +290,9 @@ class Reference:
     ) -> tuple[Point, Judgement]:
         """One conic solver's answer, made feasible, and what it is worth.
 
-        Losses that have no cone are stated by tangents from below: first by their global
-        knots, then again by knots around the answer, each time more densely, until the
-        tangents are off by less than a tenth of the tolerance.
+        Losses that have no cone are stated by bounds from below: first by global ones, then
+        again by ones that are tight around the answer, each time more closely, until they are
+        off by a negligible part of the tolerance.
         """
         program = compile_problem(problem)
         approximated = [
@@ -298,17 +301,14 @@ class Reference:
             if isinstance(problem.likelihoods[block.name], Approximated)
         ]
         near: dict[str, tuple[Array, float]] = {}
-        spread = FIRST_SPREAD
-        for _ in range(REFINEMENTS if approximated else 1):
+        for _ in range(REFINEMENTS):
             stated = Statement.of(problem, program=program, near=near)
             scale = self.conic(problem, stated, solver, budget, progress)
             error, size = 0.0, abs(float(stated.problem().objective.value))
             for name in approximated:
-                z = np.asarray(stated.predictors[name].value)
-                error += tangent_error(problem, name, z, near.get(name))
-                near[name] = (z, spread)
-            spread *= NARROWER
-            if error <= 0.1 * budget.tol * size:
+                error += missed(problem, stated, name)
+                near[name] = refined(problem, stated, name, near.get(name))
+            if error <= NEGLIGIBLE * budget.tol * size:
                 break
         point = point_of(problem, program, stated, scale)
         return point, judge(program, point)
@@ -344,16 +344,24 @@ class Reference:
         return scale
 
 
-def tangent_error(
-    problem: Problem, name: str, z: Array, near: tuple[Array, float] | None
-) -> float:
-    """How far the stated loss of a block lies below the true one at an answer."""
-    likelihood, table = problem.likelihoods[name], problem.tables[name]
-    assert isinstance(likelihood, Approximated)
+def missed(problem: Problem, stated: Statement, name: str) -> float:
+    """How far the stated losses of a block lie below the true ones at an answer."""
+    table = problem.tables[name]
+    z = np.asarray(stated.predictors[name].value)
+    off = problem.likelihoods[name].value(z, table.values) - np.asarray(stated.losses[name].value)
+    weights = 1.0 if table.weights is None else table.weights
+    return problem.scale(name) * float(np.sum(weights * np.maximum(off, 0.0)))
+
+
+def refined(
+    problem: Problem, stated: Statement, name: str, near: tuple[Array, float] | None
+) -> tuple[Array, float]:
+    """Where the next bound is to be tight: at the answer, as far around as it moved."""
+    z = np.asarray(stated.predictors[name].value)
+    unit = 1.0 / float(np.sqrt(problem.likelihoods[name].curvature))
     if near is None:
-        return np.inf
-    scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
-    return float(np.sum(scale * likelihood.expression_error(*near, z, table.values)))
+        return z, FIRST_SPREAD * unit
+    return z, max(float(np.max(np.abs(z - near[0]))), LEAST_SPREAD * unit)
 
 
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:

@@ -73,7 +73,7 @@ def best_bias(
         weighted = weights * slopes
         total: Any = np.bincount(columns, weights=weighted, minlength=n_columns)
         size = np.bincount(columns, weights=np.abs(weighted), minlength=n_columns)
-        open_ = np.abs(total) > PRECISION * size
+        open_ = (np.abs(total) > PRECISION * size) | ~np.isfinite(size)
         if not open_.any():
             break
         second = weights * likelihood.second_derivative(shifted, y)

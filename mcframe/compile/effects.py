@@ -8,12 +8,18 @@ from mcframe.compile.bias import FAR
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood, TwiceDifferentiable
 
-__all__ = ["absent_effects", "best_effects", "extreme_effects", "falling_effects"]
+__all__ = [
+    "absent_effects",
+    "best_effects",
+    "extreme_effects",
+    "falling_effects",
+    "without_effects",
+]
 
 # Slope sums below this fraction of the sums of their sizes are rounding.
 LEAST = 1e-9
 PRECISION, NEARLY, TINY = 1e-13, 1e-10, 1e-300
-MAX_NEWTON, MAX_CG = 60, 200
+MAX_NEWTON, MAX_CG, REFINEMENTS = 60, 200, 3
 # Armijo's constant, and the shortest step that is tried.
 DECREASE, SHORTEST = 1e-4, 1e-12
 
@@ -215,3 +221,36 @@ def falling_effects(
     with np.errstate(invalid="ignore"):
         falling = (sums[0] < -1e-9 * size) | (sums[1] > 1e-9 * size)
     return np.flatnonzero(falling)
+
+
+def without_effects(numbers: Array, groups: IntArray, n_effects: int) -> Array:
+    """The nearest numbers whose sums over all groups are 0, up to rounding.
+
+    With one group for each number its mean is taken off. With more, the least squares
+    solution by conjugate gradients on the graph of groups, refined until rounding ends it.
+    """
+    counts = gathered(np.ones(groups.shape[:-1]), groups, n_effects)
+    inverse = 1.0 / np.maximum(counts, 1.0)
+    if groups.shape[-1] == 1:
+        means = inverse * gathered(numbers, groups, n_effects)
+        return numbers - means[groups[..., 0]]
+    for _ in range(REFINEMENTS):
+        residual = gathered(numbers, groups, n_effects)
+        size = gathered(np.abs(numbers), groups, n_effects)
+        if np.all(np.abs(residual) <= 1e-15 * size):
+            break
+        effects = np.zeros(n_effects)
+        search = scaled = inverse * residual
+        energy = first = float(np.dot(residual, scaled))
+        for _ in range(MAX_CG):
+            if energy <= 1e-26 * first:
+                break
+            image = gathered(added(search, groups), groups, n_effects)
+            step = energy / float(np.dot(search, image))
+            effects = effects + step * search
+            residual = residual - step * image
+            scaled = inverse * residual
+            energy, last = float(np.dot(residual, scaled)), energy
+            search = scaled + energy / last * search
+        numbers = numbers - added(effects, groups)
+    return numbers

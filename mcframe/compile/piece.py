@@ -11,6 +11,7 @@ from mcframe.compile.effects import (
     best_effects,
     extreme_effects,
     falling_effects,
+    without_effects,
 )
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
@@ -221,23 +222,11 @@ class Piece:
         return np.asarray(moved).ravel()
 
     def centred(self, slope: Array) -> Array:
-        """The slopes (flat) with what rounding left of the sums over each effect taken off.
-
-        For rows and columns together a few sweeps of both.
-        """
+        """The slopes (flat) with what rounding left of the sums over each effect taken off."""
         if not self.layout.size or self.layout.n_parameters:
             return slope
         groups = self.groups() if self.grouping is None else self.grouping[:, None]
-        flat = groups.reshape(-1, groups.shape[-1])
-        counts = np.zeros(self.layout.size)
-        for k in range(flat.shape[1]):
-            counts += np.bincount(flat[:, k], minlength=counts.size)
-        centred = slope.copy()
-        for _ in range(1 if flat.shape[1] == 1 else 20):
-            for k in range(flat.shape[1]):
-                sums = np.bincount(flat[:, k], weights=centred, minlength=counts.size)
-                centred -= (sums / np.maximum(counts, 1))[flat[:, k]]
-        return centred
+        return without_effects(slope, groups.reshape(-1, groups.shape[-1]), self.layout.size)
 
     def start(self) -> Array:
         """A rough natural parameter for every number, flat."""

@@ -15,7 +15,7 @@ __all__ = ["Probit"]
 STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
 KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
-FEW_KNOTS = (-2.0, 0.0, 2.0)
+FEW_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
 
 
 @attrs.frozen

@@ -1,0 +1,80 @@
+"""A backend of one's own: proximal gradient steps of one length, no momentum."""
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Point
+from mcframe.compile import Evaluation, Program
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.solver import Solver
+from mcframe.numerics.low_rank import LowRank
+
+
+@attrs.define(eq=False)
+class State:
+    """Z dense and in factors, F there, R there, and how far the last step went."""
+
+    iterate: Array
+    latent: LowRank
+    evaluation: Evaluation
+    penalty: float
+    residual: float = np.inf
+    finished: str | None = None  # it has no stopping rule of its own
+
+    @property
+    def rank(self) -> int:
+        """Rank of Z."""
+        return self.latent.width
+
+    @property
+    def objective(self) -> float:
+        """F + R at Z."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Nothing is approximate here."""
+
+    def retarget(self, program: Program) -> None:
+        """The multipliers have moved: evaluate F anew."""
+        z = np.take(self.iterate, program.flat)
+        self.evaluation = program.evaluate(z, self.iterate, self.evaluation.biases)
+
+
+@attrs.frozen
+class PlainGradient(Solver[Program, State]):
+    """Solves min F(Z) + R(Z) by Z <- prox of R / L at Z - gradient of F / L."""
+
+    name = "plain gradient"
+
+    def refuses(self, program: Program) -> str | None:
+        """It needs a slope, a bound L on its curvature, and a function of singular values."""
+        if program.factored is not None or not program.plain:
+            return "it runs smooth losses and terms beside one function of singular values"
+        return None if np.isfinite(program.curvature) else "its steps need a bounded curvature"
+
+    def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> State:
+        """Z = start, or 0."""
+        latent = LowRank.zeros(program.shape) if start is None else start.latent
+        iterate = latent.dense()
+        evaluation = program.evaluate(np.take(iterate, program.flat), iterate)
+        penalty = program.penalty.of_singular_values(latent.singular_values())
+        return State(iterate, latent, evaluation, penalty)
+
+    def step(self, program: Program, state: State) -> None:
+        """One step of length 1 / L."""
+        step = 1.0 / program.curvature
+        target = state.iterate - step * program.slope_matrix(state.evaluation)
+        left, values, right = np.linalg.svd(target, full_matrices=False)
+        shrunk = program.penalty.shrink(values, step)
+        kept = shrunk > 0.0
+        before = state.iterate
+        state.latent = LowRank(left[:, kept] * shrunk[kept], right[kept].T)
+        state.iterate = state.latent.dense()
+        state.residual = float(np.linalg.norm(state.iterate - before)) / step
+        state.penalty = program.penalty.of_singular_values(shrunk)
+        z = np.take(state.iterate, program.flat)
+        state.evaluation = program.evaluate(z, state.iterate, state.evaluation.biases)
+
+    def candidate(self, program: Program, state: State) -> Point:
+        """The iterate."""
+        return Point(state.latent)
