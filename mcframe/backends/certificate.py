@@ -125,10 +125,12 @@ class DualPoint:
         )
         return attrs.evolve(self, slope=slope, terms=terms)
 
-    def with_nearest_terms(self) -> "DualPoint":
-        """The same with the terms' dual matrices moved into their domains."""
+    def without_rounding(self) -> "DualPoint":
+        """The same with dual matrices and slopes that lie just outside of a domain moved in."""
+        slope = self.program.loss.clipped(self.slope)
         pairs = zip(self.program.terms, self.terms, strict=True)
-        return attrs.evolve(self, terms=tuple(t.nearest_dual(dual) for t, dual in pairs))
+        terms = tuple(term.nearest_dual(dual) for term, dual in pairs)
+        return attrs.evolve(self, slope=slope, terms=terms)
 
     def scaled(self, scale: float) -> "DualPoint":
         """Scaled and nothing else."""
@@ -201,7 +203,7 @@ def fenchel_bound(point: DualPoint) -> float:
 
     Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
     """
-    point = point.with_nearest_terms()
+    point = point.without_rounding()
     main = MainTerm(point, point.matrix())
     return max(scaled_bound(point, main), bound_at(point.scaled(0.0), main, 0.0))
 

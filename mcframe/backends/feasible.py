@@ -21,8 +21,8 @@ ROUNDS = 200
 def made_feasible(program: Program, latent: LowRank, biases: tuple[Array | None, ...]) -> LowRank:
     """The iterate itself without hard constraints, else a point close by that meets them all.
 
-    Projections in turn, until none moves the point by more than rounding. Where a set cannot
-    be met together with those before it, the point is scaled towards 0, which most sets hold.
+    Projections in turn; then, where the main term is a ball that the others have led out of,
+    a step towards a point that meets those and lies deeper inside.
     """
     projections = projections_of(program, biases)
     if not projections:
@@ -31,20 +31,22 @@ def made_feasible(program: Program, latent: LowRank, biases: tuple[Array | None,
         shorter = scaled_factors(program, latent)
         if shorter is not None:
             return shorter
-    dense = latent.dense()
+    dense = met(projections, latent.dense())
+    anchor = met(projections[is_ball(program.penalty.main) :], np.zeros(program.shape))
+    found = inside_the_ball(program, dense, anchor)
+    return found.with_last_column(1.0) if program.ones else found
+
+
+def met(projections: list[Projection], dense: Array) -> Array:
+    """A point of all sets: projections in turn until none moves it by more than rounding."""
     for _ in range(ROUNDS):
-        before = dense.copy()
+        before = dense
         for project in projections:
             dense = project(dense)
         moved = float(np.linalg.norm(dense - before))
         if len(projections) == 1 or moved <= 1e-13 * float(np.linalg.norm(dense)):
             break
-    if program.factored is not None:
-        stacked = factors_of(dense)
-        met = LowRank(stacked[: program.shape[0]], stacked[program.shape[0] :])
-    else:
-        met = LowRank.of(shortened(program, dense))
-    return met.with_last_column(1.0) if program.ones else met
+    return dense
 
 
 def projections_of(program: Program, biases: tuple[Array | None, ...]) -> list[Projection]:
@@ -133,17 +135,23 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
 
 
-def shortened(program: Program, dense: Array) -> Array:
-    """Scaled into the main term's ball where projections have left it by a little."""
+def inside_the_ball(program: Program, dense: Array, anchor: Array) -> LowRank:
+    """A point moved towards an anchor, which meets every other set, until it is in the ball."""
+    factored = program.factored
+    if factored is not None:
+        n_rows = program.shape[0]
+        far, near = factors_of(dense), factors_of(anchor)
+
+        def between(share: float) -> Array:
+            return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
+
+        stacked = between(largest_scale(lambda share: factored.of_factors(between(share))))
+        return LowRank(stacked[:n_rows], stacked[n_rows:])
     main: Any = program.penalty.main
-    if not is_ball(main):
-        return dense
-    inside = main.prox(dense, 1.0)[0]
-    long, short = float(np.linalg.norm(dense)), float(np.linalg.norm(inside))
-    if long <= short * (1.0 + 1e-9):
-        return dense
-    singular_values = np.linalg.svd(dense, compute_uv=False)
-    return dense * largest_scale(lambda c: main.of_singular_values(c * singular_values))
+    if not is_ball(main) or np.isfinite(main.value(dense)):
+        return LowRank.of(dense)
+    share = largest_scale(lambda c: main.value(c * dense + (1.0 - c) * anchor))
+    return LowRank.of(share * dense + (1.0 - share) * anchor)
 
 
 def largest_scale(value: Callable[[float], float]) -> float:

@@ -246,7 +246,10 @@ def without_effects(numbers: Array, groups: IntArray, n_effects: int) -> Array:
             if energy <= 1e-26 * first:
                 break
             image = gathered(added(search, groups), groups, n_effects)
-            step = energy / float(np.dot(search, image))
+            bent = float(np.dot(search, image))
+            if bent <= 0.0:
+                break
+            step = energy / bent
             effects = effects + step * search
             residual = residual - step * image
             scaled = inverse * residual

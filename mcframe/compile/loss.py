@@ -134,6 +134,17 @@ class EntryLoss:
                 nearest[piece.part] = piece.nearest_dual(slope[piece.part])
         return nearest
 
+    def clipped(self, slope: Array) -> Array:
+        """The slopes of pieces without effects moved into their domains.
+
+        Rounding leaves some just outside. Those with effects stay, since their sums must.
+        """
+        clipped = slope.copy()
+        for piece in self.pieces:
+            if piece.has_conjugate() and not piece.layout.size:
+                clipped[piece.part] = piece.nearest_slope(slope[piece.part])
+        return clipped
+
     def centred(self, slope: Array) -> Array:
         """The slopes with what rounding left of the sums over each effect taken off."""
         centred = slope.copy()

@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
+from mcframe.numerics.charts import Spheres
 from mcframe.numerics.max_norm import (
     dual_max_norm_bound,
     max_norm_bounds,
@@ -54,6 +55,11 @@ class MaxNormBall(Constraint, Factored):
     def conjugate(self, dual: Array) -> float:
         """radius * a bound on the dual norm."""
         return self.radius * dual_max_norm_bound(dual)
+
+    @property
+    def chart(self) -> Spheres:
+        """Rows on spheres of the radius."""
+        return Spheres(self.radius)
 
     def of_factors(self, stacked: Array) -> float:
         """0 where every squared row norm is at most the radius, up to rounding, else inf."""

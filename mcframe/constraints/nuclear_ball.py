@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive
+from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = ["NuclearBall"]
@@ -71,6 +72,11 @@ class NuclearBall(Constraint, Spectral, Factored):
     def conjugate_of_singular_values(self, singular_values: Array) -> float:
         """radius * the largest."""
         return self.radius * float(np.max(singular_values, initial=0.0))
+
+    @property
+    def chart(self) -> OneSphere:
+        """One sphere around all factors."""
+        return OneSphere(2.0 * self.radius)
 
     def of_factors(self, stacked: Array) -> float:
         """0 where ||W||_F^2 is at most 2 radius, up to rounding, else inf."""

@@ -203,6 +203,11 @@ class Factored(Term):
     def of_factors(self, stacked: Array) -> float:
         """h(W): an upper bound on the value at Z = U V', equal to it for the best factors."""
 
+    @property
+    @abstractmethod
+    def chart(self) -> Any:
+        """A ``numerics.charts.Chart``: all factors of finite h, or those that matter, as vectors."""
+
     @abstractmethod
     def prox_factors(self, stacked: Array, step: float) -> Array:
         """argmin over X of h(X) + ||X - W||_F^2 / (2 step)."""

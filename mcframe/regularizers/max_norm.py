@@ -9,6 +9,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Factored, Regularizer
 from mcframe.contracts.validators import positive
+from mcframe.numerics.charts import ScaledSpheres
 from mcframe.numerics.max_norm import (
     dual_max_norm_bound,
     dual_max_norm_split,
@@ -64,6 +65,11 @@ class MaxNorm(Regularizer, Factored):
         """Scaled down until its dual norm is at most the weight."""
         scale = self.largest_scale(dual, None)
         return dual if scale == 1.0 else scale * dual
+
+    @property
+    def chart(self) -> ScaledSpheres:
+        """Rows on spheres of one radius, which costs the weight."""
+        return ScaledSpheres(self.weight)
 
     def of_factors(self, stacked: Array) -> float:
         """weight * max squared row norm."""

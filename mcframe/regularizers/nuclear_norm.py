@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.contracts.validators import positive
+from mcframe.numerics.charts import Flat
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = ["NuclearNorm"]
@@ -74,6 +75,11 @@ class NuclearNorm(Regularizer, Spectral, Factored):
         """The largest c <= 1 with ||c S||_2 surely at most the weight."""
         norm = norm_upper_bound(dual, NORM_SLACK)
         return 1.0 if norm <= self.weight else self.weight / norm
+
+    @property
+    def chart(self) -> Flat:
+        """All factors, at the cost weight / 2 ||W||_F^2."""
+        return Flat(self.weight)
 
     def of_factors(self, stacked: Array) -> float:
         """weight / 2 * ||W||_F^2."""

@@ -1,0 +1,158 @@
+"""Factors without constraints: smooth maps from all vectors onto the factors of a set.
+
+A bound on the length of a row becomes a row of fixed length by one more coordinate, a slack
+that the product U V' does not see; so a set of factors is covered by spheres, and a descent
+method for smooth functions of a vector applies.
+"""
+
+from abc import ABC, abstractmethod
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+
+__all__ = ["Chart", "Flat", "OneSphere", "ScaledSpheres", "Spheres"]
+
+# The least slack, relative to the squared length: exactly 0 would hold a row on its boundary.
+LEAST_SLACK = 1e-6
+
+
+class Chart(ABC):
+    """Stacked factors W (n_rows x k) as a smooth function of a free vector."""
+
+    @abstractmethod
+    def free(self, stacked: Array) -> Array:
+        """A vector whose factors are these, up to the least slack."""
+
+    @abstractmethod
+    def stacked(self, vector: Array, n_rows: int) -> Array:
+        """The factors of a vector."""
+
+    @abstractmethod
+    def value(self, vector: Array) -> float:
+        """What the factors of a vector cost, as the term counts it."""
+
+    @abstractmethod
+    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
+        """The gradient in the vector of that cost plus a function of W with this slope."""
+
+
+@attrs.frozen
+class Flat(Chart):
+    """W itself, at the cost weight / 2 ||W||_F^2."""
+
+    weight: float
+
+    def free(self, stacked: Array) -> Array:
+        """W, raveled."""
+        return stacked.ravel().copy()
+
+    def stacked(self, vector: Array, n_rows: int) -> Array:
+        """The vector as a matrix."""
+        return vector.reshape(n_rows, -1)
+
+    def value(self, vector: Array) -> float:
+        """weight / 2 ||W||_F^2."""
+        return 0.5 * self.weight * float(np.dot(vector, vector))
+
+    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
+        """slope + weight W."""
+        return slope.ravel() + self.weight * vector
+
+
+@attrs.frozen
+class Spheres(Chart):
+    """Rows with squared norms of at most ``radius``: each row and its slack on a sphere."""
+
+    radius: float
+
+    def free(self, stacked: Array) -> Array:
+        """Each row with its slack."""
+        return with_slack(stacked, self.radius).ravel()
+
+    def stacked(self, vector: Array, n_rows: int) -> Array:
+        """sqrt(radius) times the unit rows, slacks left out."""
+        rows = vector.reshape(n_rows, -1)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.sqrt(self.radius) * rows[:, :-1] / lengths
+
+    def value(self, vector: Array) -> float:
+        """0."""
+        return 0.0
+
+    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
+        """The slope in the tangent of each sphere."""
+        rows = vector.reshape(n_rows, -1)
+        return (np.sqrt(self.radius) * on_tangent(rows, slope)).ravel()
+
+
+@attrs.frozen
+class ScaledSpheres(Chart):
+    """The same with a radius of its own, s^2 for the last coordinate s, at the cost weight s^2."""
+
+    weight: float
+
+    def free(self, stacked: Array) -> Array:
+        """Each row with its slack, then the largest norm."""
+        longest = float(np.max(np.einsum("ij,ij->i", stacked, stacked), initial=0.0))
+        longest = longest or 1e-12
+        unit = with_slack(stacked / np.sqrt(longest), 1.0)
+        return np.append(unit.ravel(), np.sqrt(longest))
+
+    def stacked(self, vector: Array, n_rows: int) -> Array:
+        """s times the unit rows."""
+        return float(vector[-1]) * Spheres(1.0).stacked(vector[:-1], n_rows)
+
+    def value(self, vector: Array) -> float:
+        """weight s^2."""
+        return self.weight * float(vector[-1]) ** 2
+
+    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
+        """s times the tangent slope, then the slope in s."""
+        scale, unit = float(vector[-1]), Spheres(1.0)
+        along = float(np.vdot(slope, unit.stacked(vector[:-1], n_rows)))
+        rows = scale * unit.gradient(vector[:-1], n_rows, slope)
+        return np.append(rows, along + 2.0 * self.weight * scale)
+
+
+@attrs.frozen
+class OneSphere(Chart):
+    """||W||_F^2 of at most ``radius``: all entries and one slack on a sphere."""
+
+    radius: float
+
+    def free(self, stacked: Array) -> Array:
+        """All entries, then the slack."""
+        return with_slack(stacked.reshape(1, -1), self.radius).ravel()
+
+    def stacked(self, vector: Array, n_rows: int) -> Array:
+        """sqrt(radius) times the unit vector, the slack left out."""
+        unit = vector[:-1] / float(np.linalg.norm(vector))
+        return np.sqrt(self.radius) * unit.reshape(n_rows, -1)
+
+    def value(self, vector: Array) -> float:
+        """0."""
+        return 0.0
+
+    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
+        """The slope in the tangent of the sphere."""
+        tangent = on_tangent(vector[None, :], slope.reshape(1, -1))
+        return (np.sqrt(self.radius) * tangent).ravel()
+
+
+def with_slack(rows: Array, squared: float) -> Array:
+    """Rows with one more coordinate that brings their squared norms to a number."""
+    missing = squared - np.einsum("ij,ij->i", rows, rows)
+    slack = np.sqrt(np.maximum(missing, LEAST_SLACK * squared))
+    return np.column_stack([rows, slack])
+
+
+def on_tangent(rows: Array, slope: Array) -> Array:
+    """The gradient in rows of a function of their unit vectors, whose last coordinate is free."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / lengths
+    along = np.einsum("ij,ij->i", slope, unit[:, :-1])[:, None]
+    tangent = -along * unit
+    tangent[:, :-1] += slope
+    return tangent / lengths

@@ -1,0 +1,79 @@
+"""Limited-memory BFGS, a step at a time."""
+
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+
+__all__ = ["Memory", "wolfe_step"]
+
+# Armijo's and Wolfe's constants, and how often a step is halved or doubled.
+DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
+# Differences of values below this, relative, are rounding.
+ROUNDING = 1e-13
+
+
+@attrs.define(eq=False)
+class Memory:
+    """The last moves and changes of gradient: an estimate of the inverse Hessian.
+
+    Nocedal and Wright, Numerical Optimization (2006), Algorithm 7.4.
+    """
+
+    pairs: deque[tuple[Array, Array, float]] = attrs.field(factory=lambda: deque(maxlen=20))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.pairs.clear()
+
+    def add(self, move: Array, change: Array) -> None:
+        """Remember a move, unless the gradient did not rise along it."""
+        product = float(np.dot(move, change))
+        if product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change)):
+            self.pairs.append((move, change, 1.0 / product))
+
+    def direction(self, gradient: Array) -> Array:
+        """-H^-1 g by the two-loop recursion."""
+        vector = -gradient
+        shares = []
+        for move, change, inverse in reversed(self.pairs):
+            share = inverse * float(np.dot(move, vector))
+            vector = vector - share * change
+            shares.append(share)
+        if self.pairs:
+            _, change, inverse = self.pairs[-1]
+            vector = vector / (inverse * float(np.dot(change, change)))
+        for (move, change, inverse), share in zip(self.pairs, reversed(shares), strict=True):
+            vector = vector + (share - inverse * float(np.dot(change, vector))) * move
+        return vector
+
+
+def wolfe_step(
+    try_at: Callable[[float], tuple[float, float]], value: float, slope: float, first: float
+) -> float:
+    """A step length with enough decrease and a flatter slope, by bisection and doubling.
+
+    The weak Wolfe conditions (Lewis and Overton, Math. Programming 2013), which hold for
+    functions with kinks too. ``try_at(t)`` gives value and slope along the direction. 0 if no
+    step decreases the value. Where values differ by rounding alone the slopes decide (Hager
+    and Zhang's approximate conditions, SIAM J. Optim. 2005).
+    """
+    rounding = ROUNDING * abs(value)
+    low, high, step = 0.0, np.inf, first
+    best = 0.0
+    for _ in range(TRIALS):
+        reached, bent = try_at(step)
+        enough = reached <= value + DECREASE * step * slope
+        level = reached <= value + rounding and bent <= (2.0 * DECREASE - 1.0) * slope
+        if not (enough or level):
+            high = step
+        else:
+            best = step
+            if bent >= CURVATURE * slope:
+                return step
+            low = step
+        step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
+    return best
