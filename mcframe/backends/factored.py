@@ -80,11 +80,10 @@ class FactoredState:
 
     def settle(self) -> None:
         """The residual in units of the slope of F: that in the factors over their size."""
-        size = float(np.linalg.norm(self.stacked)) / np.sqrt(max(self.rank, 1))
-        long = float(np.linalg.norm(self.vector)) / max(
-            float(np.linalg.norm(self.stacked)), 1e-300
-        )
-        self.residual = long * float(np.linalg.norm(self.gradient)) / max(size, 1e-300)
+        factors = max(float(np.linalg.norm(self.stacked)), 1e-300)
+        stretch = float(np.linalg.norm(self.vector)) / factors
+        column = factors / np.sqrt(max(self.rank, 1))
+        self.residual = stretch * float(np.linalg.norm(self.gradient)) / column
 
 
 @attrs.frozen

@@ -13,6 +13,7 @@ __all__ = [
     "best_effects",
     "extreme_effects",
     "falling_effects",
+    "gathered",
     "without_effects",
 ]
 
@@ -227,33 +228,45 @@ def without_effects(numbers: Array, groups: IntArray, n_effects: int) -> Array:
     """The nearest numbers whose sums over all groups are 0, up to rounding.
 
     With one group for each number its mean is taken off. With more, the least squares
-    solution by conjugate gradients on the graph of groups, refined until rounding ends it.
+    solution on the graph of groups, refined until rounding ends it.
     """
     counts = gathered(np.ones(groups.shape[:-1]), groups, n_effects)
     inverse = 1.0 / np.maximum(counts, 1.0)
     if groups.shape[-1] == 1:
         means = inverse * gathered(numbers, groups, n_effects)
         return numbers - means[groups[..., 0]]
+    off = np.inf
     for _ in range(REFINEMENTS):
         residual = gathered(numbers, groups, n_effects)
         size = gathered(np.abs(numbers), groups, n_effects)
-        if np.all(np.abs(residual) <= 1e-15 * size):
+        reached = float(np.max(np.abs(residual) / np.maximum(size, TINY)))
+        if reached <= 1e-15 or reached > 0.5 * off:
             break
-        effects = np.zeros(n_effects)
-        search = scaled = inverse * residual
-        energy = first = float(np.dot(residual, scaled))
-        for _ in range(MAX_CG):
-            if energy <= 1e-26 * first:
-                break
-            image = gathered(added(search, groups), groups, n_effects)
-            bent = float(np.dot(search, image))
-            if bent <= 0.0:
-                break
-            step = energy / bent
-            effects = effects + step * search
-            residual = residual - step * image
-            scaled = inverse * residual
-            energy, last = float(np.dot(residual, scaled)), energy
-            search = scaled + energy / last * search
-        numbers = numbers - added(effects, groups)
+        off = reached
+        moved = numbers - added(least_squares(residual, inverse, groups), groups)
+        left = np.abs(gathered(moved, groups, n_effects))
+        # Sums that are rounding have no solution: the system is singular.
+        if np.max(left / np.maximum(size, TINY)) < reached:
+            numbers = moved
     return numbers
+
+
+def least_squares(residual: Array, inverse: Array, groups: IntArray) -> Array:
+    """The effects whose sum over groups is the residual, by conjugate gradients from 0."""
+    effects = np.zeros(residual.size)
+    search = scaled = inverse * residual
+    energy = first = float(np.dot(residual, scaled))
+    for _ in range(MAX_CG):
+        if energy <= 1e-26 * first or energy > first * 1e6:
+            break
+        image = gathered(added(search, groups), groups, residual.size)
+        bent = float(np.dot(search, image))
+        if bent <= 0.0:
+            break
+        step = energy / bent
+        effects = effects + step * search
+        residual = residual - step * image
+        scaled = inverse * residual
+        energy, last = float(np.dot(residual, scaled)), energy
+        search = scaled + energy / last * search
+    return effects

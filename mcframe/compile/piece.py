@@ -11,6 +11,7 @@ from mcframe.compile.effects import (
     best_effects,
     extreme_effects,
     falling_effects,
+    gathered,
     without_effects,
 )
 from mcframe.contracts.arrays import Array, IntArray
@@ -22,6 +23,8 @@ __all__ = ["Piece"]
 
 # Bisections for a shift: to the last bit of numbers of one size.
 HALVINGS = 80
+# A sum of slopes that is this small beside the sum of their sizes is rounding.
+VANISHING = 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -181,13 +184,27 @@ class Piece:
         return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
 
     def conjugate(self, slope: Array) -> Array:
-        """The conjugate at the slopes (flat, of the scaled losses), entry by entry."""
+        """The conjugate at the slopes (flat, of the scaled losses), entry by entry.
+
+        inf where their sums over free effects do not vanish, up to rounding.
+        """
+        if not self.sums_vanish(slope):
+            return np.full(self.y.shape, np.inf)
         slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
         terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
         if self.offset is not None:
             along = slopes.sum(axis=-1) if self.width > 1 else slopes
             terms = terms - along * self.offset
         return terms
+
+    def sums_vanish(self, slope: Array) -> bool:
+        """Whether the sums of slopes over every effect are 0, up to rounding."""
+        if not self.layout.size or self.layout.n_parameters:
+            return True
+        groups = self.groups().reshape(-1, self.groups().shape[-1])
+        sums = gathered(slope, groups, self.layout.size)
+        sizes = gathered(np.abs(slope), groups, self.layout.size)
+        return bool(np.all(np.abs(sums) <= VANISHING * sizes))
 
     def nearest_dual(self, slope: Array) -> Array:
         """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish.

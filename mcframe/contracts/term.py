@@ -206,7 +206,7 @@ class Factored(Term):
     @property
     @abstractmethod
     def chart(self) -> Any:
-        """A ``numerics.charts.Chart``: all factors of finite h, or those that matter, as vectors."""
+        """A ``numerics.charts.Chart``: factors of finite h as smooth functions of free vectors."""
 
     @abstractmethod
     def prox_factors(self, stacked: Array, step: float) -> Array:

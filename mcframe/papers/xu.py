@@ -1,0 +1,177 @@
+"""Xu, Niu, Han, Tsang, Zhou and Sugiyama, Matrix Co-completion for Multi-label Classification
+with Missing Features and Labels (2018): COCO."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Budget, Dual, Point, run
+from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import NotCertifiedWarning
+from mcframe.contracts.solver import Solver
+from mcframe.contracts.term import Term
+from mcframe.fitting import Fit, answered
+from mcframe.likelihoods import Bernoulli, Gaussian
+from mcframe.model import Block, Model, Problem
+from mcframe.numerics.low_rank import LowRank
+from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
+
+__all__ = ["CocoSubgradient", "coco", "coco_subgradient"]
+
+
+def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
+    """COCO, Eq. 1: blocks "features" and "labels"; COCO-0 without the residual's nuclear norm.
+
+    ``sum of logistic losses + lambda_1 ||[X Z]||_* + feature_weight ||R(X_hat - X)||_F^2
+    + lambda_2 ||R(X_hat - X)||_*`` over the observed entries of the labels and features.
+
+    Parameters
+    ----------
+    lambda_1, lambda_2, feature_weight : float
+        As in their section 4.1; ``lambda_2=0`` is COCO-0.
+    """
+    terms: list[Term] = [NuclearNorm(lambda_1)]
+    if lambda_2 > 0:
+        terms.append(ResidualNuclearNorm("features", lambda_2))
+    return Model(
+        blocks=[
+            # A Gaussian loss is half of the square.
+            Block("features", Gaussian(), weight=2.0 * feature_weight),
+            Block("labels", Bernoulli()),
+        ],
+        terms=terms,
+    )
+
+
+def coco_subgradient(
+    data: Mapping[str, Any],
+    lambda_1: float = 1.0,
+    lambda_2: float = 1.0,
+    feature_weight: float = 0.01,
+    *,
+    max_iter: int = 300,
+    tol: float = 0.0,
+) -> Fit:
+    """Algorithm 1 as published: a subgradient step of all but the nuclear norm, then shrinkage.
+
+    **It has no guarantee of optimality**: with a constant step a subgradient method stays
+    away from the optimum by a distance of the order of the step. The fit's ``gap`` bounds how
+    far; ``fit(coco(...), data)`` solves the problem. Eq. 4 as printed shrinks by lambda_1; with
+    that the published settings do not reproduce their Table 1. As in any proximal step the
+    threshold here is step * lambda_1, which does.
+
+    Parameters
+    ----------
+    data : dict with "features" (n_items x d) and "labels" (n_items x l; 0 and 1)
+    lambda_1, lambda_2, feature_weight : as in ``coco``
+    max_iter : int, default 300
+        Their T.
+    tol : float, default 0
+        Stop earlier at this gap.
+    """
+    problem = Problem.bind(coco(lambda_1, lambda_2, feature_weight), data)
+    solver = CocoSubgradient()
+    budget = Budget(tol=tol, max_iter=max_iter)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        outcome = run(solver, compile_problem(problem), budget)
+    return answered(problem, outcome, solver.name)
+
+
+@attrs.define(eq=False)
+class CocoState:
+    """Z, the slopes there, and the step."""
+
+    iterate: Array
+    latent: LowRank
+    evaluation: Evaluation
+    duals: tuple[Array, ...]
+    penalty: float
+    step: float
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """Rank of the iterate."""
+        return self.latent.width
+
+    @property
+    def objective(self) -> float:
+        """At the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Every decomposition is exact already."""
+
+
+@attrs.frozen
+class CocoSubgradient(Solver[Program, CocoState]):
+    """Algorithm 1 of the paper, with its steps: 100, decaying by 0.99 until below 40.
+
+    Cost of an iteration: one decomposition of Z and one of the residual.
+    """
+
+    first_step: float = 100.0
+    decay: float = 0.99
+    least_step: float = 40.0
+
+    name = "coco_subgradient"
+
+    def refuses(self, program: Program) -> str | None:
+        """It is for a nuclear norm, smooth losses, and at most a residual's nuclear norm."""
+        return None if program.loss.smooth and not program.ones else "it is for COCO alone"
+
+    def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
+        """Z = 0, or the start."""
+        latent = LowRank.zeros(program.shape) if start is None else start.latent
+        return self.arrived(program, latent, self.first_step)
+
+    def step(self, program: Program, state: CocoState) -> None:
+        """Z - step * subgradient, shrunk by step * lambda_1."""
+        target = state.iterate - state.step * subgradient(program, state)
+        left, values, right = np.linalg.svd(target, full_matrices=False)
+        values = program.penalty.shrink(values, state.step)
+        kept = values > 0.0
+        latent = LowRank(left[:, kept] * values[kept], right[kept].T)
+        step = state.step
+        if step >= self.least_step:
+            step *= self.decay
+        moved = self.arrived(program, latent, step)
+        moved.residual = float(np.linalg.norm(moved.iterate - state.iterate)) / state.step
+        for field in attrs.fields(CocoState):
+            setattr(state, field.name, getattr(moved, field.name))
+
+    def arrived(self, program: Program, latent: LowRank, step: float) -> CocoState:
+        """The state at some Z."""
+        iterate = latent.dense()
+        evaluation = program.loss.evaluate(np.take(iterate, program.flat))
+        penalty = program.penalty.of_singular_values(latent.singular_values())
+        duals = []
+        for term in program.terms:
+            image = term.forward(iterate)
+            left, values, right = np.linalg.svd(image, full_matrices=False)
+            kept = values > 1e-12 * max(float(values[0]), 1e-300)
+            duals.append(term.term.weight * left[:, kept] @ right[kept])
+            penalty += term.value(iterate)
+        return CocoState(iterate, latent, evaluation, tuple(duals), penalty, step)
+
+    def candidate(self, program: Program, state: CocoState) -> Point:
+        """The iterate, and the subgradients that it was moved by."""
+        evaluation = state.evaluation
+        known = program.loss.known_conjugates(np.take(state.iterate, program.flat), evaluation.biases)
+        return Point(
+            state.latent, None, Dual(evaluation.slope, state.duals, evaluation.biases, known)
+        )
+
+
+def subgradient(program: Program, state: CocoState) -> Array:
+    """Of the losses and of the residual's nuclear norm, dense."""
+    matrix = program.slope_matrix(state.evaluation)
+    for term, dual in zip(program.terms, state.duals, strict=True):
+        matrix[:, term.columns] += term.pull(dual)
+    return matrix
