@@ -48,7 +48,15 @@ from mcframe.constraints import (
 from mcframe.model.calibration import Calibration
 
 # Backends, as options objects
-from mcframe.backends import FPC, History, Proximal, Record, Reference
+from mcframe.backends import (
+    FPC,
+    FactoredDescent,
+    History,
+    Multipliers,
+    Proximal,
+    Record,
+    Reference,
+)
 
 # Verbs and their answers
 from mcframe.fitting import Fit, fit
@@ -81,6 +89,7 @@ __all__ = [
     "Equality",
     "Explanation",
     "Exponential",
+    "FactoredDescent",
     "Fit",
     "Gamma",
     "Gaussian",
@@ -94,6 +103,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Multinomial",
+    "Multipliers",
     "NegativeBinomial",
     "NotCertifiedWarning",
     "NuclearBall",

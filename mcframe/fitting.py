@@ -25,11 +25,17 @@ from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.term import Constraint
 from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Fit", "answered", "checked_budget", "fit", "fit_problem"]
+__all__ = ["Fit", "answered", "checked_budget", "fit", "fit_problem", "rounding_slack"]
+
+# What rounding may add to a bound, relative to the objective or the losses at Z = 0: domains of
+# conjugates count as met up to 1e-14, and sets up to 1e-9, by which a point may lie outside of
+# them and its objective lower.
+DOMAIN_ROUNDING, SET_ROUNDING = 1e-13, 1e-8
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -334,6 +340,13 @@ def fit_problem(
             stacklevel=3,
         )
     return answer
+
+
+def rounding_slack(fit: Fit) -> float:
+    """By how much a bound on a problem may lie above an objective that was reached."""
+    size = max(abs(fit.objective), fit.problem.loss_at_zero())
+    sets = any(isinstance(term, Constraint) for term in fit.problem.terms)
+    return (SET_ROUNDING if sets else DOMAIN_ROUNDING) * size
 
 
 def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.backends import Backend, Budget, Reference, Verdict, choose, named, verdicts
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.contracts.errors import BackendError, ModelError
-from mcframe.fitting import Fit, checked_budget, fit_problem
+from mcframe.fitting import Fit, checked_budget, fit_problem, rounding_slack
 from mcframe.model import Model, Problem
 
 __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
@@ -54,7 +54,8 @@ def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     -------
     Explanation
         Printed: the model, the data in numbers, and for each backend its cost or the reason
-        against it; ``auto`` takes the first of ``proximal``, ``reference`` that can run.
+        against it; ``auto`` takes the first of ``proximal``, ``splitting``, ``factored``,
+        ``reference`` that can run.
 
     Raises
     ------
@@ -120,7 +121,8 @@ class Verification:
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
     agrees : bool
         Whether the objectives differ by at most the tolerance and neither bound lies above
-        the other's objective.
+        the other's objective by more than rounding: points may lie outside of a set by 1e-9,
+        relative, and their objective that much lower.
     """
 
     fast: Fit
@@ -144,10 +146,11 @@ class Verification:
     @property
     def agrees(self) -> bool:
         """Whether the two readings confirm each other."""
+        slack = rounding_slack(self.reference)
         return (
             abs(self.difference) <= self.tol
-            and self.fast.bound <= self.reference.objective
-            and self.reference.bound <= self.fast.objective
+            and self.fast.bound <= self.reference.objective + slack
+            and self.reference.bound <= self.fast.objective + slack
         )
 
     def __repr__(self) -> str:

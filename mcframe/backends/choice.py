@@ -61,7 +61,11 @@ def choose(problem: Problem) -> Backend:
     for name in LADDER:
         if verdict_on(NAMED[name], problem).can_run:
             return NAMED[name]
-    reasons = "; ".join(f"{v.name}: {v.reason}" for v in verdicts(problem))
+    # Backends that share a reason are named together.
+    named_by: dict[str, list[str]] = {}
+    for verdict in verdicts(problem):
+        named_by.setdefault(str(verdict.reason), []).append(verdict.name)
+    reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in named_by.items())
     raise BackendError(f"no backend can run this problem ({reasons})")
 
 

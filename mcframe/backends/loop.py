@@ -27,6 +27,12 @@ FALLING = (
     "the budget was spent and no lower bound was found: the objective may fall without end;"
     " a larger weight, a ball or a box bounds it"
 )
+# So many iterations may pass before a point is found that meets all constraints.
+SEARCHED = 100
+NOWHERE = (
+    "no Z was found that meets all constraints at once, or the objective overflows there:"
+    " loosen one of the constraints, or rescale the columns of the data"
+)
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
@@ -150,7 +156,7 @@ def run(
         with blas_threads(program.shape[0] * program.shape[1]):
             state = solver.init(program, start, np.random.default_rng(random_state))
             watch.look(0, solver, state)
-            if watch.point is None:
+            if watch.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data"
                 )
@@ -175,6 +181,8 @@ def iterate(
     iteration = 0
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
+        if watch.point is None and iteration >= SEARCHED:
+            raise BackendError(NOWHERE)
         if watch.gap <= budget.tol:
             return "certified", f"the gap is at most tol={budget.tol:g}"
         if watch.stopped:
@@ -185,6 +193,8 @@ def iterate(
             return "interrupted", f"stopped by its own rule: {state.finished}"
         spent = watch.seconds > budget.max_seconds
         if iteration >= budget.max_iter or spent:
+            if watch.point is None:
+                raise BackendError(NOWHERE)
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue
@@ -193,7 +203,8 @@ def iterate(
             if spent:
                 return "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
             return "iteration_limit", f"max_iter={budget.max_iter} iterations were made"
-        solver.step(program, state)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is seen to below
+            solver.step(program, state)
         iteration += 1
         if not np.isfinite(state.objective):
             return "interrupted", f"iterate {iteration} is not finite; this is the best before it"

@@ -9,7 +9,7 @@ from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.feasible import made_feasible
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.solver import Solver
+from mcframe.contracts.solver import InnerState, Solver
 from mcframe.numerics.low_rank import LowRank
 
 __all__ = ["Multipliers", "MultipliersState"]
@@ -52,7 +52,7 @@ class Rough:
 class MultipliersState:
     """The inner solver's state, and the rough parts: of pieces, of terms, of the fixed column."""
 
-    inner: Any
+    inner: InnerState
     program: Program  # the augmented one, all smooth but the main term
     pieces: list[Rough | None]
     terms: list[Rough | None]

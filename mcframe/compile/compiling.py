@@ -56,8 +56,8 @@ def refusal_of_block(block: Block) -> str | None:
 
 
 def is_quadratic(term: Term) -> bool:
-    """Whether a term is a ridge, which joins any other."""
-    return isinstance(term, Spectral) and term.quadratic_weight > 0.0
+    """Whether a term is a ridge over all of Z, which joins any other."""
+    return isinstance(term, Spectral) and term.block is None and term.quadratic_weight > 0.0
 
 
 def parted(problem: Problem) -> tuple[Term | None, list[Term]]:
@@ -68,7 +68,7 @@ def parted(problem: Problem) -> tuple[Term | None, list[Term]]:
     join its shrinkage.
     """
     candidates = [t for t in problem.terms if isinstance(t, Spectral | Factored)]
-    candidates = [t for t in candidates if not is_quadratic(t)]
+    candidates = [t for t in candidates if not is_quadratic(t) and t.block is None]
     factored = [t for t in candidates if not isinstance(t, Prox)]
     main = (factored or candidates or [None])[0]
     spectral = main is None or isinstance(main, Spectral)
@@ -84,7 +84,11 @@ def compile_problem(problem: Problem) -> Program:
     main, others = parted(problem)
     spectral = main if isinstance(main, Spectral) else None
     factored = main if isinstance(main, Factored) and spectral is None else None
-    ridges = [t.quadratic_weight for t in problem.terms if isinstance(t, Spectral)]
+    ridges = [
+        term.quadratic_weight
+        for term in problem.terms
+        if isinstance(term, Spectral) and is_quadratic(term)
+    ]
     ones = any(isinstance(term, OnesColumn) for term in others)
     return Program(
         shape=problem.shape,

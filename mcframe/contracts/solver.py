@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Candidate", "Solver", "State"]
+__all__ = ["Candidate", "InnerState", "Solver", "State"]
 
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
@@ -36,6 +36,19 @@ class State(Protocol):
 
     def sharpen(self) -> None:
         """Called when the gap no longer shrinks: whatever was approximate becomes finer."""
+        ...
+
+
+class InnerState(State, Protocol):
+    """What the multipliers need of the state of a solver inside them, besides."""
+
+    #: Z, dense.
+    iterate: Array
+    #: F, its slopes and its effects at Z.
+    evaluation: Any
+
+    def retarget(self, program: Any) -> None:
+        """The program has changed a little: evaluate it anew at the same Z."""
         ...
 
 

@@ -28,7 +28,7 @@ def close(found: object, wanted: object, tol: float, what: str) -> None:
     if np.any(wrong):
         i = np.flatnonzero(wrong.ravel())[0]
         raise LawViolation(
-            f"{what}: {a.ravel()[i]!r} was found where {b.ravel()[i]!r} is needed"
+            f"{what}: {float(a.ravel()[i])!r} was found where {float(b.ravel()[i])!r} is needed"
             f" (tolerance {tol:g}; {int(wrong.sum())} of {wrong.size} entries)"
         )
 

@@ -56,7 +56,7 @@ def are_terms(instance: object, attribute: object, value: tuple[object, ...]) ->
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
-    if not any(isinstance(term, Spectral | Factored) for term in value):
+    if not any(isinstance(t, Spectral | Factored) and t.block is None for t in value):
         raise ModelError(
             "Model: no term over all of Z was given, so nothing determines the missing entries;"
             " add mc.NuclearNorm(weight), mc.NuclearBall(radius), mc.MaxNorm(weight),"

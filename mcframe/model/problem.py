@@ -194,7 +194,9 @@ class Problem:
         total = self.loss(latent, effects)
         singular_values = latent.singular_values()
         for term in self.terms:
-            if isinstance(term, Spectral):
+            if term.block is not None:
+                total += term.value(latent.columns(self.placed(term)).dense())
+            elif isinstance(term, Spectral):
                 total += term.of_singular_values(singular_values)
             elif isinstance(term, Factored) and given is not None:
                 total += term.of_factors(given.balanced())

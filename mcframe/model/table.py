@@ -162,6 +162,9 @@ def spread(
     """Weights or offsets over the block's shape, or at some entries; all finite."""
     if sp.issparse(given):
         given = given.toarray()
+    aligned(block, given, what, table)
+    if np.ndim(given) == 1 and table.shape[1] == 1 and not np.isscalar(given):
+        given = np.asarray(given)[:, np.newaxis]  # as the values of one column may be
     try:
         dense = np.broadcast_to(np.asarray(given, dtype=np.float64), table.shape)
     except (TypeError, ValueError):
@@ -173,6 +176,20 @@ def spread(
     chosen = dense if rows is None else dense[rows, columns]
     refuse(block, what, chosen, ~np.isfinite(chosen), "finite")
     return np.array(chosen)
+
+
+def aligned(block: Block, given: Any, what: str, table: Table) -> None:
+    """A ``DataError`` where labels of rows or columns are others than those of the values."""
+    if not is_pandas(given) or table.index is None:
+        return
+    same = given.index.equals(table.index)
+    if given.ndim == 2 and same:
+        same = given.columns.equals(table.names)
+    if not same:
+        raise DataError(
+            f"block {block.name!r}: {what} have other row or column labels than the values;"
+            " align them first, for example with reindex_like(values)"
+        )
 
 
 def refuse(block: Block, what: str, values: Array, wrong: Mask, needed: str) -> None:

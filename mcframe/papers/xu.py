@@ -1,5 +1,7 @@
-"""Xu, Niu, Han, Tsang, Zhou and Sugiyama, Matrix Co-completion for Multi-label Classification
-with Missing Features and Labels (2018): COCO."""
+"""Xu et al., Matrix Co-completion for Multi-label Classification (2018): COCO.
+
+Missing features and missing labels completed together, with a nuclear norm of the residual.
+"""
 
 import warnings
 from collections.abc import Mapping
@@ -163,7 +165,9 @@ class CocoSubgradient(Solver[Program, CocoState]):
     def candidate(self, program: Program, state: CocoState) -> Point:
         """The iterate, and the subgradients that it was moved by."""
         evaluation = state.evaluation
-        known = program.loss.known_conjugates(np.take(state.iterate, program.flat), evaluation.biases)
+        known = program.loss.known_conjugates(
+            np.take(state.iterate, program.flat), evaluation.biases
+        )
         return Point(
             state.latent, None, Dual(evaluation.slope, state.duals, evaluation.biases, known)
         )

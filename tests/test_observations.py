@@ -1,0 +1,167 @@
+"""Weights, offsets and exposures of entries; effects of rows; what is refused."""
+
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.backends import judge
+from mcframe.backends.certificate import Point
+from mcframe.compile import compile_problem
+from mcframe.numerics.low_rank import LowRank
+
+from .catalogue import LIKELIHOODS
+
+SMOOTH = [
+    entry
+    for entry in LIKELIHOODS
+    if entry.word.smooth and entry.word.width == 1 and not isinstance(entry.word, mc.RiskMixture)
+]
+
+
+def table(entry, rng, shape=(6, 3)):
+    return rng.choice(np.asarray(entry.valid), shape)
+
+
+@pytest.mark.parametrize("entry", SMOOTH, ids=lambda entry: repr(entry.word))
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_whole_weights_are_repeated_rows(entry, reduce):
+    """A row with weight w is w equal rows: the same losses, slopes and conjugates in sum."""
+    rng = np.random.default_rng(0)
+    y, weights = table(entry, rng), rng.integers(1, 4, (6, 1))
+    again = np.repeat(np.arange(6), weights[:, 0])
+    model = mc.Model([mc.Block("y", entry.word, reduce=reduce)], [mc.NuclearNorm(1.0)])
+    weighted = mc.Problem.bind(model, {"y": mc.Observations(y, weights=weights)})
+    repeated = mc.Problem.bind(model, {"y": y[again]})
+    left, right = rng.standard_normal((6, 2)), entry.scale * rng.standard_normal((3, 2))
+    one, many = LowRank(left, right), LowRank(left[again], right)
+    parameters = {}
+    if weighted.layout("y").size:
+        return  # thresholds are fitted: covered by the next test through fits
+    assert np.isclose(weighted.loss(one, parameters), repeated.loss(many, parameters), rtol=1e-12)
+    first, second = compile_problem(weighted), compile_problem(repeated)
+    slopes = [
+        p.loss.evaluate(z.at(p.loss.rows, p.loss.columns)).slope.reshape(-1, 3)
+        for p, z in ((first, one), (second, many))
+    ]
+    summed = np.zeros((6, 3))
+    np.add.at(summed, again, slopes[1])
+    np.testing.assert_allclose(slopes[0], summed, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_weights_of_fits_are_repetitions(bias):
+    """With ||Z||_F^2 weighted alike, a weighted fit is a fit of repeated columns."""
+    rng = np.random.default_rng(1)
+    y = rng.standard_normal((5, 4))
+    model = mc.Model([mc.Block("y", mc.Gaussian(), bias=bias)], [mc.Ridge(0.5)])
+    doubled = mc.Model([mc.Block("y", mc.Gaussian(), bias=bias)], [mc.Ridge(0.25)])
+    weighted = mc.fit(model, {"y": mc.Observations(y, weights=2.0)})
+    plain = mc.fit(doubled, {"y": y})
+    np.testing.assert_allclose(weighted.natural("y"), plain.natural("y"), atol=1e-3)
+    assert np.isclose(weighted.objective, 2 * plain.objective, rtol=1e-6)
+
+
+def test_an_entry_of_weight_zero_is_not_observed():
+    y = np.array([[1.0, 2.0], [3.0, 50.0]])
+    weights = np.array([[1.0, 1.0], [1.0, 0.0]])
+    model = mc.Model([mc.Block("y", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    fit = mc.fit(model, {"y": mc.Observations(y, weights=weights)})
+    hidden = mc.fit(model, {"y": np.where(weights > 0, y, np.nan)})
+    assert fit.objective == hidden.objective
+    assert fit.problem.n_observed == 3
+    assert fit.impute("y")[1, 1] < 10
+
+
+def test_an_offset_is_a_known_part_of_the_predictor():
+    rng = np.random.default_rng(2)
+    offset = rng.standard_normal((6, 3))
+    y = rng.standard_normal((6, 3))
+    model = mc.Model([mc.Block("y", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.3)])
+    with_offset = mc.fit(model, {"y": mc.Observations(y, offset=offset)})
+    shifted = mc.fit(model, {"y": y - offset})
+    np.testing.assert_allclose(with_offset.natural("y"), shifted.natural("y") + offset, atol=1e-6)
+    assert with_offset.status == "certified"
+
+
+def test_exposure_is_a_rate_per_unit():
+    """Ten times the days, ten times the counts: the same rate."""
+    days = np.array([[1.0], [10.0], [1.0], [10.0]])
+    counts = days * np.array([[3.0, 7.0]])
+    model = mc.Model([mc.Block("y", mc.Poisson(), bias=True)], [mc.NuclearNorm(0.5)])
+    fit = mc.fit(model, {"y": mc.Observations(counts, exposure=days)})
+    assert fit.rank == 0
+    np.testing.assert_allclose(np.exp(fit.bias("y")), [3.0, 7.0], rtol=1e-6)
+    np.testing.assert_allclose(fit.predict("y"), counts, rtol=1e-6)
+
+
+def test_effects_of_rows_and_columns_are_main_effects():
+    """A two-way table of sums needs no Z at all."""
+    rows, columns = np.array([5.0, -3.0, 0.5, 10.0]), np.array([100.0, 0.0, -7.0])
+    y = rows[:, None] + columns
+    y[1, 2] = y[3, 0] = np.nan
+    block = mc.Block("y", mc.Gaussian(), bias=True, row_effects=True)
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.1)]), {"y": y})
+    assert fit.rank == 0
+    np.testing.assert_allclose(fit.impute("y"), rows[:, None] + columns, atol=1e-8)
+    total = fit.row_effects("y")[:, None] + fit.bias("y")
+    np.testing.assert_allclose(total, rows[:, None] + columns, atol=1e-8)
+
+
+def test_a_log_likelihood_has_every_constant():
+    counts = np.array([[0.0, 3.0], [2.0, np.nan]])
+    model = mc.Model([mc.Block("y", mc.Poisson(), bias=True)], [mc.NuclearNorm(10.0)])
+    fit = mc.fit(model, {"y": counts})
+    rates = fit.predict("y")
+    assert np.isnan(fit.log_likelihood("y")[1, 1])
+    assert np.isclose(
+        fit.log_likelihood("y")[1, 0], 2 * np.log(rates[1, 0]) - rates[1, 0] - np.log(2)
+    )
+
+
+def test_a_weighted_bound_is_a_bound():
+    rng = np.random.default_rng(3)
+    y = (rng.random((8, 4)) < 0.5).astype(float)
+    data = {
+        "y": mc.Observations(y, weights=rng.random((8, 4)) + 0.1, offset=rng.normal(size=(8, 1)))
+    }
+    block = mc.Block("y", mc.Bernoulli(), bias=True, row_effects=True)
+    problem = mc.Problem.bind(mc.Model([block], [mc.NuclearNorm(0.2)]), data)
+    program = compile_problem(problem)
+    judged = [
+        judge(
+            program, Point(LowRank(s * rng.standard_normal((8, 2)), rng.standard_normal((4, 2))))
+        )
+        for s in (0.0, 0.3, 2.0)
+    ]
+    assert max(j.bound for j in judged) <= min(j.objective for j in judged)
+
+
+WRONG = {
+    "negative weight": ({"weights": -1.0}, "weights of -1 were given"),
+    "infinite weight": ({"weights": np.inf}, "weights of inf were given .* finite"),
+    "no exposure": ({"exposure": 0.0}, "exposure of 0 were given .* above 0"),
+    "offset missing": ({"offset": np.full((2, 2), np.nan)}, "offset of nan were given"),
+    "shape": ({"offset": np.zeros((3, 2))}, r"offset of shape \(3, 2\)"),
+    "text": ({"weights": "many"}, "weights of shape"),
+    "all zero": ({"weights": 0.0}, "not one of its"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_mistakes_are_named(mistake):
+    options, named = WRONG[mistake]
+    model = mc.Model([mc.Block("visits", mc.Poisson())], [mc.NuclearNorm(1.0)])
+    with pytest.raises(mc.DataError, match=f"(?s)block 'visits'.*{named}"):
+        mc.fit(model, {"visits": mc.Observations(np.ones((2, 2)), **options)})
+
+
+def test_offset_and_exposure_exclude_each_other():
+    with pytest.raises(mc.DataError, match="offset and exposure were both given"):
+        mc.Observations(np.ones((2, 2)), offset=1.0, exposure=2.0)
+
+
+def test_effects_that_cannot_be_told_apart_are_refused():
+    with pytest.raises(mc.ModelError, match="hold an offset already"):
+        mc.Block("y", mc.Ordinal(3), bias=True)
+    with pytest.raises(mc.ModelError, match="common to all classes"):
+        mc.Block("y", mc.Multinomial(3), row_effects=True)
