@@ -34,7 +34,9 @@ def made_feasible(program: Program, latent: LowRank, biases: tuple[Array | None,
     dense = met(projections, latent.dense())
     anchor = met(projections[is_ball(program.penalty.main) :], np.zeros(program.shape))
     found = inside_the_ball(program, dense, anchor)
-    return found.with_last_column(1.0) if program.ones else found
+    if program.ones and program.factored is None:
+        return found.with_last_column(1.0)
+    return found
 
 
 def met(projections: list[Projection], dense: Array) -> Array:

@@ -187,7 +187,7 @@ class Multipliers(Solver[Program, MultipliersState]):
         biases = evaluation.biases[: len(program.loss.pieces)]
         if program.plain:
             return Point(inner.latent)
-        if only_column(program):
+        if only_column(program) and program.factored is None:
             return Point(inner.latent.with_last_column(1.0), multiplier)
         z = np.take(state.inner.iterate, program.flat)
         dual = Dual(

@@ -22,6 +22,7 @@ from mcframe.contracts.validators import positive
 from mcframe.model import Block, Problem
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.threads import blas_threads
 
 __all__ = ["Estimate", "Reference", "estimate", "to_cvxpy"]
 
@@ -257,6 +258,11 @@ class Reference:
 
     def solve(self, problem: Problem, budget: Budget, progress: bool = False) -> Outcome:
         """The conic solver's answer, made feasible and certified."""
+        with blas_threads(problem.shape[0] * problem.shape[1]):
+            return self.answered(problem, budget, progress)
+
+    def answered(self, problem: Problem, budget: Budget, progress: bool) -> Outcome:
+        """The same, whatever the threads."""
         began = time.perf_counter()
         first = "SCS" if self.solver == "auto" else self.solver
         two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
@@ -264,7 +270,10 @@ class Reference:
         point, judgement = brief.opinion(problem, first, budget, progress)
         bound, rounding = judgement.bound, problem.rounding
         if two and relative_gap(judgement.objective, bound, rounding) > budget.tol:
-            other, second = self.opinion(problem, "CLARABEL", budget, progress)
+            try:
+                other, second = self.opinion(problem, "CLARABEL", budget, progress)
+            except BackendError:  # the first opinion stands
+                other, second = point, judgement
             bound = max(bound, second.bound)
             if second.objective < judgement.objective:
                 point, judgement = other, second
@@ -328,7 +337,7 @@ class Reference:
         else:
             options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
         scaled = stated.problem(scale)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
             # An inaccurate answer is judged by its certificate, which says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:

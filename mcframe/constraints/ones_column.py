@@ -10,6 +10,9 @@ from mcframe.contracts.term import Constraint, Prox
 
 __all__ = ["OnesColumn"]
 
+# How far from 1 still counts as 1: a product of factors is not exact to the last bit.
+ROUNDING = 1e-9
+
 
 @attrs.frozen
 class OnesColumn(Constraint, Prox):
@@ -29,8 +32,8 @@ class OnesColumn(Constraint, Prox):
     extra_columns = 1
 
     def value(self, latent: Array) -> float:
-        """0 where the last column is exactly 1, else inf."""
-        return 0.0 if bool(np.all(latent[:, -1] == 1.0)) else np.inf
+        """0 where the last column is 1 up to rounding, 1e-9, else inf."""
+        return 0.0 if bool(np.all(np.abs(latent[:, -1] - 1.0) <= ROUNDING)) else np.inf
 
     def conjugate(self, dual: Array) -> float:
         """The sum of the dual's last column where all others are 0, else inf."""
