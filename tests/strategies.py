@@ -129,7 +129,7 @@ def main_terms(draw, risky, exact):
     kinds = [] if exact else ["nuclear ball", "max norm ball"]
     if not risky:
         kinds += ["nuclear", "nuclear", "nuclear", "nuclear and ridge"]
-        kinds += ["ridge", "max norm", "both"]
+        kinds += ["ridge", "max norm", *["both"] * (not exact)]
     kind = draw(st.sampled_from(kinds))
     weight, radius = draw(MAGNITUDES), draw(RADII)
     return {

@@ -66,7 +66,7 @@ def best_effects(
     for _ in range(MAX_NEWTON):
         gradient = np.where(free, gathered(stretch * slope, groups, effects.size), 0.0)
         size = gathered(np.abs(stretch * slope), groups, effects.size)
-        off = float(np.max(np.abs(gradient) / np.maximum(size, TINY)))
+        off = float(np.max(np.abs(gradient) / np.maximum(size, floor_of(size))))
         # Rounding lets the sums fall only so far: then no step helps any more.
         if off <= PRECISION or (off <= NEARLY and off > 0.1 * last):
             break
@@ -106,6 +106,11 @@ def highest(z: Array, groups: IntArray, n_effects: int) -> Array:
     largest = np.full(n_effects, -np.inf)
     np.maximum.at(largest, groups[..., 0].ravel(), z.ravel())
     return np.where(np.isfinite(largest), largest, 0.0)
+
+
+def floor_of(size: Array) -> float:
+    """What sums count as small beside: single observations have slopes of rounding alone."""
+    return max(1e-3 * float(np.max(size, initial=0.0)), TINY)
 
 
 def gathered(numbers: Array, groups: IntArray, n_effects: int) -> Array:
@@ -239,14 +244,14 @@ def without_effects(numbers: Array, groups: IntArray, n_effects: int) -> Array:
     for _ in range(REFINEMENTS):
         residual = gathered(numbers, groups, n_effects)
         size = gathered(np.abs(numbers), groups, n_effects)
-        reached = float(np.max(np.abs(residual) / np.maximum(size, TINY)))
+        reached = float(np.max(np.abs(residual) / np.maximum(size, floor_of(size))))
         if reached <= 1e-15 or reached > 0.5 * off:
             break
         off = reached
         moved = numbers - added(least_squares(residual, inverse, groups), groups)
         left = np.abs(gathered(moved, groups, n_effects))
         # Sums that are rounding have no solution: the system is singular.
-        if np.max(left / np.maximum(size, TINY)) < reached:
+        if np.max(left / np.maximum(size, floor_of(size))) < reached:
             numbers = moved
     return numbers
 

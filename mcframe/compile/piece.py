@@ -204,7 +204,7 @@ class Piece:
         groups = self.groups().reshape(-1, self.groups().shape[-1])
         sums = gathered(slope, groups, self.layout.size)
         sizes = gathered(np.abs(slope), groups, self.layout.size)
-        return bool(np.all(np.abs(sums) <= VANISHING * sizes))
+        return bool(np.all(np.abs(sums) <= VANISHING * np.max(sizes, initial=0.0)))
 
     def nearest_dual(self, slope: Array) -> Array:
         """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish.
