@@ -27,6 +27,7 @@ from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCer
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.term import Constraint
 from mcframe.contracts.validators import number
+from mcframe.likelihoods import Equality
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 
@@ -346,6 +347,7 @@ def rounding_slack(fit: Fit) -> float:
     """By how much a bound on a problem may lie above an objective that was reached."""
     size = max(abs(fit.objective), fit.problem.loss_at_zero())
     sets = any(isinstance(term, Constraint) for term in fit.problem.terms)
+    sets = sets or any(isinstance(block.likelihood, Equality) for block in fit.model.blocks)
     return (SET_ROUNDING if sets else DOMAIN_ROUNDING) * size
 
 

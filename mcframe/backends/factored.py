@@ -204,8 +204,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
             return
         objective, before = state.objective, state.vector
-        length = 0.3 * float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1)) or 1.0
-        while fresh.shape[1] and length > 1e-6 * (1.0 + float(np.linalg.norm(kept))):
+        # Factors that have shrunk to 0 say nothing about the size of what they lack.
+        size = float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1))
+        length = max(0.3 * size, 1.0)
+        while fresh.shape[1] and length > 1e-8 * max(size, 1.0):
             widened = term.prox_factors(np.hstack([kept, length * fresh]), 1e-12)
             state.arrive(program, term.chart.free(widened))
             if state.objective < objective:

@@ -229,9 +229,10 @@ class Problem:
     def loss_at_zero(self) -> float:
         """The losses at Z = 0, or at their start where they are infinite: a size to compare with.
 
-        Parameters of a likelihood are the best ones there.
+        Parameters of a likelihood are the best ones there. Where all losses are 0 the weights
+        stand in for them.
         """
-        total = 0.0
+        total = counted = 0.0
         for block in self.model.blocks:
             table = self.tables[block.name]
             weights = np.ones(table.n_entries) if table.weights is None else table.weights
@@ -244,7 +245,8 @@ class Problem:
             losses = weights * np.abs(likelihood.value(z, table.values))
             losses = np.where(np.isfinite(losses), losses, weights * np.abs(table.values))
             total += self.scale(block.name) * float(np.sum(losses))
-        return total
+            counted += self.scale(block.name) * float(np.sum(weights))
+        return total if total > 0.0 else counted
 
     @property
     def rounding(self) -> float:
