@@ -147,7 +147,8 @@ def terms_beside(draw, problem, exact):
     """Up to two terms beside the main one, feasible together: they all hold one small matrix."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     blocks = problem.model.blocks
-    name = draw(st.sampled_from([block.name for block in blocks]))
+    gaussian = [b.name for b in blocks if isinstance(b.likelihood, mc.Gaussian)]
+    name = draw(st.sampled_from(gaussian or [block.name for block in blocks]))
     n_columns = problem.n_latent(name)
     inside = 1e-3 * rng.standard_normal((problem.n_items, n_columns))
     A = rng.standard_normal((draw(st.integers(1, 2)), problem.n_items))
@@ -169,6 +170,14 @@ def terms_beside(draw, problem, exact):
     if {"box", "box of a block"} <= set(chosen):
         chosen.remove("box")
     return [beside[kind] for kind in chosen]
+
+
+@st.composite
+def probit_models(draw):
+    """(model, data) with probit labels, whose reference takes seconds."""
+    _, blocks, data = blocks_and_data(draw, [mc.Bernoulli("probit"), mc.Bernoulli("probit", 0.3)])
+    main = draw(st.sampled_from([mc.NuclearNorm(0.3), mc.NuclearBall(2.0), mc.MaxNormBall(1.0)]))
+    return mc.Model(blocks[:1], [main]), {blocks[0].name: data[blocks[0].name]}
 
 
 @st.composite

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, seed, settings
 import mcframe as mc
 from mcframe.backends import verdicts
 
-from .strategies import problems, whole_vocabulary
+from .strategies import probit_models, problems, whole_vocabulary
 
 CORE = ("proximal", "fpc")
 FIRST_ORDER = ("proximal", "splitting", "factored")
@@ -92,12 +92,12 @@ def run_core(n_examples, record_property):
     assert tally.missed < 0.05 * tally.seen
 
 
-def run_whole(n_examples, part, record_property):
+def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
     tally = Tally()
 
     @seed(part)
     @settings(max_examples=n_examples, phases=[Phase.generate])
-    @given(whole_vocabulary())
+    @given(drawn())
     def agrees(example):
         model, data = example
         reference = referred(model, data)
@@ -128,6 +128,10 @@ def test_every_core_backend_reaches_the_reference(record_property):
 @pytest.mark.parametrize("part", range(5))  # so that processes share the work
 def test_the_whole_vocabulary_reaches_the_reference(part, record_property):
     run_whole(100, part, record_property)
+
+
+def test_probit_reaches_the_reference(record_property):
+    run_whole(8, 0, record_property, probit_models)
 
 
 @pytest.mark.slow

@@ -329,3 +329,80 @@ def test_counts_up_to_a_million():
     fit = mc.fit(mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(1.0)]), {"y": y})
     assert fit.status == "certified"
     assert np.all(np.isfinite(fit.predict("y")))
+
+
+def test_a_start_with_multipliers_saves_steps(table):
+    """And one from a model of other terms does no harm."""
+    block = mc.Block("features", mc.Gaussian())
+    data = {"features": table["features"]}
+    boxed = mc.Model([block], [mc.NuclearNorm(0.3), mc.Box(-0.5, 0.5)])
+    cold = mc.fit(boxed, data)
+    warm = mc.fit(boxed, data, start=cold)
+    assert cold.status == warm.status == "certified"
+    assert warm.history[-1].iteration <= cold.history[-1].iteration
+    other = mc.Model([block], [mc.NuclearNorm(0.3), mc.ResidualNuclearNorm("features", 0.1)])
+    begun, plain = mc.fit(other, data, start=cold), mc.fit(other, data)
+    assert begun.status == "certified"
+    assert abs(begun.objective - plain.objective) <= 2e-6 * plain.objective
+
+
+def test_constraints_that_exclude_each_other_are_named(table):
+    block = mc.Block("features", mc.Gaussian())
+    sums = mc.Calibration("features", np.ones(20), np.full(8, 100.0))
+    model = mc.Model([block], [mc.NuclearBall(1.0), sums])
+    with pytest.raises(mc.BackendError, match="meets all constraints at once"):
+        mc.fit(model, {"features": table["features"]})
+
+
+def test_a_risk_that_falls_without_end_is_named():
+    labels = np.where(np.arange(12).reshape(4, 3) % 2 == 0, 1.0, np.nan)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.9, likelihood=mc.Bernoulli())
+    model = mc.Model([mc.Block("y", risk, bias=True)], [mc.NuclearNorm(1.0)])
+    with pytest.raises(mc.DataError, match="falls without end along the free bias of column 0"):
+        mc.fit(model, {"y": labels})
+    free = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(1e-3)])
+    with pytest.warns(mc.NotCertifiedWarning, match="no lower bound was found"):
+        mc.fit(free, {"y": labels}, max_iter=50)
+
+
+def test_a_loss_that_is_not_convex_is_local():
+    labels = np.where(np.arange(12).reshape(4, 3) % 2 == 0, 1.0, np.nan)
+    risk = mc.RiskMixture(
+        pu=1.0, missing_rate=0.3, likelihood=mc.Bernoulli("probit"), nonconvex=True
+    )
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearBall(2.0)])
+    with pytest.warns(mc.NotCertifiedWarning, match="local"):
+        fit = mc.fit(model, {"y": labels})
+    assert fit.status == "local"
+    assert fit.gap == np.inf
+
+
+def test_classes_are_predicted_and_filled_in():
+    """A categorical column that a real one determines."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 3, 40).astype(float)
+    x = np.eye(3)[kinds.astype(int)] * 4 + 0.1 * rng.standard_normal((40, 3))
+    hidden = kinds.copy()
+    hidden[:8] = np.nan
+    model = mc.Model(
+        [mc.Block("x", mc.Gaussian()), mc.Block("kind", mc.Multinomial(3), bias=True)],
+        [mc.NuclearNorm(0.5)],
+    )
+    fit = mc.fit(model, {"x": x, "kind": hidden})
+    chances = fit.predict("kind")
+    assert chances.shape == (40, 3)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert np.array_equal(fit.impute("kind")[:, 0], kinds)
+    assert fit.bias("kind").shape == (1, 3)
+
+
+def test_thresholds_are_fitted_with_the_rest():
+    rng = np.random.default_rng(1)
+    z = 2 * rng.standard_normal((60, 1)) @ rng.standard_normal((1, 6))
+    ratings = 1.0 + (z[..., None] + rng.logistic(size=(60, 6, 1)) > [-2.0, 0.0, 1.0]).sum(axis=-1)
+    ratings[rng.random(ratings.shape) < 0.3] = np.nan
+    model = mc.Model([mc.Block("ratings", mc.Ordinal(4))], [mc.NuclearNorm(3.0)])
+    fit = mc.fit(model, {"ratings": ratings}, tol=1e-5)
+    thresholds = fit.likelihood("ratings").thresholds
+    assert thresholds == tuple(sorted(thresholds))
+    assert np.all((fit.predict("ratings") >= 1) & (fit.predict("ratings") <= 4))

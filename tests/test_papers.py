@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe import papers
 from mcframe.papers import fixed_point_mc_1, fixed_point_mc_b, mc_1, mc_b
 from mcframe.papers.goldberg import FixedPointMC1
 
@@ -85,3 +86,66 @@ def test_algorithm_2_refuses_what_it_is_not_for(table):
         mc.fit(ridge, table, backend=FixedPointMC1())
     with pytest.raises(mc.BackendError, match="fixed to 1"):
         mc.fit(mc_b(0.1), table, backend=FixedPointMC1())
+
+
+def coco_data(seed=0):
+    """Features of rank 2 and labels, a fifth of both observed as in Xu et al., 24 x (10 + 4)."""
+    rng = np.random.default_rng(seed)
+    latent = rng.uniform(-2, 2, (24, 2)) @ rng.uniform(-2, 2, (2, 14))
+    features = latent[:, :10].copy()
+    labels = (rng.random((24, 4)) < 1 / (1 + np.exp(-latent[:, 10:]))).astype(float)
+    features[rng.random(features.shape) > 0.5] = np.nan
+    labels[rng.random(labels.shape) > 0.5] = np.nan
+    return {"features": features, "labels": labels}
+
+
+def test_coco_is_its_formula():
+    """Eq. 1 written out, at a random Z."""
+    data = coco_data()
+    problem = mc.Problem.bind(papers.coco(0.7, 0.4, 0.02), data)
+    latent = np.random.default_rng(1).standard_normal((24, 14))
+    seen_x, seen_y = ~np.isnan(data["features"]), ~np.isnan(data["labels"])
+    residual = np.where(seen_x, latent[:, :10] - np.nan_to_num(data["features"]), 0.0)
+    signs = 2 * data["labels"][seen_y] - 1
+    losses = np.log1p(np.exp(-signs * latent[:, 10:][seen_y]))
+    nuclear = np.linalg.svd(latent, compute_uv=False).sum()
+    residual_nuclear = np.linalg.svd(residual, compute_uv=False).sum()
+    wanted = losses.sum() + 0.7 * nuclear + 0.02 * np.sum(residual**2) + 0.4 * residual_nuclear
+    assert np.isclose(problem.objective(latent, {}), wanted, rtol=1e-10)
+
+
+def test_the_published_subgradient_iteration_stays_above_the_optimum():
+    data = coco_data()
+    exact = mc.fit(papers.coco(), data, tol=1e-6)
+    published = papers.coco_subgradient(data, max_iter=60)
+    assert exact.status == "certified"
+    assert published.bound <= exact.objective
+    assert published.objective >= exact.bound
+    plain = papers.coco_subgradient(data, lambda_2=0.0, max_iter=60)
+    assert len(plain.problem.terms) == 1
+
+
+def test_the_published_projection_is_the_loop_of_the_paper():
+    """Eqs. 107 and 108 written out, three steps from the same start."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((9, 7)) < 0.5).astype(float)
+    labels[rng.random(labels.shape) < 0.5] = np.nan
+    model = papers.tri(0.3, 0.3, 0.4, radius=1.5, bound=0.8, missing_rate=0.5)
+    fit = papers.projected_factors(model, {"labels": labels}, 3, 0.05, max_iter=3)
+    start = 0.1 * np.random.default_rng(0).standard_normal((16, 3))
+    u, v = projected(start[:9], start[9:], 1.5, 0.8)
+    risk = model.block("labels").likelihood
+    for _ in range(3):
+        slope = risk.value_and_slope((u @ v.T).ravel(), labels.ravel())[1].reshape(9, 7)
+        u, v = projected(u - 0.05 * slope @ v, v - 0.05 * slope.T @ u, 1.5, 0.8)
+    np.testing.assert_allclose(fit.latent.dense(), u @ v.T, atol=1e-9)
+    exact = mc.fit(model, {"labels": labels}, tol=1e-5)
+    assert fit.objective >= exact.bound
+
+
+def projected(u, v, radius, bound):
+    """Long rows cut, both factors scaled into the box."""
+    u = u * np.minimum(1, np.sqrt(radius) / np.linalg.norm(u, axis=1))[:, None]
+    v = v * np.minimum(1, np.sqrt(radius) / np.linalg.norm(v, axis=1))[:, None]
+    scale = np.sqrt(min(1.0, bound / np.abs(u @ v.T).max()))
+    return scale * u, scale * v

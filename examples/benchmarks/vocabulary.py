@@ -121,7 +121,7 @@ def coco_1(n_items: int = 1000, n_features: int = 500, n_labels: int = 100) -> N
 
 
 def tmcc(n_items: int = 1500, n_columns: int = 500, share: float = 0.3) -> None:
-    """Wang et al.: Gaussian features, Bernoulli, Poisson and Gaussian targets, calibrated means."""
+    """Wang et al.: Gaussian features; Bernoulli, Poisson and Gaussian targets; known means."""
     rng = np.random.default_rng(0)
     latent = rng.standard_normal((n_items, 5)) @ rng.standard_normal((5, n_columns))
     latent /= np.max(np.abs(latent))

@@ -134,7 +134,7 @@ class Multipliers(Solver[Program, MultipliersState]):
     ) -> MultipliersState:
         """Multipliers of the start, or 0; a stiffness below the curvature costs no step length."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
-        known = None if start is None else start.dual
+        known = None if start is None else fitting_dual(start.dual, program)
         reference = smooth_curvature(program, begin)
         pieces: list[Rough | None] = []
         for piece in program.loss.pieces:
@@ -151,7 +151,9 @@ class Multipliers(Solver[Program, MultipliersState]):
                 terms.append(None)
                 continue
             given = None if known is None else known.terms[k]
-            multiplier = np.zeros_like(term.forward(dense)) if given is None else given.copy()
+            multiplier = np.zeros_like(term.forward(dense))
+            if given is not None and given.shape == multiplier.shape:
+                multiplier = given.copy()
             terms.append(Rough(multiplier, FIRST * reference, FIRST * reference))
         column = None
         if program.ones:
@@ -197,6 +199,13 @@ class Multipliers(Solver[Program, MultipliersState]):
             known=program.loss.known_conjugates(z, biases),
         )
         return Point(made_feasible(program, inner.latent, biases), multiplier, dual)
+
+
+def fitting_dual(dual: Dual | None, program: Program) -> Dual | None:
+    """A start's dual point where it is one of the same losses and terms, else None."""
+    if dual is None or dual.slope.size != program.loss.n_entries:
+        return None
+    return dual if len(dual.terms) == len(program.terms) else None
 
 
 def only_column(program: Program) -> bool:
