@@ -1,6 +1,5 @@
 """Descent in factors Z = U V', with as many columns as its certificate asks for."""
 
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -12,6 +11,7 @@ from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
+from mcframe.numerics.krylov import krylov
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.quasi_newton import Memory, wolfe_step
 
@@ -275,26 +275,6 @@ def lowest_eigenpairs(
         image[n_rows:] += slope.T @ upper
         return image
 
-    basis, ritz = lanczos(times, rng.standard_normal(order), min(3 * count + 30, order))
+    basis, ritz = krylov(times, rng.standard_normal(order), min(3 * count + 30, order))
     values, vectors = np.linalg.eigh(ritz)
     return values[:count], basis.T @ vectors[:, :count]
-
-
-def lanczos(times: Callable[[Array], Array], start: Array, steps: int) -> tuple[Array, Array]:
-    """An orthonormal basis of a Krylov space, row by row, and the matrix in it."""
-    basis = np.zeros((steps, start.size))
-    images = np.zeros((steps, start.size))
-    vector = start / np.linalg.norm(start)
-    for k in range(steps):
-        basis[k] = vector
-        images[k] = times(vector)
-        vector = images[k].copy()
-        for _ in range(2):
-            vector -= basis[: k + 1].T @ (basis[: k + 1] @ vector)
-        length = float(np.linalg.norm(vector))
-        if length <= 1e-12 * float(np.linalg.norm(images[k])):
-            basis, images = basis[: k + 1], images[: k + 1]
-            break
-        vector /= length
-    ritz = basis @ images.T
-    return basis, 0.5 * (ritz + ritz.T)

@@ -6,6 +6,7 @@ gamma_2(Z) is the least product of the largest row norms of U and V over all Z =
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.krylov import krylov
 from mcframe.numerics.spectral_norm import is_positive_definite, norm_upper_bound
 
 __all__ = [
@@ -28,6 +29,8 @@ NEWTON_STEPS = 80
 FIXED_POINT_STEPS = 1000
 # Shares of the norms of S's rows that are added to multipliers: some may be 0 or too small.
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-1)
+# Shares of the estimated shift that are tried, and the steps of its estimate.
+SHIFTS, LANCZOS_STEPS = (1.0, 1.1, 2.0), 120
 # Multipliers are at least this share of the largest norm of a row.
 LEAST_SHARE = 1e-20
 # A row of factors shorter than the longest by the root of this counts as 0.
@@ -228,6 +231,12 @@ def dual_max_norm_split(dual: Array, multipliers: Array | None = None) -> tuple[
         start = np.maximum(multipliers[own], 0.0)
         start = start * (np.mean(norms) / np.mean(start))
         candidates += [start + share * norms for share in FLOORS]
+        # The least common shift that makes the multipliers' own matrix positive semidefinite:
+        # tight near an optimum, where hardly any is needed.
+        raw = np.maximum(multipliers[own], 0.0) / scale
+        shift = missing_shift(kept, raw)
+        least = LEAST_SHARE * float(np.max(norms))
+        candidates += [raw + max(share * shift, least) for share in SHIFTS]
     bounds = [bound_at(kept, diagonal) for diagonal in candidates]
     if norms.size <= POLISHED_ORDER:
         candidates.append(polished(kept, candidates[int(np.argmin(bounds))]))
@@ -236,6 +245,24 @@ def dual_max_norm_split(dual: Array, multipliers: Array | None = None) -> tuple[
     bound = scale * bounds[best]
     whole[own] = bound * evened(candidates[best], kept.shape[0])
     return bound, whole
+
+
+def missing_shift(dual: Array, diagonal: Array) -> float:
+    """An estimate of minus the lowest eigenvalue of [[D1, S], [S', D2]], 0 if that is positive.
+
+    From Lanczos steps, which approach it from above: ``bound_at`` makes up for what is missing.
+    """
+    n_rows, order = dual.shape[0], diagonal.size
+
+    def times(vector: Array) -> Array:
+        image = diagonal * vector
+        image[:n_rows] += dual @ vector[n_rows:]
+        image[n_rows:] += dual.T @ vector[:n_rows]
+        return image
+
+    start = np.random.default_rng(0).standard_normal(order)
+    ritz = krylov(times, start, min(LANCZOS_STEPS, order))[1]
+    return max(0.0, -float(np.linalg.eigvalsh(ritz)[0]))
 
 
 def bound_at(dual: Array, diagonal: Array) -> float:
