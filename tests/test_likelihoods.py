@@ -64,7 +64,9 @@ DISTRIBUTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "z", "y", "expected"), DISTRIBUTIONS, ids=repr)
+@pytest.mark.parametrize(
+    ("word", "z", "y", "expected"), DISTRIBUTIONS, ids=[repr(row[0]) for row in DISTRIBUTIONS]
+)
 def test_log_likelihood_is_that_of_scipy(word, z, y, expected):
     wanted = expected(y, z)
     # Logs of numbers up to 1e6! cancel in both, and scipy's 1 - p of a label rounds.

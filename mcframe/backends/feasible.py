@@ -123,7 +123,7 @@ def with_ones(dense: Array) -> Array:
 
 
 def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
-    """The factors scaled towards 0 until Z meets every constraint; None if more than by half.
+    """The factors scaled towards 0 until Z meets every constraint; None if 0 does not.
 
     It keeps the rank and the factors' own bound, and costs no decomposition.
     """
@@ -132,8 +132,9 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
     dense = latent.dense()
     rough = [t for t in program.terms if isinstance(t.term, Constraint)]
     scale = largest_scale(lambda c: sum(term.value(c * dense) for term in rough))
-    if scale < 0.5:
+    if scale == 0.0:
         return None
+    scale *= 1.0 - 1e-12  # a hair inside: the product of scaled factors rounds otherwise
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
 
 
