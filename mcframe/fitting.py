@@ -136,9 +136,9 @@ class Fit:
     def bias(self, name: str) -> Any:
         """The offsets b of a block, one a column; a Series if the data were a DataFrame.
 
-        For classes one for each class of each column, (columns x classes). Where all observed
-        labels of a column are alike the best offset is infinite; one is given that is large
-        enough for a loss of exactly 0.
+        For classes an array, one for each class of each column, (columns x classes). Where all
+        observed labels of a column are alike the best offset is infinite; one is given that is
+        large enough for a loss of exactly 0.
         """
         block = self.model.block(name)
         if not block.bias:
@@ -151,13 +151,14 @@ class Fit:
         return self.problem.tables[name].wrap_row(biases)
 
     def row_effects(self, name: str) -> Any:
-        """The offsets a of a block, one an item; an array."""
+        """The offsets a of a block, one an item; a Series if the data were a DataFrame."""
         if not self.model.block(name).row_effects:
             raise ModelError(
                 f"block {name!r} has no effects of rows; declare it with"
                 f" mc.Block({name!r}, ..., row_effects=True)"
             )
-        return self.problem.layout(name).row_effects(self.biases[name]).copy()
+        effects = self.problem.layout(name).row_effects(self.biases[name]).copy()
+        return self.problem.tables[name].wrap_column(effects)
 
     def likelihood(self, name: str) -> Likelihood:
         """A block's likelihood, with its thresholds if they were fitted and its estimates."""

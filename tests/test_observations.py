@@ -142,7 +142,7 @@ WRONG = {
     "no exposure": ({"exposure": 0.0}, "exposure of 0 were given .* above 0"),
     "offset missing": ({"offset": np.full((2, 2), np.nan)}, "offset of nan were given"),
     "shape": ({"offset": np.zeros((3, 2))}, r"offset of shape \(3, 2\)"),
-    "text": ({"weights": "many"}, "weights of shape"),
+    "text": ({"weights": "many"}, "weights 'many' were given"),
     "all zero": ({"weights": 0.0}, "not one of its"),
 }
 
@@ -165,3 +165,23 @@ def test_effects_that_cannot_be_told_apart_are_refused():
         mc.Block("y", mc.Ordinal(3), bias=True)
     with pytest.raises(mc.ModelError, match="common to all classes"):
         mc.Block("y", mc.Multinomial(3), row_effects=True)
+
+
+def test_ragged_offsets_and_labels_of_effects():
+    model = mc.Model([mc.Block("y", mc.Gaussian(), row_effects=True)], [mc.NuclearNorm(1.0)])
+    with pytest.raises(mc.DataError, match="rows of different lengths"):
+        mc.fit(model, {"y": mc.Observations(np.ones((2, 2)), offset=[[1], [1, 2]])})
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.eye(3), index=list("abc"), columns=list("xyz"))
+    assert list(mc.fit(model, {"y": frame}).row_effects("y").index) == list("abc")
+    other = pandas.DataFrame(np.ones((3, 3)), index=list("cba"), columns=list("xyz"))
+    with pytest.raises(mc.DataError, match="other row or column labels"):
+        mc.fit(model, {"y": mc.Observations(frame, weights=other)})
+
+
+def test_an_optimum_of_zero_is_certified_and_verified():
+    x = np.array([[1.0, 2.0, np.nan], [2.0, 4.0, 6.0], [np.nan, 1.0, 2.0], [1.0, 1.0, 1.0]])
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearBall(50.0)])
+    assert mc.verify(model, {"x": x}).agrees
+    rough = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNormBall(20.0)])
+    assert mc.fit(rough, {"x": x}, max_iter=3000).status == "certified"

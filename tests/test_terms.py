@@ -5,6 +5,7 @@ import copy
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -344,3 +345,12 @@ def test_a_bound_residual():
     pulled = term.adjoint(dual)
     exact = term.inner.conjugate(term.inner.nearest_dual(dual)) + term.pairing(dual)
     assert exact == pytest.approx(float(np.vdot(pulled, latent)) - term.value(latent))
+
+
+def test_labels_that_would_be_ignored_are_refused():
+    pandas = pytest.importorskip("pandas")
+    sums = pandas.DataFrame(np.ones((1, 3)), columns=list("cba"))
+    with pytest.raises(mc.ModelError, match=r"labels would be ignored.*to_numpy"):
+        mc.Calibration("x", sums, [1.0])
+    sparse = mc.Calibration("x", sp.csr_array(np.ones((1, 3))), [1.0])
+    assert sparse == mc.Calibration("x", np.ones((1, 3)), [1.0])

@@ -13,6 +13,7 @@ from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.solver import Candidate, Solver, State
+from mcframe.contracts.term import Constraint
 from mcframe.numerics.threads import blas_threads
 
 __all__ = ["Budget", "Outcome", "run"]
@@ -29,10 +30,6 @@ FALLING = (
 )
 # So many iterations may pass before a point is found that meets all constraints.
 SEARCHED = 100
-NOWHERE = (
-    "no Z was found that meets all constraints at once, or the objective overflows there:"
-    " loosen one of the constraints, or rescale the columns of the data"
-)
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
@@ -158,7 +155,8 @@ def run(
             watch.look(0, solver, state)
             if watch.point is None and program.plain:
                 raise BackendError(
-                    "the objective overflows at the start; rescale the columns of the data"
+                    "the objective overflows at the start; rescale the columns of the data,"
+                    " or look at the offsets"
                 )
             status, message = iterate(solver, program, budget, watch, state)
     except KeyboardInterrupt:
@@ -166,6 +164,19 @@ def run(
             raise
         status, message = "interrupted", "interrupted from outside; this is the best point so far"
     return watch.outcome(status, message)
+
+
+def nowhere(program: Program) -> str:
+    """That no feasible point was found, with what it had to meet."""
+    main: Any = program.factored or program.penalty.main
+    names = [type(main).__name__] * isinstance(main, Constraint)
+    names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
+    names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]
+    names += ["OnesColumn"] * program.ones
+    return (
+        f"no Z was found that meets all constraints at once ({', '.join(names)}), or the objective"
+        " overflows there: loosen one of them, or rescale the columns of the data"
+    )
 
 
 def first_residual(program: Program) -> float:
@@ -182,7 +193,7 @@ def iterate(
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
         if watch.point is None and iteration >= SEARCHED:
-            raise BackendError(NOWHERE)
+            raise BackendError(nowhere(program))
         if watch.gap <= budget.tol:
             return "certified", f"the gap is at most tol={budget.tol:g}"
         if watch.stopped:
@@ -194,7 +205,7 @@ def iterate(
         spent = watch.seconds > budget.max_seconds
         if iteration >= budget.max_iter or spent:
             if watch.point is None:
-                raise BackendError(NOWHERE)
+                raise BackendError(nowhere(program))
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue

@@ -8,7 +8,7 @@ from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.constraints import OnesColumn
-from mcframe.contracts.errors import BackendError
+from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Block, Problem
@@ -114,8 +114,8 @@ def compile_loss(problem: Problem) -> EntryLoss:
         table, width = problem.tables[block.name], block.likelihood.width
         scale = problem.scale(block.name)
         stop = start + table.n_entries * width
-        pieces.append(
-            Piece.of(
+        try:
+            piece = Piece.of(
                 likelihood=problem.likelihoods[block.name],
                 layout=problem.layout(block.name),
                 scale=scale if table.weights is None else scale * table.weights,
@@ -125,7 +125,9 @@ def compile_loss(problem: Problem) -> EntryLoss:
                 part=slice(start, stop),
                 offset=table.offsets,
             )
-        )
+        except DataError as error:
+            raise DataError(f"block {block.name!r}: {error}") from None
+        pieces.append(piece)
         first = problem.columns(block.name).start
         places = table.columns[:, None] * width + np.arange(width)
         rows.append(np.repeat(table.rows, width))

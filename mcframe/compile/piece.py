@@ -1,5 +1,6 @@
 """The entries of one block as numbers, and the effects that are solved out of them."""
 
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -47,6 +48,13 @@ class Piece:
     offset: Array | None = None
     fixed: Array = attrs.field(factory=lambda: np.zeros(0))
 
+    @cached_property
+    def pull(self) -> float:
+        """The size of the slopes at z = 0: effects may leave none of it but rounding."""
+        z = np.zeros((self.y.size, self.width) if self.width > 1 else self.y.size)
+        slopes = np.abs(self.stretch * self.likelihood.value_and_slope(z, self.y)[1])
+        return float(np.max(slopes, initial=0.0))
+
     @classmethod
     def of(cls, likelihood: Any, layout: Layout, **numbers: Any) -> "Piece":
         """The piece, its infinite effects found."""
@@ -61,8 +69,8 @@ class Piece:
         if falling.size:
             raise DataError(
                 f"the loss {type(likelihood).__name__} falls without end along the free"
-                f" {layout.called(int(falling[0]))} of a block; give up its bias, or the share"
-                " of the risk that has no lower bound"
+                f" {layout.called(int(falling[0]))}; give up the bias, or the share of the risk"
+                " that has no lower bound"
             )
         if piece.grouping is None:
             fixed = extreme_effects(likelihood, piece.y, groups, layout.size)
@@ -204,7 +212,8 @@ class Piece:
         groups = self.groups().reshape(-1, self.groups().shape[-1])
         sums = gathered(slope, groups, self.layout.size)
         sizes = gathered(np.abs(slope), groups, self.layout.size)
-        return bool(np.all(np.abs(sums) <= VANISHING * np.max(sizes, initial=0.0)))
+        size = max(float(np.max(sizes, initial=0.0)), self.pull)
+        return bool(np.all(np.abs(sums) <= VANISHING * size))
 
     def nearest_dual(self, slope: Array) -> Array:
         """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish.

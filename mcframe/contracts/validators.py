@@ -62,11 +62,19 @@ def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: objec
 
 def read_only_matrix(value: object, what: str) -> Array:
     """A copy as finite float64 numbers that cannot be changed; a vector becomes one row."""
+    if hasattr(value, "index") and hasattr(value, "to_numpy"):
+        raise ModelError(
+            f"{what}: a {type(value).__name__} was given, whose labels would be ignored; put its"
+            " rows and columns in the order of the block and give .to_numpy()"
+        )
+    if hasattr(value, "toarray"):
+        value = value.toarray()
     try:
         matrix = np.atleast_2d(np.array(value, dtype=np.float64))
     except (TypeError, ValueError):
         raise ModelError(
-            f"{what} of type {type(value).__name__} was given; a matrix of numbers is needed"
+            f"{what} of type {type(value).__name__} was given; a matrix of numbers, with rows of"
+            " one length, is needed"
         ) from None
     if matrix.ndim != 2 or matrix.size == 0:
         raise ModelError(f"{what} of shape {matrix.shape} was given; a matrix is needed")

@@ -24,6 +24,7 @@ def close(found: object, wanted: object, tol: float, what: str) -> None:
     demand(a.shape == b.shape, f"{what}: shape {a.shape} where {b.shape} is needed")
     with np.errstate(invalid="ignore"):
         wrong = ~(np.abs(a - b) <= tol * (1.0 + np.abs(b)))
+    wrong |= np.isinf(a) | np.isinf(b)  # where inf <= inf would let anything pass
     wrong &= ~((a == b) & np.isinf(a))
     if np.any(wrong):
         i = np.flatnonzero(wrong.ravel())[0]

@@ -250,8 +250,8 @@ class Problem:
 
     @property
     def rounding(self) -> float:
-        """What rounding makes of 0 in an objective: eps times the losses at Z = 0."""
-        return float(np.finfo(np.float64).eps) * self.loss_at_zero()
+        """What rounding makes of 0 in an objective: 64 eps times the losses at Z = 0."""
+        return 64.0 * float(np.finfo(np.float64).eps) * self.loss_at_zero()
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]

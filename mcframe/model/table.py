@@ -101,6 +101,12 @@ class Table:
             names = pandas.MultiIndex.from_product([names, range(parts)])
         return pandas.DataFrame(entries, index=self.index, columns=names)
 
+    def wrap_column(self, entries: Array) -> Any:
+        """One number a row in the form the data came in: a Series if the rows had labels."""
+        if self.index is None:
+            return entries
+        return sys.modules["pandas"].Series(entries, index=self.index)
+
     def wrap_row(self, entries: Array) -> Any:
         """One number a column in the form the data came in: a Series if they had names."""
         if self.names is None:
@@ -163,13 +169,17 @@ def spread(
     if sp.issparse(given):
         given = given.toarray()
     aligned(block, given, what, table)
-    if np.ndim(given) == 1 and table.shape[1] == 1 and not np.isscalar(given):
-        given = np.asarray(given)[:, np.newaxis]  # as the values of one column may be
     try:
+        if np.ndim(given) == 1 and table.shape[1] == 1:
+            given = np.asarray(given)[:, np.newaxis]  # as the values of one column may be
         dense = np.broadcast_to(np.asarray(given, dtype=np.float64), table.shape)
     except (TypeError, ValueError):
+        try:
+            found = f"of shape {np.shape(given)}" if np.size(given) > 1 else repr(given)
+        except ValueError:
+            found = "with rows of different lengths"
         raise DataError(
-            f"block {block.name!r}: {what} of shape {np.shape(given)} were given; numbers of"
+            f"block {block.name!r}: {what} {found} were given; numbers of"
             f" shape {table.shape}, ({table.shape[0]}, 1), (1, {table.shape[1]}) or one number"
             " are needed"
         ) from None
