@@ -181,17 +181,6 @@ def probit_models(draw):
 
 
 @st.composite
-def residual_models(draw):
-    """(model, data) of COCO's kind: a Gaussian block with the nuclear norm of its residual."""
-    n_items, blocks, data = blocks_and_data(draw, [mc.Bernoulli(), mc.Hinge(), mc.Poisson()])
-    features = mc.Block("x", mc.Gaussian(), weight=draw(MAGNITUDES), bias=draw(st.booleans()))
-    data = {"x": draw(tables(mc.Gaussian(), n_items, 4)), blocks[0].name: data[blocks[0].name]}
-    main = draw(st.sampled_from([mc.NuclearNorm(0.3), mc.NuclearNorm(2.0), mc.MaxNormBall(1.0)]))
-    residual = mc.ResidualNuclearNorm("x", draw(MAGNITUDES))
-    return mc.Model([features, blocks[0]], [main, residual]), data
-
-
-@st.composite
 def whole_vocabulary(draw):
     """(model, data) of any words that go together."""
     _, blocks, data = blocks_and_data(draw, SMOOTH + ROUGH + ROUGH + RISKS)

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, seed, settings
 import mcframe as mc
 from mcframe.backends import verdicts
 
-from .strategies import probit_models, problems, residual_models, whole_vocabulary
+from .strategies import probit_models, problems, whole_vocabulary
 
 CORE = ("proximal", "fpc")
 FIRST_ORDER = ("proximal", "splitting", "factored")
@@ -128,10 +128,6 @@ def test_every_core_backend_reaches_the_reference(record_property):
 @pytest.mark.parametrize("part", range(5))  # so that processes share the work
 def test_the_whole_vocabulary_reaches_the_reference(part, record_property):
     run_whole(100, part, record_property)
-
-
-def test_residual_norms_reach_the_reference(record_property):
-    run_whole(20, 0, record_property, residual_models)
 
 
 def test_probit_reaches_the_reference(record_property):
