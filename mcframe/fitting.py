@@ -88,7 +88,7 @@ class Fit:
     def gap(self) -> float:
         """(objective - bound) / max(|objective|, |bound|): how far from optimal at most.
 
-        Where both are 0 beside the losses at Z = 0, up to rounding, it is 0.
+        Where both are below 1e-12 of the losses at Z = 0, it is 0.
         """
         return relative_gap(self.objective, self.bound, self.problem.rounding)
 

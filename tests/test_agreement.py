@@ -8,7 +8,7 @@ from hypothesis import Phase, given, seed, settings
 import mcframe as mc
 from mcframe.backends import verdicts
 
-from .strategies import probit_models, problems, whole_vocabulary
+from .strategies import probit_models, problems, residual_models, whole_vocabulary
 
 CORE = ("proximal", "fpc")
 FIRST_ORDER = ("proximal", "splitting", "factored")
@@ -20,7 +20,7 @@ class Tally:
     """What the examples of one run showed: by backend, and by word and backend."""
 
     def __init__(self):
-        self.seen, self.missed = 0, 0
+        self.seen, self.missed, self.second = 0, 0, 0
         self.worst, self.gaps, self.counts = {}, {}, {}
         self.statuses = {}
 
@@ -40,7 +40,8 @@ class Tally:
         statuses = ", ".join(f"{b} {s} {n}" for (b, s), n in sorted(self.statuses.items()))
         return (
             f"{self.seen} random models, {self.missed} on which the conic solver missed its own"
-            f" tolerance (bounds compared there, objectives not); largest relative difference"
+            f" tolerance (bounds compared there, objectives not), {self.second} that took a"
+            f" second backend to certify; largest relative difference"
             f" from the reference: {worst}; bounds above the reference: 0; {statuses}"
         )
 
@@ -101,15 +102,26 @@ def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
     def agrees(example):
         model, data = example
         reference = referred(model, data)
-        backend = able(reference, FIRST_ORDER)[0]
-        agreement = mc.laws.check_agreement(
-            backend, model, data, reference=reference, tol=0.5 * GAP, certified=GAP, twice=False
-        )
-        tally.seen += 1
-        tally.missed += not agreement.exact
         words = {type(word).__name__ for word in [*model.terms]}
         words |= {type(block.likelihood).__name__ for block in model.blocks}
-        tally.add(backend, agreement, words)
+        backends = able(reference, FIRST_ORDER)
+        for k, backend in enumerate(backends):
+            last = k + 1 == len(backends)
+            agreement = mc.laws.check_agreement(
+                backend,
+                model,
+                data,
+                reference=reference,
+                tol=0.5 * GAP,
+                certified=GAP if last else None,
+                twice=False,
+            )
+            tally.add(backend, agreement, words)
+            if agreement.gap <= GAP:
+                tally.second += k > 0
+                break
+        tally.seen += 1
+        tally.missed += not agreement.exact
 
     agrees()
     record_property("agreement", str(tally))
@@ -118,7 +130,8 @@ def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
     print(tally.table())
     assert tally.seen >= n_examples
     # Weights over four orders of magnitude in exponential cones are hard on conic solvers.
-    assert tally.missed < 0.1 * tally.seen
+    assert tally.missed <= max(1, 0.1 * tally.seen)
+    assert tally.second <= 0.02 * tally.seen
 
 
 def test_every_core_backend_reaches_the_reference(record_property):
@@ -128,6 +141,10 @@ def test_every_core_backend_reaches_the_reference(record_property):
 @pytest.mark.parametrize("part", range(5))  # so that processes share the work
 def test_the_whole_vocabulary_reaches_the_reference(part, record_property):
     run_whole(100, part, record_property)
+
+
+def test_residual_norms_reach_the_reference(record_property):
+    run_whole(20, 0, record_property, residual_models)
 
 
 def test_probit_reaches_the_reference(record_property):

@@ -406,3 +406,21 @@ def test_thresholds_are_fitted_with_the_rest():
     thresholds = fit.likelihood("ratings").thresholds
     assert thresholds == tuple(sorted(thresholds))
     assert np.all((fit.predict("ratings") >= 1) & (fit.predict("ratings") <= 4))
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [mc.NuclearNorm(0.1), mc.MaxNormBall(5.0)],
+        [mc.NuclearNorm(0.1), mc.MaxNorm(0.3)],
+        [mc.MaxNorm(0.3), mc.NuclearBall(10.0)],
+        [mc.NuclearNorm(0.1), mc.NuclearBall(10.0)],
+    ],
+    ids=repr,
+)
+def test_two_norms_and_a_fixed_column_certify(terms):
+    """Both norms and the column's multiplier pull at the last column of Z."""
+    x = np.array([[1.0, 2.0, np.nan], [2.0, 4.0, 6.0], [np.nan, 1.0, 2.0], [1.0, 1.0, 1.0]])
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [*terms, mc.OnesColumn()])
+    for backend in ("auto", "reference"):
+        assert mc.fit(model, {"x": x}, backend=backend, tol=1e-5).status == "certified"

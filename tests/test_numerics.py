@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.compile.bias import best_bias, infinite_biases
+from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.shrinkage import Shrinker, cheapest, orthonormal, shrink_full, shrink_gram
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
@@ -145,3 +146,21 @@ def test_the_best_bias_against_a_scalar_search(likelihood, spread):
 
         search = minimize_scalar(total, bracket=(-spread, spread))
         assert total(solved.bias[column]) <= search.fun + 1e-9 * (1 + abs(search.fun))
+
+
+@pytest.mark.parametrize("chart", [Flat(0.5), Spheres(2.0), ScaledSpheres(0.3), OneSphere(9.0)])
+def test_wider_factors_keep_what_their_chart_bounds(chart):
+    """Further columns turn long rows instead of lengthening them, and leave Z nearly as it was."""
+    rng = np.random.default_rng(0)
+    stacked = rng.standard_normal((9, 2))
+    stacked /= np.linalg.norm(stacked) if isinstance(chart, OneSphere) else 1.0
+    stacked /= np.sqrt(np.max(np.sum(stacked**2, axis=1)))
+    columns = 1e-4 * rng.standard_normal((9, 3))
+    wide = chart.stacked(chart.widened(stacked, columns), 9)
+    assert wide.shape == (9, 5)
+    np.testing.assert_allclose(wide[:5] @ wide[5:].T, stacked[:5] @ stacked[5:].T, atol=1e-5)
+    longest = np.max(np.sum(stacked**2, axis=1))
+    if not isinstance(chart, Flat):
+        assert np.max(np.sum(wide**2, axis=1)) <= longest * (1 + 1e-6)
+    assert np.linalg.matrix_rank(wide) == 5
+    assert chart.enough(5, 4) == (4 if isinstance(chart, Flat | OneSphere) else 9)

@@ -146,7 +146,7 @@ class DualPoint:
         for term, dual in zip(self.program.terms, self.terms, strict=True):
             matrix[:, term.columns] += term.pull(dual)
         if self.candidate.multiplier is not None:
-            matrix[:, -1] = scale * self.candidate.multiplier
+            matrix[:, -1] += scale * self.candidate.multiplier
         return matrix
 
     def conjugates(self, scale: float) -> tuple[float, float]:

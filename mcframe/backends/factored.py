@@ -24,8 +24,9 @@ FALLEN, PATIENCE = 0.1, 40
 FIRST_WIDTH, GROWTH = 4, 0.5
 # A column whose norm falls below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-9
-# How far an eigenvalue of the dual matrix must lie below 0, relative to its size, to add a column.
-NEGATIVE = 1e-10
+# How far an eigenvalue of the dual matrix must lie below 0 to add a column: relative to its size,
+# and to the residual, below which descent in the columns there are still gives more.
+NEGATIVE, AWAITED = 1e-10, 0.01
 # Up to this many rows and columns together all eigenvectors are computed.
 DENSE_ORDER = 300
 
@@ -62,9 +63,8 @@ class FactoredState:
         self.waited = PATIENCE
 
     def retarget(self, program: Program) -> None:
-        """The loss has changed a little: evaluate it anew and forget how it bent."""
+        """The loss has changed a little: evaluate it anew; it bends about as before."""
         self.arrive(program, self.vector)
-        self.memory.clear()
 
     def arrive(self, program: Program, vector: Array) -> None:
         """The vector and all that follows from it."""
@@ -197,10 +197,11 @@ class FactoredDescent(Solver[Program, FactoredState]):
         kept = compressed(state.stacked)
         slope = program.slope_matrix(state.evaluation)
         multipliers = term.row_multipliers(slope, kept)
-        room = max(1, int(GROWTH * kept.shape[1]))
+        enough = term.chart.enough(*program.shape)
+        room = max(0, min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1]))
         values, vectors = lowest_eigenpairs(slope, multipliers, room, state.rng)
         size = float(np.max(np.abs(multipliers), initial=0.0)) + float(np.max(np.abs(slope)))
-        fresh = vectors[:, values < -NEGATIVE * size]
+        fresh = vectors[:, values < -max(NEGATIVE * size, AWAITED * state.residual)]
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
             return
         objective, before = state.objective, state.vector
@@ -208,11 +209,14 @@ class FactoredDescent(Solver[Program, FactoredState]):
         size = float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1))
         length = max(0.3 * size, 1.0)
         while fresh.shape[1] and length > 1e-8 * max(size, 1.0):
-            widened = term.prox_factors(np.hstack([kept, length * fresh]), 1e-12)
-            state.arrive(program, term.chart.free(widened))
-            if state.objective < objective:
-                state.memory.clear()
-                return
+            columns = length * fresh
+            # Long rows must turn, not grow; factors that have shrunk must grow.
+            grown = term.chart.free(term.prox_factors(np.hstack([kept, columns]), 1e-12))
+            for widened in (term.chart.widened(kept, columns), grown):
+                state.arrive(program, widened)
+                if state.objective < objective:
+                    state.memory.clear()
+                    return
             length *= 0.3
         state.arrive(program, before)
 

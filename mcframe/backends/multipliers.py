@@ -142,7 +142,7 @@ class Multipliers(Solver[Program, MultipliersState]):
                 pieces.append(None)
                 continue
             multiplier = np.zeros(piece.n_numbers) if known is None else known.slope[piece.part]
-            first = piece_stiffness(piece, program)
+            first = max(piece_stiffness(piece, program), FIRST * reference)
             pieces.append(Rough(multiplier.copy(), first, first))
         terms: list[Rough | None] = []
         dense = begin.dense() if program.terms else np.zeros((0, 0))

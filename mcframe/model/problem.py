@@ -19,6 +19,9 @@ from mcframe.numerics.low_rank import LowRank
 
 __all__ = ["Problem"]
 
+# An objective below this fraction of the losses at Z = 0 is 0.
+NIL = 1e-12
+
 
 @attrs.frozen(eq=False, repr=False)
 class Problem:
@@ -250,8 +253,8 @@ class Problem:
 
     @property
     def rounding(self) -> float:
-        """What rounding makes of 0 in an objective: 64 eps times the losses at Z = 0."""
-        return 64.0 * float(np.finfo(np.float64).eps) * self.loss_at_zero()
+        """What a descent in rounded numbers leaves of an objective of 0."""
+        return NIL * self.loss_at_zero()
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]

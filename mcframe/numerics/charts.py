@@ -21,9 +21,17 @@ LEAST_SLACK = 1e-6
 class Chart(ABC):
     """Stacked factors W (n_rows x k) as a smooth function of a free vector."""
 
+    def enough(self, n_rows: int, n_columns: int) -> int:
+        """Columns beyond which no more are needed: those of any factors of any Z."""
+        return n_rows + n_columns
+
     @abstractmethod
     def free(self, stacked: Array) -> Array:
         """A vector whose factors are these, up to the least slack."""
+
+    def widened(self, stacked: Array, columns: Array) -> Array:
+        """A vector whose factors have further columns, at about the same cost of their own."""
+        return self.free(np.hstack([stacked, columns]))
 
     @abstractmethod
     def stacked(self, vector: Array, n_rows: int) -> Array:
@@ -43,6 +51,10 @@ class Flat(Chart):
     """W itself, at the cost weight / 2 ||W||_F^2."""
 
     weight: float
+
+    def enough(self, n_rows: int, n_columns: int) -> int:
+        """The smaller of both: where the slopes vanish U'U = V'V, and ||G||_2 is the weight."""
+        return min(n_rows, n_columns)
 
     def free(self, stacked: Array) -> Array:
         """W, raveled."""
@@ -70,6 +82,10 @@ class Spheres(Chart):
     def free(self, stacked: Array) -> Array:
         """Each row with its slack."""
         return with_slack(stacked, self.radius).ravel()
+
+    def widened(self, stacked: Array, columns: Array) -> Array:
+        """Each row turned towards the further columns, along its sphere."""
+        return turned(with_slack(stacked, self.radius), columns).ravel()
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit rows, slacks left out."""
@@ -100,6 +116,12 @@ class ScaledSpheres(Chart):
         unit = with_slack(stacked / np.sqrt(longest), 1.0)
         return np.append(unit.ravel(), np.sqrt(longest))
 
+    def widened(self, stacked: Array, columns: Array) -> Array:
+        """Each row turned along its sphere; the largest norm stays."""
+        vector = self.free(stacked)
+        rows = vector[:-1].reshape(stacked.shape[0], -1)
+        return np.append(turned(rows, columns / vector[-1]).ravel(), vector[-1])
+
     def stacked(self, vector: Array, n_rows: int) -> Array:
         """s times the unit rows."""
         return float(vector[-1]) * Spheres(1.0).stacked(vector[:-1], n_rows)
@@ -121,6 +143,10 @@ class OneSphere(Chart):
     """||W||_F^2 of at most ``radius``: all entries and one slack on a sphere."""
 
     radius: float
+
+    def enough(self, n_rows: int, n_columns: int) -> int:
+        """The smaller of both: where the slopes vanish U'U = V'V, and ||G||_2 is the weight."""
+        return min(n_rows, n_columns)
 
     def free(self, stacked: Array) -> Array:
         """All entries, then the slack."""
@@ -146,6 +172,14 @@ def with_slack(rows: Array, squared: float) -> Array:
     missing = squared - np.einsum("ij,ij->i", rows, rows)
     slack = np.sqrt(np.maximum(missing, LEAST_SLACK * squared))
     return np.column_stack([rows, slack])
+
+
+def turned(rows: Array, columns: Array) -> Array:
+    """Rows with further coordinates before the last, and the norms they had."""
+    wider = np.hstack([rows[:, :-1], columns, rows[:, -1:]])
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    turned_rows: Array = wider * (lengths / np.linalg.norm(wider, axis=1, keepdims=True))
+    return turned_rows
 
 
 def on_tangent(rows: Array, slope: Array) -> Array:
