@@ -50,6 +50,7 @@ from mcframe.model.calibration import Calibration
 # Backends, as options objects
 from mcframe.backends import (
     FPC,
+    Alternating,
     FactoredDescent,
     History,
     Multipliers,
@@ -78,6 +79,7 @@ from mcframe.contracts import (
 
 __all__ = [
     "FPC",
+    "Alternating",
     "BackendError",
     "Bernoulli",
     "Block",

@@ -39,7 +39,7 @@ class Explanation:
             mark = "yes" if verdict.can_run else "no "
             why = verdict.cost if verdict.can_run else verdict.reason
             auto = "  <- auto" if verdict.name == self.chosen else ""
-            lines.append(f"{verdict.name:<10} {mark}  {why}{auto}")
+            lines.append(f"{verdict.name:<11} {mark}  {why}{auto}")
         return "\n".join(lines)
 
 

@@ -7,6 +7,8 @@ from hypothesis import Phase, given, seed, settings
 
 import mcframe as mc
 from mcframe.backends import verdicts
+from mcframe.backends.certificate import relative_gap
+from mcframe.laws.solver import bounds_hold
 
 from .strategies import probit_models, problems, residual_models, whole_vocabulary
 
@@ -136,6 +138,23 @@ def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
 
 def test_every_core_backend_reaches_the_reference(record_property):
     run_core(200, record_property)
+
+
+@settings(max_examples=60, phases=[Phase.generate])
+@given(problems())
+def test_alternating_never_promises_too_much(example):
+    """Its tail may be long; its bounds hold wherever it stops."""
+    model, data = example
+    reference = referred(model, data)
+    if not able(reference, ("alternating",)):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        found = mc.fit(model, data, backend="alternating", max_iter=100)
+    bounds_hold(found, reference)
+    if found.status == "certified" and reference.gap <= 1e-6:
+        assert relative_gap(found.objective, reference.bound, found.problem.rounding) <= GAP
 
 
 @pytest.mark.parametrize("part", range(5))  # so that processes share the work

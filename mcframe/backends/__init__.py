@@ -1,5 +1,6 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
+from mcframe.backends.alternating import Alternating
 from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
 from mcframe.backends.choice import (
     Backend,
@@ -20,6 +21,7 @@ from mcframe.backends.reference import Reference, estimate, to_cvxpy
 
 __all__ = [
     "FPC",
+    "Alternating",
     "Backend",
     "Budget",
     "Dual",

@@ -8,10 +8,13 @@ from mcframe.compile import Known, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import SampledMatrix, norm_bound
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 
 __all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap"]
 
+# Cells of Z, and operations for a Gram matrix, from which on the slope stays sparse.
+LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 EPS = float(np.finfo(np.float64).eps)
 # How far above the norm of a large gradient its bound is tried first.
 NORM_SLACK = 1e-10
@@ -175,9 +178,13 @@ class DualPoint:
 class MainTerm:
     """R*(-S) for one matrix S, at any scale of it."""
 
-    def __init__(self, point: DualPoint, matrix: Array) -> None:
+    def __init__(self, point: DualPoint, scale: float = 1.0) -> None:
         self.program = point.program
-        self.matrix = matrix
+        if too_large(self.program):
+            self.norms = np.array([sampled_norm(point)])
+            self.largest = min(1.0, self.program.penalty.dual_radius / float(self.norms[0]))
+            return
+        self.matrix = matrix = point.matrix(scale)
         if self.program.factored is not None:
             latent: LowRank = point.candidate.latent
             self.multipliers = self.program.factored.row_multipliers(matrix, latent.balanced())
@@ -198,13 +205,30 @@ class MainTerm:
         return self.program.penalty.conjugate(scale * self.norms)
 
 
+def too_large(program: Program) -> bool:
+    """Whether the slope is kept sparse: where a dense one takes much memory or time."""
+    dense = program.factored is not None or program.terms or program.ones
+    if dense or not np.isfinite(program.penalty.dual_radius):
+        return False
+    cells = program.shape[0] * program.shape[1]
+    return cells > LARGEST_DENSE or cells * min(program.shape) > LARGEST_GRAM
+
+
+def sampled_norm(point: DualPoint) -> float:
+    """An upper bound on ||S||_2 of a sparse S, from the singular spaces of Z."""
+    latent: LowRank = point.candidate.latent
+    left, right = np.linalg.qr(latent.left)[0], np.linalg.qr(latent.right)[0]
+    slope = SampledMatrix.of(point.program.pattern, point.slope)
+    return norm_bound(slope, left, right, point.program.penalty.dual_radius)
+
+
 def fenchel_bound(point: DualPoint) -> float:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
     Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
     """
     point = point.without_rounding()
-    main = MainTerm(point, point.matrix())
+    main = MainTerm(point)
     return max(scaled_bound(point, main), bound_at(point.scaled(0.0), main, 0.0))
 
 
@@ -249,7 +273,7 @@ def bound_in_every_domain(point: DualPoint, scale: float) -> float:
     """
     for _ in range(ROUNDS):
         repaired = point.repaired(scale)
-        main = MainTerm(repaired, repaired.matrix(scale))
+        main = MainTerm(repaired, scale)
         if main.largest >= 1.0 - 1e-12:
             conjugates, size = repaired.conjugates(scale)
             taken = main.conjugate(1.0)

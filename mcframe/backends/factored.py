@@ -24,9 +24,10 @@ FALLEN, PATIENCE = 0.1, 40
 FIRST_WIDTH, GROWTH = 4, 0.5
 # A column whose norm falls below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-9
-# How far an eigenvalue of the dual matrix must lie below 0 to add a column: relative to its size,
-# and to the residual, below which descent in the columns there are still gives more.
-NEGATIVE, AWAITED = 1e-10, 0.01
+# Columns up to these are dropped together where the objective falls without them.
+SHORT = (1e-2, 1e-4, 1e-6)
+# How far an eigenvalue of the dual matrix must lie below 0, relative to its size, to add a column.
+NEGATIVE = 1e-10
 # Up to this many rows and columns together all eigenvectors are computed.
 DENSE_ORDER = 300
 
@@ -194,6 +195,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def widen(self, program: Program, state: FactoredState) -> None:
         """Add the eigenvectors of the dual matrix's negative eigenvalues as small columns."""
         term = term_of(program)
+        self.narrow(program, state)
         kept = compressed(state.stacked)
         slope = program.slope_matrix(state.evaluation)
         multipliers = term.row_multipliers(slope, kept)
@@ -201,7 +203,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         room = max(0, min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1]))
         values, vectors = lowest_eigenpairs(slope, multipliers, room, state.rng)
         size = float(np.max(np.abs(multipliers), initial=0.0)) + float(np.max(np.abs(slope)))
-        fresh = vectors[:, values < -max(NEGATIVE * size, AWAITED * state.residual)]
+        fresh = vectors[:, values < -NEGATIVE * size]
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
             return
         objective, before = state.objective, state.vector
@@ -219,6 +221,19 @@ class FactoredDescent(Solver[Program, FactoredState]):
                     return
             length *= 0.3
         state.arrive(program, before)
+
+    def narrow(self, program: Program, state: FactoredState) -> None:
+        """Drop short columns where that lowers the objective: descent takes ever longer to."""
+        objective, before = state.objective, state.vector
+        for length in SHORT:
+            kept = compressed(state.stacked, length)
+            if kept.shape[1] == state.rank:
+                return
+            state.arrive(program, term_of(program).chart.free(kept))
+            if state.objective < objective:
+                state.memory.clear()
+                return
+            state.arrive(program, before)
 
     def candidate(self, program: Program, state: FactoredState) -> Point:
         """The iterate in its factors."""
@@ -246,10 +261,10 @@ def pulled(program: Program, slope: Array, stacked: Array) -> Array:
     return np.vstack([slope @ stacked[n_rows:], slope.T @ stacked[:n_rows]])
 
 
-def compressed(stacked: Array) -> Array:
+def compressed(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
     """The same U V' with orthogonal columns, negligible ones dropped."""
     values, rotation = np.linalg.eigh(stacked.T @ stacked)
-    kept = values > NEGLIGIBLE * max(float(values[-1]), 0.0)
+    kept = values > negligible * max(float(values[-1]), 0.0)
     if not kept.any():
         kept[-1] = True
     return stacked @ rotation[:, kept][:, ::-1]

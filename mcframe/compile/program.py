@@ -15,6 +15,7 @@ from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.term import Factored
 from mcframe.likelihoods import Gaussian
+from mcframe.numerics.sampled import Pattern
 
 __all__ = ["Program"]
 
@@ -58,6 +59,11 @@ class Program:
         """Where each number of the loss stands in Z, raveled."""
         places: IntArray = self.loss.rows * self.shape[1] + self.loss.columns
         return places
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Where the numbers of the loss stand, by rows and by columns."""
+        return Pattern.of(self.shape, self.loss.rows, self.loss.columns)
 
     def evaluate(
         self, z: Array, latent: Array, warm: tuple[Array | None, ...] | None = None

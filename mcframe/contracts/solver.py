@@ -80,6 +80,9 @@ class Solver(ABC, Generic[ProgramT, StateT]):
 
     #: How ``backend=`` calls it.
     name: str
+    #: Whether it holds Z dense. If not, its memory is that of the observed entries and factors,
+    #: and it does not serve inside the multipliers.
+    dense: bool = True
 
     @abstractmethod
     def refuses(self, program: ProgramT) -> str | None:

@@ -6,11 +6,14 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics import kernels
 
 __all__ = ["LowRank"]
 
 # Sampled products run over slices of this many entries, so that their temporaries stay small.
 SLICE = 262_144
+# From so many multiplications on the compiled loop is worth its loading.
+COMPILED = 10_000_000
 
 
 @attrs.frozen(eq=False)
@@ -59,6 +62,10 @@ class LowRank:
             entries: Array = np.take(self.dense(), rows * self.shape[1] + columns)
             return entries
         entries = np.empty(rows.size)
+        if rows.size * self.width > COMPILED:
+            left, right = np.ascontiguousarray(self.left), np.ascontiguousarray(self.right)
+            kernels.sampled(rows, columns, left, right, entries)
+            return entries
         for start in range(0, rows.size, SLICE):
             part = slice(start, start + SLICE)
             np.einsum(

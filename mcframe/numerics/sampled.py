@@ -1,0 +1,322 @@
+"""Matrices known at some of their entries only: products, and a bound on their norm."""
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics import kernels
+
+__all__ = ["Lines", "Pattern", "SampledMatrix", "leading_block", "norm_bound", "top_singular"]
+
+EPS = float(np.finfo(np.float64).eps)
+# The share of random starts for which a bound by Lanczos steps may fail.
+FAILURE = 1e-12
+# Lanczos steps between two looks at the bound, and at most.
+STRIDE, MOST_STEPS = 8, 200
+# A bound that further steps would lower by less than this, relatively, is left as it is.
+DECIDED = 1e-7
+# Steps of block iteration, and columns beyond those asked for.
+POWERS, EXTRA = 3, 8
+# Columns of A and B belong together where <a, S b> is this share of the bound aimed at.
+PAIRED = 0.98
+# Ritz vectors with relative residuals below this join A and B; how often they may.
+CONVERGED, ROUNDS = 1e-4, 4
+
+
+@attrs.frozen(eq=False)
+class Lines:
+    """The entries line by line: the rows of a matrix, or its columns."""
+
+    starts: IntArray
+    across: IntArray
+    places: IntArray
+
+    @classmethod
+    def of(cls, compressed: sp.csr_array) -> "Lines":
+        """From a matrix whose numbers are the places."""
+        return cls(
+            compressed.indptr.astype(np.int64),
+            compressed.indices.astype(np.uint32),
+            compressed.data.astype(np.uint32),
+        )
+
+    @property
+    def longest(self) -> int:
+        """The most entries of a line."""
+        return int(np.max(np.diff(self.starts), initial=0))
+
+
+@attrs.frozen(eq=False)
+class Pattern:
+    """Where the known entries stand, by rows and by columns. 24 bytes an entry."""
+
+    shape: tuple[int, int]
+    by_rows: Lines
+    by_columns: Lines
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], rows: IntArray, columns: IntArray) -> "Pattern":
+        """From the rows and columns of the entries, in the order in which numbers will come."""
+        places = np.arange(rows.size, dtype=np.int32)
+        table = sp.coo_array((places, (rows, columns)), shape=shape).tocsr()
+        return cls(shape, Lines.of(table), Lines.of(table.T.tocsr()))
+
+    def lines(self, by_rows: bool) -> Lines:
+        """One of the two orders."""
+        return self.by_rows if by_rows else self.by_columns
+
+    def entries(self, left: Array, right: Array, out: Array) -> None:
+        """The known entries of ``left @ right.T``."""
+        lines = self.by_rows
+        kernels.entries(lines.starts, lines.across, lines.places, left, right, out)
+
+
+@attrs.frozen(eq=False)
+class SampledMatrix:
+    """A sparse matrix with its numbers in the order of rows and in that of columns."""
+
+    pattern: Pattern
+    by_rows: Array
+    by_columns: Array
+
+    @classmethod
+    def of(cls, pattern: Pattern, values: Array) -> "SampledMatrix":
+        """From the numbers in the caller's order."""
+        by_rows, by_columns = pattern.by_rows.places, pattern.by_columns.places
+        return cls(pattern, values[by_rows], values[by_columns])
+
+    def times(self, right: Array) -> Array:
+        """S R, for R of one column or a few."""
+        return thin_product(self.pattern.by_rows, self.by_rows, right)
+
+    def transposed_times(self, left: Array) -> Array:
+        """S' L."""
+        return thin_product(self.pattern.by_columns, self.by_columns, left)
+
+
+def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
+    """The sparse matrix with these lines times a thin one."""
+    n_lines, width = lines.starts.size - 1, thin.shape[1]
+    if width == 1:
+        vector = np.empty(n_lines)
+        kernels.product_vector(lines.starts, lines.across, values, thin.ravel(), vector)
+        return vector[:, None]
+    out = np.empty((n_lines, width))
+    kernels.product(lines.starts, lines.across, values, np.ascontiguousarray(thin), out)
+    return out
+
+
+@attrs.define(eq=False)
+class Remainder:
+    """(I - A A') S (I - B B') for orthonormal A and B, by its Lanczos steps on one side."""
+
+    matrix: SampledMatrix
+    left: Array
+    right: Array
+    basis: list[Array] = attrs.field(factory=list)
+    diagonal: list[float] = attrs.field(factory=list)
+    off: list[float] = attrs.field(factory=list)
+    ended: bool = False  # the Krylov space has become invariant
+
+    @property
+    def wide(self) -> bool:
+        """Whether the space of columns is the smaller one."""
+        return self.matrix.pattern.shape[1] <= self.matrix.pattern.shape[0]
+
+    def begin(self, rng: np.random.Generator) -> None:
+        """A random direction."""
+        vector: Array = rng.standard_normal((min(self.matrix.pattern.shape), 1))
+        vector = without(vector, self.right if self.wide else self.left)
+        length = float(np.linalg.norm(vector))
+        if length <= 1e-12 * np.sqrt(vector.size):  # A or B span the whole space
+            self.basis, self.diagonal, self.ended = [vector[:, 0]], [0.0], True
+            return
+        self.basis = [vector[:, 0] / length]
+
+    def square(self, vector: Array) -> Array:
+        """The remainder's Gram matrix of the smaller side times a vector."""
+        column = vector[:, None]
+        if self.wide:
+            image = without(self.matrix.times(column), self.left)
+            return without(self.matrix.transposed_times(image), self.right)[:, 0]
+        image = without(self.matrix.transposed_times(column), self.right)
+        return without(self.matrix.times(image), self.left)[:, 0]
+
+    def advance(self, steps: int) -> None:
+        """So many Lanczos steps, fully reorthogonalised."""
+        for _ in range(steps):
+            if self.ended:
+                return
+            image = self.square(self.basis[-1])
+            self.diagonal.append(float(self.basis[-1] @ image))
+            known = np.array(self.basis)
+            for _ in range(2):
+                image -= known.T @ (known @ image)
+            length = float(np.linalg.norm(image))
+            if length <= 1e-14 * max(self.diagonal) or len(self.basis) == image.size:
+                self.ended = True
+                return
+            self.off.append(length)
+            self.basis.append(image / length)
+
+    def ritz(self) -> tuple[Array, Array]:
+        """Ritz values of the Gram matrix, descending, and their vectors in the basis."""
+        size = len(self.diagonal)
+        tridiagonal = np.diag(self.diagonal)
+        for k, length in enumerate(self.off[: size - 1]):
+            tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = length
+        values, vectors = np.linalg.eigh(tridiagonal)
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+    @property
+    def least(self) -> float:
+        """What the norm is at least."""
+        return float(np.sqrt(self.ritz()[0][0]))
+
+    def converged(self) -> tuple[Array, Array]:
+        """Leading singular vectors whose residuals are small, from the steps so far."""
+        values, vectors = self.ritz()
+        last = self.off[values.size - 1]
+        near = last * np.abs(vectors[-1]) <= CONVERGED * values
+        count = int(np.argmin(near)) if not near.all() else values.size
+        known = self.right if self.wide else self.left
+        short: Array = np.array(self.basis[: values.size]).T @ vectors[:, :count]
+        short = np.linalg.qr(without(without(short, known), known))[0]
+        if self.wide:
+            return np.linalg.qr(without(self.matrix.times(short), self.left))[0], short
+        return short, np.linalg.qr(without(self.matrix.transposed_times(short), self.right))[0]
+
+    def bound(self) -> float:
+        """An upper bound on the remainder's norm, or inf after too few steps.
+
+        Kuczynski and Wozniakowski (SIAM J. Matrix Anal. Appl. 1992): for a random
+        start the largest Ritz value of k steps is below (1 - e) times the largest eigenvalue
+        with probability at most 1.648 sqrt(n) exp(-sqrt(e) (2k - 1)). e is chosen such that this
+        is ``FAILURE``.
+        """
+        n, k = self.basis[0].size, len(self.diagonal)
+        share = (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * k - 1)) ** 2
+        if not self.ended and share >= 1.0:
+            return np.inf
+        largest = float(self.ritz()[0][0])
+        return float(np.sqrt(largest if self.ended else largest / (1.0 - share)))
+
+
+def without(block: Array, basis: Array) -> Array:
+    """What of a block is orthogonal to a basis."""
+    rest: Array = block - basis @ (basis.T @ block)
+    return rest
+
+
+def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> float:
+    """An upper bound on ||S||_2, tight where A and B span the leading singular spaces.
+
+    S falls into four parts by A and B, orthonormal: ||S||_2 is at most the norm of the 2 x 2
+    matrix of the parts' norms (a b; c d), where a and c, b are products with few vectors and
+    vanish but for a at a solution, and d is bounded by Lanczos steps, few of them where a gap
+    separates d from a. Where none does, the leading vectors that the steps found join A and B,
+    and what remains is bounded from another random start. It holds for all but a share of
+    1e-12 of the starts.
+
+    Cost: a product with S and one with S' for each column of A and B and for each of 18 to 200
+    steps, which end as soon as they can lower by half at most what the bound exceeds ``aim`` by.
+    """
+    forward = matrix.times(right)
+    # Columns that S does not carry to each other, as those about to vanish, only blur the parts.
+    paired = np.abs(np.einsum("ij,ij->j", left, forward)) >= PAIRED * aim
+    left, right, forward = left[:, paired], right[:, paired], forward[:, paired]
+    rng = np.random.default_rng(0)
+    bound = np.inf
+    for _ in range(ROUNDS):
+        parts = Parts.of(matrix, left, right)
+        remainder = Remainder(matrix, left, right)
+        remainder.begin(rng)
+        while True:
+            remainder.advance(STRIDE)
+            bound, least = parts.norm(remainder.bound()), parts.norm(remainder.least)
+            # More steps bring the bound down to ``least`` at best.
+            decided = bound - least <= max(DECIDED * least, least - aim)
+            if decided or remainder.ended or len(remainder.diagonal) >= MOST_STEPS:
+                break
+        if decided or remainder.ended:
+            break
+        more_left, more_right = remainder.converged()
+        if more_left.shape[1] == 0:
+            break
+        left, right = np.hstack([left, more_left]), np.hstack([right, more_right])
+    longest = max(matrix.pattern.by_rows.longest, matrix.pattern.by_columns.longest)
+    rounding = EPS * (longest + 8) * float(np.linalg.norm(matrix.by_rows))
+    return bound * (1.0 + 1e-12) + rounding
+
+
+@attrs.frozen
+class Parts:
+    """The norms of A'SB, A'S(I - BB') and (I - AA')SB."""
+
+    inner: float
+    across: float
+    down: float
+
+    @classmethod
+    def of(cls, matrix: SampledMatrix, left: Array, right: Array) -> "Parts":
+        """By a product with each column of A and B."""
+        if left.shape[1] == 0:
+            return cls(0.0, 0.0, 0.0)
+        forward, backward = matrix.times(right), matrix.transposed_times(left)
+        inner = left.T @ forward
+        return cls(
+            float(np.linalg.norm(inner, 2)),
+            float(np.linalg.norm(backward - right @ inner.T)),
+            float(np.linalg.norm(forward - left @ inner)),
+        )
+
+    def norm(self, remainder: float) -> float:
+        """An upper bound on ||S||_2 from that of the fourth part."""
+        if not np.isfinite(remainder):
+            return np.inf
+        return float(np.linalg.norm([[self.inner, self.across], [self.down, remainder]], 2))
+
+
+def leading_block(
+    matrix: SampledMatrix, count: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """About the leading singular triplets, by ``POWERS`` steps of block iteration.
+
+    Rough, and cheap where several products at a time cost little more than one.
+    """
+    width = min(count + EXTRA, *matrix.pattern.shape)
+    near = rng.standard_normal((matrix.pattern.shape[1], width))
+    for _ in range(POWERS):
+        far = np.linalg.qr(matrix.times(near))[0]
+        near = np.linalg.qr(matrix.transposed_times(far))[0]
+    left, s, turn = np.linalg.svd(matrix.times(near), full_matrices=False)
+    return left[:, :count], s[:count], (near @ turn.T)[:, :count]
+
+
+def top_singular(
+    matrix: SampledMatrix,
+    left: Array,
+    right: Array,
+    count: int,
+    steps: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """Leading singular triplets of the part of S outside of A and B, by Lanczos steps.
+
+    Directions of descent, not parts of a certificate: they need not be exact.
+    """
+    remainder = Remainder(matrix, left, right)
+    remainder.begin(rng)
+    remainder.advance(steps)
+    values, vectors = remainder.ritz()
+    kept = min(count, values.size)
+    near = np.array(remainder.basis[: values.size]).T @ vectors[:, :kept]
+    near = np.linalg.qr(without(near, right if remainder.wide else left))[0]
+    if remainder.wide:
+        far = without(matrix.times(near), left)
+        far, s, turn = np.linalg.svd(far, full_matrices=False)
+        return far, s, near @ turn.T
+    far = without(matrix.transposed_times(near), right)
+    far, s, turn = np.linalg.svd(far, full_matrices=False)
+    return near @ turn.T, s, far

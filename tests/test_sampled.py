@@ -1,0 +1,198 @@
+"""Sparse kernels beside plain numpy, bounds on norms, and alternating ridge regressions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.backends import certificate
+from mcframe.numerics import kernels
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import Pattern, SampledMatrix, norm_bound, top_singular
+
+
+@st.composite
+def sampled(draw):
+    """A sparse matrix, its pattern with the entries in any order, and a generator."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    mask = rng.random(shape) < draw(st.sampled_from([0.05, 0.3, 1.0]))
+    rows, columns = np.nonzero(mask)
+    order = rng.permutation(rows.size)
+    rows, columns = rows[order], columns[order]
+    return Pattern.of(shape, rows, columns), rows, columns, rng
+
+
+@settings(max_examples=40)
+@given(sampled(), st.integers(1, 9))
+def test_kernels_are_their_definitions(drawn, width):
+    pattern, rows, columns, rng = drawn
+    left = rng.standard_normal((pattern.shape[0], width))
+    right = rng.standard_normal((pattern.shape[1], width))
+    values = rng.standard_normal(rows.size)
+    z = np.empty(rows.size)
+    pattern.entries(left, right, z)
+    np.testing.assert_allclose(z, np.einsum("ij,ij->i", left[rows], right[columns]), atol=1e-12)
+    other = np.empty(rows.size)
+    kernels.sampled(rows, columns, left, right, other)
+    np.testing.assert_allclose(other, z, atol=1e-12)
+    matrix, dense = SampledMatrix.of(pattern, values), np.zeros(pattern.shape)
+    dense[rows, columns] = values
+    np.testing.assert_allclose(matrix.times(right), dense @ right, atol=1e-12)
+    np.testing.assert_allclose(matrix.transposed_times(left), dense.T @ left, atol=1e-12)
+
+
+@settings(max_examples=40)
+@given(sampled(), st.integers(1, 9), st.booleans(), st.booleans())
+def test_each_row_is_a_ridge_regression(drawn, width, by_rows, alike):
+    pattern, rows, columns, rng = drawn
+    bend = np.full(1, 0.7) if alike else rng.uniform(0.1, 2.0, rows.size)
+    pull = rng.standard_normal(rows.size)
+    n_lines, n_others = pattern.shape if by_rows else pattern.shape[::-1]
+    right = rng.standard_normal((n_others, width))
+    lines, out = pattern.lines(by_rows), np.empty((n_lines, width))
+    kernels.ridge_solutions(lines.starts, lines.across, lines.places, bend, pull, right, 0.3, out)
+    own, others = (rows, columns) if by_rows else (columns, rows)
+    bends = np.broadcast_to(bend, rows.shape)
+    for line in range(n_lines):
+        of = own == line
+        near = right[others[of]]
+        normal = near.T @ (bends[of][:, None] * near) + 0.3 * np.eye(width)
+        np.testing.assert_allclose(normal @ out[line], near.T @ pull[of], atol=1e-9)
+
+
+@settings(max_examples=40)
+@given(sampled(), st.integers(0, 3), st.floats(0.1, 2.0))
+def test_the_norm_is_bounded_from_above(drawn, width, aim):
+    pattern, rows, _, rng = drawn
+    matrix = SampledMatrix.of(pattern, rng.standard_normal(rows.size))
+    dense = matrix.times(np.eye(pattern.shape[1]))
+    u, s, vt = np.linalg.svd(dense)
+    for left, right in (
+        (u[:, :width], vt[:width].T),
+        tuple(np.linalg.qr(rng.standard_normal((n, min(width, n))))[0] for n in pattern.shape),
+    ):
+        if left.shape[1] != right.shape[1]:
+            continue
+        bound = norm_bound(matrix, left, right, aim)
+        assert bound >= s[0] * (1 - 1e-12)
+        # Small spaces are exhausted by the steps, so that the bound is nearly the norm.
+        assert bound <= s[0] * (2 + 1e-6) + 1e-12
+
+
+def test_a_norm_without_a_gap_below_it_is_bounded_closely():
+    """Beside what the factors span lies a spectrum that ends at 99.9 % of it."""
+    rng = np.random.default_rng(0)
+    n, d = 900, 700
+    u, v = (
+        np.linalg.qr(rng.standard_normal((n, 400)))[0],
+        np.linalg.qr(rng.standard_normal((d, 400)))[0],
+    )
+    s = np.concatenate([np.full(5, 1.0), np.linspace(0.999, 0.2, 395)])
+    dense = (u * s) @ v.T
+    pattern = Pattern.of((n, d), *np.nonzero(np.ones((n, d))))
+    bound = norm_bound(SampledMatrix.of(pattern, dense.ravel()), u[:, :5], v[:, :5], 1.0)
+    assert 1.0 - 1e-12 <= bound <= 1.0 + 2e-3
+
+
+def test_leading_triplets_lie_outside_of_what_is_known():
+    rng = np.random.default_rng(0)
+    pattern = Pattern.of((60, 40), *np.nonzero(rng.random((60, 40)) < 0.5))
+    matrix = SampledMatrix.of(pattern, rng.standard_normal(pattern.by_rows.places.size))
+    u, s, vt = np.linalg.svd(matrix.times(np.eye(40)), full_matrices=False)
+    left, found, right = top_singular(matrix, u[:, :2], vt[:2].T, 3, 40, rng)
+    np.testing.assert_allclose(found, s[2:5], rtol=1e-8)
+    assert np.abs(left.T @ u[:, :2]).max() < 1e-10
+    assert np.abs(right.T @ vt[:2].T).max() < 1e-10
+
+
+def mixed(n_items=300, seed=0):
+    """Gaussian, Bernoulli and Poisson columns of rank 3, 30 % observed, as sparse matrices."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n_items, 3)) @ rng.standard_normal((3, 90)) / 1.5
+    data = {
+        "reals": z[:, :40] + 0.3 * rng.standard_normal((n_items, 40)),
+        "labels": (rng.random((n_items, 30)) < 1 / (1 + np.exp(-z[:, 40:70]))) * 1.0,
+        "counts": rng.poisson(np.exp(z[:, 70:])).astype(float),
+    }
+    sparse = {}
+    for name, table in data.items():
+        rows, columns = np.nonzero(rng.random(table.shape) < 0.3)
+        sparse[name] = sp.csr_array((table[rows, columns], (rows, columns)), shape=table.shape)
+    words = {"reals": mc.Gaussian(), "labels": mc.Bernoulli(), "counts": mc.Poisson()}
+    blocks = [mc.Block(name, word, bias=True) for name, word in words.items()]
+    return mc.Model(blocks, [mc.NuclearNorm(6.0)]), sparse
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["dense", "sparse"])
+def test_alternating_reaches_what_proximal_reaches(monkeypatch, large):
+    """With the certificate of dense slopes, and with that of sparse ones."""
+    if large:
+        monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+    model, data = mixed()
+    found = mc.fit(model, data, backend="alternating", tol=1e-6)
+    exact = mc.fit(model, data, tol=1e-7)
+    assert found.status == "certified"
+    assert found.rank == exact.rank
+    assert found.objective == pytest.approx(exact.objective, rel=1e-6)
+    assert found.bound <= exact.objective
+    np.testing.assert_allclose(found.bias("reals"), exact.bias("reals"), atol=1e-3)
+
+
+def test_alternating_repeats_and_continues():
+    model, data = mixed()
+    first = mc.fit(model, data, backend="alternating", tol=1e-5)
+    again = mc.fit(model, data, backend="alternating", tol=1e-5)
+    assert first.objective == again.objective
+    assert first.bound == again.bound
+    lighter = mc.Model(model.blocks, [mc.NuclearNorm(5.0)])
+    cold = mc.fit(lighter, data, backend="alternating", tol=1e-5)
+    warm = mc.fit(lighter, data, backend="alternating", tol=1e-5, start=first)
+    assert warm.status == "certified"
+    assert warm.history[-1].iteration <= cold.history[-1].iteration
+
+
+def test_alternating_finds_that_nothing_stands_out():
+    model, data = mixed()
+    heavy = mc.Model(model.blocks, [mc.NuclearNorm(1e4)])
+    fit = mc.fit(heavy, data, backend="alternating")
+    assert fit.rank == 0
+    assert fit.status == "certified"
+
+
+@pytest.mark.parametrize(
+    ("terms", "why"),
+    [
+        ([mc.Ridge(1.0)], "factors of a nuclear norm"),
+        ([mc.NuclearNorm(1.0), mc.Ridge(1.0)], "a ridge"),
+        ([mc.NuclearNorm(1.0), mc.OnesColumn()], "terms beside"),
+        ([mc.MaxNorm(1.0)], "factors of a nuclear norm"),
+    ],
+)
+def test_alternating_says_what_it_cannot_run(terms, why):
+    model, data = mixed()
+    with pytest.raises(mc.BackendError, match=why):
+        mc.fit(mc.Model(model.blocks, terms), data, backend="alternating")
+
+
+def test_auto_takes_alternating_where_no_dense_matrix_fits():
+    """What it holds grows with the observed entries alone."""
+    rng = np.random.default_rng(0)
+    shape = (300_000, 200_000)
+    rows, columns = rng.integers(shape[0], size=3000), rng.integers(shape[1], size=3000)
+    data = {"x": sp.coo_array((rng.standard_normal(3000), (rows, columns)), shape=shape)}
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    with pytest.warns(mc.UnobservedWarning):
+        explained = mc.explain(model, data)
+    assert explained.chosen == "alternating"
+
+
+def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
+    rng = np.random.default_rng(0)
+    low_rank = LowRank(rng.standard_normal((500, 3)), rng.standard_normal((400, 3)))
+    rows, columns = rng.integers(500, size=2000), rng.integers(400, size=2000)
+    plain = low_rank.at(rows, columns)
+    monkeypatch.setattr("mcframe.numerics.low_rank.COMPILED", 0)
+    np.testing.assert_allclose(low_rank.at(rows, columns), plain, atol=1e-12)
