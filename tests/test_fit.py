@@ -221,7 +221,10 @@ def test_a_problem_beyond_memory_is_refused(model):
     wide = sp.coo_array((np.ones(3), ([0, 1, 2], [0, 1, 10**5])), shape=(10**6, 10**5 + 1))
     one = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     with pytest.raises(mc.BackendError, match="GB"), pytest.warns(mc.UnobservedWarning):
-        mc.fit(one, {"x": wide})
+        mc.fit(one, {"x": wide}, backend="proximal")
+    ridge = mc.Model(one.blocks, [mc.Ridge(1.0)])
+    with pytest.raises(mc.BackendError, match="GB"), pytest.warns(mc.UnobservedWarning):
+        mc.fit(ridge, {"x": wide})
 
 
 def test_both_readings_agree(model, table):
