@@ -84,7 +84,7 @@ def agrees_everywhere(model, data, backends):
 @pytest.mark.parametrize("effects", [{}, {"bias": True}, {"bias": True, "row_effects": True}])
 def test_a_likelihood_runs_everywhere(data, effects):
     model = mc.Model([mc.Block("x", LogCosh(0.5), **effects)], [mc.NuclearNorm(0.5)])
-    every = ["proximal", "splitting", "factored", "fpc"]
+    every = ["proximal", "splitting", "factored", "alternating", "fpc"]
     allowed = every[:-1] if "row_effects" in effects else every
     assert runnable(model, data) == allowed
     agrees_everywhere(model, data, [*allowed, PlainGradient()])

@@ -197,10 +197,12 @@ class FactoredDescent(Solver[Program, FactoredState]):
         term = term_of(program)
         self.narrow(program, state)
         kept = compressed(state.stacked)
+        enough = term.chart.enough(*program.shape)
+        room = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
+        if room <= 0:
+            return
         slope = program.slope_matrix(state.evaluation)
         multipliers = term.row_multipliers(slope, kept)
-        enough = term.chart.enough(*program.shape)
-        room = max(0, min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1]))
         values, vectors = lowest_eigenpairs(slope, multipliers, room, state.rng)
         size = float(np.max(np.abs(multipliers), initial=0.0)) + float(np.max(np.abs(slope)))
         fresh = vectors[:, values < -NEGATIVE * size]
