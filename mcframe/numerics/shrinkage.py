@@ -13,6 +13,8 @@ __all__ = ["Shrinker", "Shrunk", "cheapest"]
 GUARD = 6
 # A Gram matrix squares the condition number: it serves thresholds above this fraction of ||A||.
 GRAM_THRESHOLD = 1e-4
+# A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
+WELL_CONDITIONED = 1e-3
 # Below this smaller side a full decomposition takes less time than the bookkeeping.
 SMALL_SIDE = 64
 
@@ -92,8 +94,7 @@ class Shrinker:
         basis = self.widened()
         for _ in range(self.accuracy):
             left = orthonormal(matrix @ basis)
-            projected = matrix.T @ left
-            basis, values, rotation = np.linalg.svd(projected, full_matrices=False)
+            basis, values, rotation = thin_svd(matrix.T @ left)
         above = int(np.count_nonzero(values > threshold))
         shrunk = shrink(values)
         kept = int(np.count_nonzero(shrunk > 0.0))
@@ -114,17 +115,35 @@ class Shrinker:
 def orthonormal(tall: Array) -> Array:
     """An orthonormal basis of the columns of a tall matrix.
 
-    Cholesky QR, twice: three times as fast as Householder's, and as orthonormal unless the
-    condition number passes about 1e7, where the factorisation fails and Householder's serves.
+    Cholesky QR: three times as fast as Householder's, and off by eps times the squared
+    condition number, so that it is done twice where that is large; beyond about 1e7 the
+    factorisation fails and Householder's serves.
     """
     basis = tall
     try:
         for _ in range(2):
             factor = np.linalg.cholesky(basis.T @ basis)
             basis = basis @ np.linalg.inv(factor).T
+            diagonal = np.diagonal(factor)
+            if np.min(diagonal) > WELL_CONDITIONED * np.max(diagonal):
+                break
     except np.linalg.LinAlgError:
         return np.linalg.qr(tall)[0]
     return basis
+
+
+def thin_svd(tall: Array) -> tuple[Array, Array, Array]:
+    """As ``numpy.linalg.svd(tall, full_matrices=False)``, by the Gram matrix where that serves.
+
+    A fifth of the time; where the singular values span more than 1e4 their squares do not
+    serve.
+    """
+    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
+    values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
+    if values.size == 0 or values[-1] <= GRAM_THRESHOLD * values[0]:
+        return np.linalg.svd(tall, full_matrices=False)
+    rotation = vectors[:, ::-1]
+    return (tall @ rotation) / values, values, rotation.T
 
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
