@@ -9,7 +9,14 @@ import mcframe as mc
 from mcframe.compile.bias import best_bias, infinite_biases
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.shrinkage import Shrinker, cheapest, orthonormal, shrink_full, shrink_gram
+from mcframe.numerics.shrinkage import (
+    Shrinker,
+    cheapest,
+    orthonormal,
+    shrink_full,
+    shrink_gram,
+    thin_svd,
+)
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 
 
@@ -164,3 +171,14 @@ def test_wider_factors_keep_what_their_chart_bounds(chart):
         assert np.max(np.sum(wide**2, axis=1)) <= longest * (1 + 1e-6)
     assert np.linalg.matrix_rank(wide) == 5
     assert chart.enough(5, 4) == (4 if isinstance(chart, Flat | OneSphere) else 9)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-9], ids=["flat", "steep", "beyond squares"])
+def test_thin_decompositions_are_exact_however_steep(spread):
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.standard_normal((n, 6)))[0] for n in (50, 6))
+    s = np.geomspace(1.0, spread, 6)
+    left, values, right = thin_svd((u * s) @ v.T)
+    np.testing.assert_allclose(values, s, rtol=1e-6)
+    np.testing.assert_allclose((left * values) @ right, (u * s) @ v.T, atol=1e-12)
+    np.testing.assert_allclose(left.T @ left, np.eye(6), atol=1e-8)

@@ -10,7 +10,13 @@ import mcframe as mc
 from mcframe.backends import certificate
 from mcframe.numerics import kernels
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, SampledMatrix, norm_bound, top_singular
+from mcframe.numerics.sampled import (
+    Pattern,
+    SampledMatrix,
+    leading_block,
+    norm_bound,
+    top_singular,
+)
 
 
 @st.composite
@@ -106,6 +112,17 @@ def test_leading_triplets_lie_outside_of_what_is_known():
     np.testing.assert_allclose(found, s[2:5], rtol=1e-8)
     assert np.abs(left.T @ u[:, :2]).max() < 1e-10
     assert np.abs(right.T @ vt[:2].T).max() < 1e-10
+
+
+def test_a_block_finds_what_stands_out():
+    rng = np.random.default_rng(0)
+    strong = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60))
+    rows, columns = np.nonzero(np.ones((80, 60)))
+    dense = strong + 0.1 * rng.standard_normal(strong.shape)
+    matrix = SampledMatrix.of(Pattern.of((80, 60), rows, columns), dense.ravel())
+    left, s, right = leading_block(matrix, 2, rng)
+    np.testing.assert_allclose(s, np.linalg.svd(dense, compute_uv=False)[:2], rtol=1e-6)
+    np.testing.assert_allclose(np.abs(left.T @ dense @ right), np.diag(s), atol=1e-3)
 
 
 def mixed(n_items=300, seed=0):

@@ -103,7 +103,7 @@ class Alternating(Solver[Program, AlternatingState]):
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 10 k) operations and about 30
     passes over N numbers; (n_items + n_columns) k^3. Of a certificate: some 60 products with a
-    sparse matrix. Memory: about 200 bytes an entry, data included, and 10 (n_items + n_columns)
+    sparse matrix. Memory: about 130 bytes an entry beside the data, and 10 (n_items + n_columns)
     k numbers. Sweeps grow with the logarithm of the tolerance; slowly where a singular value
     of the slope lies just below the weight, as where much of the noise is fitted: there
     ``proximal`` is faster on tables that fit in memory.

@@ -345,7 +345,8 @@ def not_numeric(block: Block) -> str:
     """The remedy for text and other objects."""
     return (
         f"{type(block.likelihood).__name__} needs {block.likelihood.needs}."
-        " Convert the column to numbers, with NaN where a value is missing"
+        " Convert the column to numbers, with NaN where a value is missing; pandas.factorize"
+        " numbers categories, -1 where one is missing"
     )
 
 
