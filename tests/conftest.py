@@ -16,7 +16,7 @@ threadpool_limits(limits=1)
 
 # Hypothesis takes some of its numbers from the constants in the code loaded so far, so that an
 # edit of a tolerance, or another order of the tests, would change what a fixed seed draws. There
-# is no setting against it; without this line the draws vary, and no test fails for it.
+# is no setting against it, only this private name.
 providers._get_local_constants = providers.Constants
 
 settings.register_profile(

@@ -1,5 +1,6 @@
 """Sparse kernels beside plain numpy, bounds on norms, and alternating ridge regressions."""
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -44,7 +45,7 @@ def test_kernels_are_their_definitions(drawn, width):
     other = np.empty(rows.size)
     kernels.sampled(rows, columns, left, right, other)
     np.testing.assert_allclose(other, z, atol=1e-12)
-    matrix, dense = SampledMatrix.of(pattern, values), np.zeros(pattern.shape)
+    matrix, dense = SampledMatrix(pattern, values), np.zeros(pattern.shape)
     dense[rows, columns] = values
     np.testing.assert_allclose(matrix.times(right), dense @ right, atol=1e-12)
     np.testing.assert_allclose(matrix.transposed_times(left), dense.T @ left, atol=1e-12)
@@ -73,7 +74,7 @@ def test_each_row_is_a_ridge_regression(drawn, width, by_rows, alike):
 @given(sampled(), st.integers(0, 3), st.floats(0.1, 2.0))
 def test_the_norm_is_bounded_from_above(drawn, width, aim):
     pattern, rows, _, rng = drawn
-    matrix = SampledMatrix.of(pattern, rng.standard_normal(rows.size))
+    matrix = SampledMatrix(pattern, rng.standard_normal(rows.size))
     dense = matrix.times(np.eye(pattern.shape[1]))
     u, s, vt = np.linalg.svd(dense)
     for left, right in (
@@ -99,14 +100,14 @@ def test_a_norm_without_a_gap_below_it_is_bounded_closely():
     s = np.concatenate([np.full(5, 1.0), np.linspace(0.999, 0.2, 395)])
     dense = (u * s) @ v.T
     pattern = Pattern.of((n, d), *np.nonzero(np.ones((n, d))))
-    bound = norm_bound(SampledMatrix.of(pattern, dense.ravel()), u[:, :5], v[:, :5], 1.0)
+    bound = norm_bound(SampledMatrix(pattern, dense.ravel()), u[:, :5], v[:, :5], 1.0)
     assert 1.0 - 1e-12 <= bound <= 1.0 + 2e-3
 
 
 def test_leading_triplets_lie_outside_of_what_is_known():
     rng = np.random.default_rng(0)
     pattern = Pattern.of((60, 40), *np.nonzero(rng.random((60, 40)) < 0.5))
-    matrix = SampledMatrix.of(pattern, rng.standard_normal(pattern.by_rows.places.size))
+    matrix = SampledMatrix(pattern, rng.standard_normal(pattern.by_rows.places.size))
     u, s, vt = np.linalg.svd(matrix.times(np.eye(40)), full_matrices=False)
     left, found, right = top_singular(matrix, u[:, :2], vt[:2].T, 3, 40, rng)
     np.testing.assert_allclose(found, s[2:5], rtol=1e-8)
@@ -119,7 +120,7 @@ def test_a_block_finds_what_stands_out():
     strong = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60))
     rows, columns = np.nonzero(np.ones((80, 60)))
     dense = strong + 0.1 * rng.standard_normal(strong.shape)
-    matrix = SampledMatrix.of(Pattern.of((80, 60), rows, columns), dense.ravel())
+    matrix = SampledMatrix(Pattern.of((80, 60), rows, columns), dense.ravel())
     left, s, right = leading_block(matrix, 2, rng)
     np.testing.assert_allclose(s, np.linalg.svd(dense, compute_uv=False)[:2], rtol=1e-6)
     np.testing.assert_allclose(np.abs(left.T @ dense @ right), np.diag(s), atol=1e-3)
@@ -156,6 +157,37 @@ def test_alternating_reaches_what_proximal_reaches(monkeypatch, large):
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
     assert found.bound <= exact.objective
     np.testing.assert_allclose(found.bias("reals"), exact.bias("reals"), atol=1e-3)
+
+
+def test_a_slope_of_zero_is_certified_sparse(monkeypatch):
+    monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+    zeros = sp.csr_array((np.zeros(3), ([0, 1, 2], [0, 1, 0])), shape=(3, 2))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    fit = mc.fit(model, {"x": zeros}, backend="alternating")
+    assert fit.status == "certified"
+    assert fit.objective == 0.0
+
+
+def test_kernels_give_the_same_bits_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    pattern = Pattern.of((300, 200), *np.nonzero(rng.random((300, 200)) < 0.2))
+    values = rng.standard_normal(pattern.by_rows.places.size)
+    right, lines = rng.standard_normal((200, 5)), pattern.by_rows
+    found = []
+    threads = numba.get_num_threads()
+    try:
+        for count in (1, threads):
+            numba.set_num_threads(count)
+            solutions = np.empty((300, 5))
+            kernels.ridge_solutions(
+                lines.starts, lines.across, lines.places, np.ones(1), values, right, 0.3, solutions
+            )
+            matrix = SampledMatrix(pattern, values)
+            found.append((solutions, matrix.times(right), matrix.times(right[:, :1])))
+    finally:
+        numba.set_num_threads(threads)
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_alternating_repeats_and_continues():

@@ -180,21 +180,21 @@ class MainTerm:
 
     def __init__(self, point: DualPoint, scale: float = 1.0) -> None:
         self.program = point.program
-        if too_large(self.program):
-            self.norms = np.array([sampled_norm(point)])
-            self.largest = min(1.0, self.program.penalty.dual_radius / float(self.norms[0]))
-            return
-        self.matrix = matrix = point.matrix(scale)
+        radius = self.program.penalty.dual_radius
         if self.program.factored is not None:
             latent: LowRank = point.candidate.latent
+            self.matrix = matrix = point.matrix(scale)
             self.multipliers = self.program.factored.row_multipliers(matrix, latent.balanced())
             self.largest = self.program.factored.feasible_scale(-matrix, self.multipliers)
-        elif np.isfinite(self.program.penalty.dual_radius):
-            self.norms = np.array([norm_upper_bound(matrix, NORM_SLACK)])
-            radius, norm = self.program.penalty.dual_radius, float(self.norms[0])
+        elif np.isfinite(radius):
+            if too_large(self.program):
+                norm = sampled_norm(point)
+            else:
+                norm = norm_upper_bound(point.matrix(scale), NORM_SLACK)
+            self.norms = np.array([norm])
             self.largest = 1.0 if norm <= radius else radius / norm
         else:
-            self.norms = singular_value_bounds(matrix)
+            self.norms = singular_value_bounds(point.matrix(scale))
             self.largest = 1.0
 
     def conjugate(self, scale: float) -> float:
@@ -207,8 +207,7 @@ class MainTerm:
 
 def too_large(program: Program) -> bool:
     """Whether the slope is kept sparse: where a dense one takes much memory or time."""
-    dense = program.factored is not None or program.terms or program.ones
-    if dense or not np.isfinite(program.penalty.dual_radius):
+    if program.terms or program.ones:
         return False
     cells = program.shape[0] * program.shape[1]
     return cells > LARGEST_DENSE or cells * min(program.shape) > LARGEST_GRAM
@@ -218,7 +217,7 @@ def sampled_norm(point: DualPoint) -> float:
     """An upper bound on ||S||_2 of a sparse S, from the singular spaces of Z."""
     latent: LowRank = point.candidate.latent
     left, right = np.linalg.qr(latent.left)[0], np.linalg.qr(latent.right)[0]
-    slope = SampledMatrix.of(point.program.pattern, point.slope)
+    slope = SampledMatrix(point.program.pattern, point.slope)
     return norm_bound(slope, left, right, point.program.penalty.dual_radius)
 
 

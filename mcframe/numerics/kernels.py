@@ -5,10 +5,10 @@ of each line begin, ``across`` where each stands along its line and ``places`` w
 stands in the caller's order. Every line is summed by one thread in one order, so that results
 do not depend on the number of threads.
 
-With N entries, k columns and 8-byte numbers the least that has to move through memory is, for
-all three, N times 4 bytes of ``across``, 4 of ``places`` and 8 of each number: 16 N for
-``entries`` and ``product``, 24 N for ``ridge_solutions`` with a bend for each entry. The
-arithmetic is 2 N k for the first two and N (k + 1)(k + 4) + lines k^3 / 3 for the third. The
+With N entries, k columns and 8-byte numbers the least that has to move through memory is, at 4
+bytes of ``across``, 4 of ``places`` and 8 of each number for every entry: 16 N bytes for
+``entries``, 12 N for ``product``, 24 N for ``ridge_solutions`` with a bend for each entry. The
+arithmetic is 2 N k for the first two and N k (k + 4) + lines k^3 / 3 for the third. The
 gathered rows of the other factor come from the cache where that factor fits.
 """
 

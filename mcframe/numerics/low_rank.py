@@ -12,7 +12,7 @@ __all__ = ["LowRank"]
 
 # Sampled products run over slices of this many entries, so that their temporaries stay small.
 SLICE = 262_144
-# From so many multiplications on the compiled loop is worth its loading.
+# From so many multiplications on the compiled loop is worth its compilation.
 COMPILED = 10_000_000
 
 

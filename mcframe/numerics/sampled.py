@@ -1,5 +1,7 @@
 """Matrices known at some of their entries only: products, and a bound on their norm."""
 
+from functools import cached_property
+
 import attrs
 import numpy as np
 import scipy.sparse as sp
@@ -49,7 +51,7 @@ class Lines:
 
 @attrs.frozen(eq=False)
 class Pattern:
-    """Where the known entries stand, by rows and by columns. 24 bytes an entry."""
+    """Where the known entries stand, by rows and by columns. 16 bytes an entry."""
 
     shape: tuple[int, int]
     by_rows: Lines
@@ -74,17 +76,20 @@ class Pattern:
 
 @attrs.frozen(eq=False)
 class SampledMatrix:
-    """A sparse matrix with its numbers in the order of rows and in that of columns."""
+    """A sparse matrix: its pattern, and its numbers in the caller's order."""
 
     pattern: Pattern
-    by_rows: Array
-    by_columns: Array
+    values: Array
 
-    @classmethod
-    def of(cls, pattern: Pattern, values: Array) -> "SampledMatrix":
-        """From the numbers in the caller's order."""
-        by_rows, by_columns = pattern.by_rows.places, pattern.by_columns.places
-        return cls(pattern, values[by_rows], values[by_columns])
+    @cached_property
+    def by_rows(self) -> Array:
+        """The numbers row by row."""
+        return self.values[self.pattern.by_rows.places]
+
+    @cached_property
+    def by_columns(self) -> Array:
+        """The numbers column by column."""
+        return self.values[self.pattern.by_columns.places]
 
     def times(self, right: Array) -> Array:
         """S R, for R of one column or a few."""
@@ -213,14 +218,15 @@ def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> 
     """An upper bound on ||S||_2, tight where A and B span the leading singular spaces.
 
     S falls into four parts by A and B, orthonormal: ||S||_2 is at most the norm of the 2 x 2
-    matrix of the parts' norms (a b; c d), where a and c, b are products with few vectors and
-    vanish but for a at a solution, and d is bounded by Lanczos steps, few of them where a gap
+    matrix of the parts' norms (a b; c d), where a, b and c are products with few vectors, of
+    which b and c vanish at a solution, and d is bounded by Lanczos steps, few of them where a gap
     separates d from a. Where none does, the leading vectors that the steps found join A and B,
-    and what remains is bounded from another random start. It holds for all but a share of
-    1e-12 of the starts.
+    and what remains is bounded from another random start. Each start fails with
+    probability 1e-12 at most.
 
-    Cost: a product with S and one with S' for each column of A and B and for each of 18 to 200
-    steps, which end as soon as they can lower by half at most what the bound exceeds ``aim`` by.
+    Cost: a product with S and one with S' for each column of A and B and for each step, of which
+    it takes 24 to 200 from each of up to four starts. They end as soon as they can lower by half
+    at most what the bound exceeds ``aim`` by.
     """
     forward = matrix.times(right)
     # Columns that S does not carry to each other, as those about to vanish, only blur the parts.
@@ -246,7 +252,7 @@ def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> 
             break
         left, right = np.hstack([left, more_left]), np.hstack([right, more_right])
     longest = max(matrix.pattern.by_rows.longest, matrix.pattern.by_columns.longest)
-    rounding = EPS * (longest + 8) * float(np.linalg.norm(matrix.by_rows))
+    rounding = EPS * (longest + 8) * float(np.linalg.norm(matrix.values))
     return bound * (1.0 + 1e-12) + rounding
 
 
