@@ -1,5 +1,7 @@
 """Accelerated proximal gradient with adaptive restart and backtracking."""
 
+from collections.abc import Iterator
+
 import attrs
 import numpy as np
 
@@ -16,6 +18,8 @@ __all__ = ["Proximal", "ProximalState"]
 # How far above the measured curvature the next trial stands, and how fast it may come down.
 SAFETY = 1.05
 DESCENT = 0.9
+# Numbers that the nearest cache holds a few of.
+BLOCK = 16_384
 # The trial never falls below this fraction of the proven bound.
 LOWEST = 1e-6
 
@@ -37,13 +41,13 @@ class Trial:
 
 @attrs.define(eq=False)
 class ProximalState:
-    """The iterate X, the momentum P = X - previous X, and their entries at the observations."""
+    """The iterate X, the one before it, and their entries at the observations."""
 
     iterate: Array
-    momentum: Array
+    before: Array
     spare: tuple[Array, Array]
     z: Array
-    z_momentum: Array
+    z_before: Array
     flat: IntArray
     evaluation: Evaluation
     factors: Shrunk
@@ -52,6 +56,7 @@ class ProximalState:
     curvature: float  # the next trial L
     first: float  # the scale of L, for its lowest value
     used: float  # L_k, the one that the last step was taken with
+    descent: float = DESCENT  # how fast L may come down: the slower, the more often it was too low
     weight: float = 1.0  # t_k of Beck and Teboulle
     past: float = 0.0  # ||P||_F^2
     residual: float = np.inf
@@ -70,10 +75,10 @@ class ProximalState:
 
     def accept(self, trial: Trial, penalty: float) -> None:
         """The trial becomes the iterate; the old buffers become spare."""
-        self.z_momentum = trial.z - self.z
+        self.z_before = self.z
         self.z, self.evaluation, self.factors = trial.z, trial.evaluation, trial.factors
-        (target, moved), old = self.spare, (self.iterate, self.momentum)
-        self.iterate, self.momentum, self.spare = target, moved, old
+        (target, work), oldest = self.spare, self.before
+        self.iterate, self.before, self.spare = target, self.iterate, (oldest, work)
         self.penalty, self.residual = penalty, trial.residual
         self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
 
@@ -91,8 +96,6 @@ class ProximalState:
         """Forget the momentum."""
         self.weight = 1.0
         self.past = 0.0
-        self.momentum.fill(0.0)
-        self.z_momentum = np.zeros_like(self.z)
         self.restarts += 1
 
 
@@ -137,10 +140,10 @@ class Proximal(Solver[Program, ProximalState]):
         factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
         return ProximalState(
             iterate=iterate,
-            momentum=np.zeros(program.shape),
+            before=iterate.copy(),
             spare=(np.empty(program.shape), np.empty(program.shape)),
             z=z,
-            z_momentum=np.zeros_like(z),
+            z_before=z,
             flat=flat,
             evaluation=evaluation,
             factors=factors,
@@ -159,10 +162,11 @@ class Proximal(Solver[Program, ProximalState]):
             # What is measured far off, or from an overflow, says little about the step to take.
             larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
             trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature))
+            state.descent = np.sqrt(state.descent)
         before = state.objective
         state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
         lowest = LOWEST * min(ceiling, state.first)
-        state.curvature = max(SAFETY * trial.measured, DESCENT * trial.curvature, lowest)
+        state.curvature = max(SAFETY * trial.measured, state.descent * trial.curvature, lowest)
         if trial.advance < 0.0 or state.objective > before:
             state.restart()
 
@@ -173,33 +177,33 @@ class Proximal(Solver[Program, ProximalState]):
 
 
 def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
-    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, and the curvature between the two.
+    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, P = X - the X before, and its curvature.
 
-    X_new goes into the state's first spare buffer and X_new - X into its second.
+    X_new goes into the state's first spare buffer, Y - G(Y) / L into its second.
     """
     target, work = state.spare
     # The momentum weight obeys t_new (t_new - 1) / L_new = t^2 / L_old.
     ratio = curvature / state.used
     weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
     theta = (state.weight - 1.0) / weight
-    z_ahead = state.z + theta * state.z_momentum
-    np.multiply(state.momentum, theta, out=work)
-    work += state.iterate
+    z_ahead = state.z + theta * (state.z - state.z_before) if theta else state.z
+    extrapolate(state.iterate, state.before, theta, work)
     ahead = program.evaluate(z_ahead, work, state.evaluation.biases)
     work.ravel()[state.flat] = z_ahead - ahead.slope / curvature
     for columns, slope in ahead.blocks:
         work[:, columns] -= slope / curvature
     step = 1.0 / curvature
     factors = state.shrinker(
-        work, lambda s: program.penalty.shrink(s, step), program.penalty.threshold(step)
+        work,
+        lambda s: program.penalty.shrink(s, step),
+        program.penalty.threshold(step),
+        state.residual / state.used,
     )
     factors.write(target)
     z = np.take(target, state.flat, mode="clip")  # in range: no check, no copy
     evaluation = program.evaluate(z, target, ahead.biases)
-    moved = np.subtract(target, state.iterate, out=work)
-    bend, rise = block_products(ahead, evaluation, moved, state.momentum, theta)
-    squared = float(np.vdot(moved, moved))
-    cross = float(np.vdot(moved, state.momentum)) if theta else 0.0
+    bend, rise = block_products(ahead, evaluation, state, theta)
+    squared, cross = products(target, state.iterate, state.before, theta)
     # ||X_new - Y||^2 from products of small differences, without forming Y again
     distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
     return Trial(
@@ -215,16 +219,44 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     )
 
 
-def block_products(
-    ahead: Evaluation, reached: Evaluation, moved: Array, momentum: Array, theta: float
-) -> tuple[float, float]:
-    """<G(X) - G(Y), X - Y> and <G(Y), X - Y> of the terms that are no losses of entries.
+def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    """Slices of rows that fit the nearest cache, so that a few passes over one cost little more."""
+    rows = max(1, BLOCK // max(shape[1], 1))
+    for first in range(0, shape[0], rows):
+        yield slice(first, first + rows)
 
-    ``moved`` is X minus the iterate before, so that X - Y is moved - theta momentum.
-    """
+
+def extrapolate(now: Array, before: Array, theta: float, out: Array) -> None:
+    """now + theta (now - before)."""
+    if theta == 0.0:
+        np.copyto(out, now)
+        return
+    for part in row_blocks(now.shape):
+        np.subtract(now[part], before[part], out=out[part])
+        out[part] *= theta
+        out[part] += now[part]
+
+
+def products(target: Array, now: Array, before: Array, theta: float) -> tuple[float, float]:
+    """||target - now||^2, and <target - now, now - before> where theta asks for it."""
+    squared = cross = 0.0
+    for part in row_blocks(now.shape):
+        moved = target[part] - now[part]
+        squared += float(np.vdot(moved, moved))
+        if theta:
+            cross += float(np.vdot(moved, now[part] - before[part]))
+    return squared, cross
+
+
+def block_products(
+    ahead: Evaluation, reached: Evaluation, state: ProximalState, theta: float
+) -> tuple[float, float]:
+    """<G(X) - G(Y), X - Y> and <G(Y), X - Y> of the terms that are no losses of entries."""
     bend = rise = 0.0
+    target = state.spare[0]
     for (columns, before), (_, after) in zip(ahead.blocks, reached.blocks, strict=True):
-        away = moved[:, columns] - theta * momentum[:, columns]
+        momentum = state.iterate[:, columns] - state.before[:, columns]
+        away = target[:, columns] - state.iterate[:, columns] - theta * momentum
         rise += float(np.vdot(before, away))
         bend += float(np.vdot(after - before, away))
     return bend, rise

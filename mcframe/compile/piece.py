@@ -160,8 +160,10 @@ class Piece:
     def value_and_slope(self, z: Array, effects: Array | None) -> tuple[float, Array]:
         """The sum of the losses at z (already shaped) and effects, and the slopes, flat."""
         losses, slopes = self.at(effects).value_and_slope(self.predictor(z, effects), self.y)
-        value = float(np.sum(self.scale * losses))
-        return value, (self.stretch * slopes).ravel()
+        if np.ndim(self.scale):
+            return float(np.dot(self.scale, losses)), (self.stretch * slopes).ravel()
+        value = self.scale * float(np.sum(losses))
+        return value, slopes.ravel() if self.scale == 1.0 else (self.scale * slopes).ravel()
 
     def curvature_at(self, z: Array, effects: Array | None) -> float:
         """The curvature where it is bounded everywhere, else the largest one at these numbers."""

@@ -9,14 +9,23 @@ from mcframe.contracts.arrays import Array
 
 __all__ = ["Shrinker", "Shrunk", "cheapest"]
 
-# Columns that the block iteration carries beyond the rank, and how far they may outgrow it.
-GUARD = 6
+# Columns that the block iteration carries beyond the rank.
+GUARD = 12
+# Of these so many are drawn anew each time, for what the others cannot see.
+FRESH = 2
 # A Gram matrix squares the condition number: it serves thresholds above this fraction of ||A||.
 GRAM_THRESHOLD = 1e-4
 # A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
 WELL_CONDITIONED = 1e-3
 # Below this smaller side a full decomposition takes less time than the bookkeeping.
 SMALL_SIDE = 64
+# The degree of a filter is at most this, and such that it tells no two columns apart by more
+# than the second number, beyond which rounding of the longer one hides the shorter.
+DEGREE, SPREAD = 8, 1e10
+# Filters that a call takes in the mean, for the estimate of its cost, and at most.
+USUAL_PASSES, MOST_PASSES = 1.5, 12
+# How much smaller the errors become when a more exact answer is asked for.
+SHARPER = 0.1
 
 
 @attrs.frozen(eq=False)
@@ -32,84 +41,167 @@ class Shrunk:
         np.matmul(self.left * self.values, self.right.T, out=out)
 
 
-def cheapest(shape: tuple[int, int], rank: int) -> str:
-    """The decomposition with the fewest operations: "full", "gram" or "block".
+def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
+    """The engine with the fewest operations: "full", "gram", "filter" or "filtered gram".
 
     Counts in multiplications at matrix-product speed, the factors measured once on dense
-    1000 x 600 and 5000 x 600 matrices: a Gram matrix of the smaller side d costs n d^2 plus
-    8 d^3 for its eigenvectors; one step of block iteration with k columns costs 4 n d k for
-    two products, plus 12 (n + d) k^2 for the orthogonalisation.
+    1000 x 600 and 5000 x 600 matrices: a Gram matrix of the smaller side d costs n d^2 / 2, all
+    of its eigenvectors 8 d^3. A pass of the block iteration with k columns applies it
+    degree + 1 times, at d^2 k each, or at 2 n d k without it, and takes 6 d k^2 + 16 k^3 for
+    the rest.
     """
     large, small = max(shape), min(shape)
     if small <= SMALL_SIDE:
         return "full"
-    block = rank + 2 * GUARD
-    gram_cost = large * small**2 + 8 * small**3 + 2 * large * small * rank
-    block_cost = 4 * large * small * block + 12 * (large + small) * block**2
-    return "block" if block_cost < gram_cost else "gram"
+    block = min(rank + GUARD, small)
+    square, applied = 0.5 * large * small**2, USUAL_PASSES * (degree + 1) * block * small
+    rest = USUAL_PASSES * (6 * small * block**2 + 16 * block**3)
+    costs = {
+        "gram": square + 8 * small**3,
+        "filtered gram": square + applied * small + rest,
+        "filter": applied * 2 * large + rest,
+    }
+    return min(costs, key=lambda name: costs[name])
 
 
 @attrs.define(eq=False)
 class Shrinker:
     """Shrinks the singular values of a sequence of slowly changing matrices.
 
-    "full" is exact. "gram" is exact up to the squared condition number and falls back to
-    "full" for thresholds below 1e-4 ||A||. "block" is one step of subspace iteration from the
-    previous right singular vectors, with a guard of extra columns that follow what may rise
-    above the threshold: its error decays with the sequence and is never trusted by a
-    certificate. ``accuracy`` is the number of power steps a call; ``sharpen`` raises it, and
-    past a few steps leaves the block iteration for good.
+    "full" is exact. "gram" is exact up to the squared condition number and gives way to
+    "full" for thresholds below 1e-4 ||A||. The filters are subspace iterations on A'A from the
+    previous singular vectors, each pass a Chebyshev polynomial that damps what lies below the
+    block (Zhou, Saad, Tiago and Chelikowsky, J. Comput. Phys. 2006), repeated until the
+    residuals of what is kept are within an error that the caller allows; with "filtered gram"
+    A'A is formed first. A guard of extra columns follows what may rise above the threshold;
+    where more rises than that, it is found in the calls that follow. They are never trusted by a
+    certificate.
+
+    ``share`` is the error beside the length that the caller gives; ``sharpen`` lowers it.
     """
 
     shape: tuple[int, int]
     rng: np.random.Generator
-    accuracy: int = 1
-    exact: bool = False
+    share: float = 0.3
     rank: int = 0
     basis: Array | None = None
+    ritz: Array | None = None  # eigenvalues of A'A that belong to the basis, descending
+    degree: int = 1  # of the filters
 
     def __call__(
-        self, matrix: Array, shrink: Callable[[Array], Array], threshold: float
+        self,
+        matrix: Array,
+        shrink: Callable[[Array], Array],
+        threshold: float,
+        length: float = np.inf,
     ) -> Shrunk:
-        """The shrunk matrix in factors; ``shrink`` maps singular values, 0 up to ``threshold``."""
-        engine = cheapest(self.shape, self.rank)
+        """The shrunk matrix in factors; ``shrink`` maps singular values, 0 up to ``threshold``.
+
+        Its error in the Frobenius norm is about ``share * length`` at most, what a block has
+        not yet seen aside.
+        """
+        engine = cheapest(self.shape, self.rank, self.degree)
         if engine == "full":
             shrunk = shrink_full(matrix, shrink)
-        elif engine == "gram" or self.exact:
+        elif engine == "gram":
             shrunk = shrink_gram(matrix, shrink, threshold)
         else:
-            shrunk = self.shrink_block(matrix, shrink, threshold)
+            formed = engine == "filtered gram"
+            shrunk = self.shrink_block(matrix, shrink, threshold, self.share * length, formed)
         self.rank = shrunk.values.size
         return shrunk
 
     def sharpen(self) -> None:
-        """More power steps from the next call on; after four, exact decompositions only."""
-        self.accuracy += 1
-        self.exact = self.exact or self.accuracy > 4
+        """Smaller errors from the next call on."""
+        self.share *= SHARPER
 
     def shrink_block(
-        self, matrix: Array, shrink: Callable[[Array], Array], threshold: float
+        self,
+        matrix: Array,
+        shrink: Callable[[Array], Array],
+        threshold: float,
+        error: float,
+        formed: bool,
     ) -> Shrunk:
-        """One call of warm-started subspace iteration."""
-        basis = self.widened()
-        for _ in range(self.accuracy):
-            left = orthonormal(matrix @ basis)
-            basis, values, rotation = thin_svd(matrix.T @ left)
-        above = int(np.count_nonzero(values > threshold))
+        """Filters until the residuals of what is above the threshold are within ``error``.
+
+        With A'A v = s^2 v + r the triplet is one of a matrix at a distance of ||r|| / s, and
+        shrinkage does not lengthen distances.
+        """
+        tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+        square = tall.T @ tall if formed else None
+
+        def apply(block: Array) -> Array:
+            return tall.T @ (tall @ block) if square is None else square @ block
+
+        basis, ritz = self.widened(tall.shape[1])
+        for passes in range(1, MOST_PASSES + 1):
+            basis, ritz, residuals = filtered(apply, basis, ritz, threshold**2, self.degree)
+            above = int(np.count_nonzero(ritz > threshold**2))
+            distance = float(np.linalg.norm(residuals[:above] / np.sqrt(ritz[:above])))
+            if distance <= error:
+                break
+            self.degree = min(self.degree + 1, DEGREE)
+        if passes == 1 and distance <= 0.1 * error:
+            self.degree = max(self.degree - 1, 1)
+        if threshold < GRAM_THRESHOLD * np.sqrt(ritz[0]):
+            return shrink_full(matrix, shrink)
+        values = np.sqrt(ritz)
         shrunk = shrink(values)
         kept = int(np.count_nonzero(shrunk > 0.0))
-        self.basis = basis[:, : max(above, kept) + 2 * GUARD]
-        return Shrunk(left @ rotation[:kept].T, shrunk[:kept], basis[:, :kept])
+        self.basis, self.ritz = basis[:, : max(above, kept) + GUARD], ritz
+        short = np.ascontiguousarray(basis[:, :kept])
+        long = (tall @ short) / values[:kept]
+        pair = (long, short) if tall is matrix else (short, long)
+        return Shrunk(pair[0], shrunk[:kept], pair[1])
 
-    def widened(self) -> Array:
-        """The last basis with at least ``GUARD`` columns beyond the rank, the new ones random."""
-        basis = np.zeros((self.shape[1], 0)) if self.basis is None else self.basis
-        wanted = min(self.rank + max(GUARD, self.rank // 4), *self.shape)
-        missing = wanted - basis.shape[1]
-        if missing <= 0:
-            return basis
-        fresh = self.rng.standard_normal((self.shape[1], missing))
-        return np.hstack([basis, fresh / np.sqrt(self.shape[1])])
+    def widened(self, side: int) -> tuple[Array, Array | None]:
+        """The last basis, at least a guard beyond the rank, some columns random."""
+        basis = np.zeros((side, 0)) if self.basis is None else self.basis
+        wanted = min(self.rank + max(GUARD, self.rank // 4), side)
+        missing = min(max(wanted - basis.shape[1], FRESH), side - basis.shape[1])
+        fresh = self.rng.standard_normal((side, missing)) / np.sqrt(side)
+        return np.hstack([basis, fresh]), self.ritz
+
+
+def filtered(
+    apply: Callable[[Array], Array],
+    basis: Array,
+    ritz: Array | None,
+    threshold: float,
+    degree: int,
+) -> tuple[Array, Array, Array]:
+    """One pass: Ritz vectors, Ritz values and residuals after a filter of the block.
+
+    The polynomial is the one that is smallest on [0, b] for its growth beyond, b the end of the
+    block: without ``ritz`` a plain power.
+    """
+    if ritz is None:
+        block = apply(orthonormal(apply(basis)))
+    else:
+        end = max(min(ritz[-1], threshold), np.finfo(float).tiny)
+        reach = max(2.0 * ritz[0] / end - 1.0, 1.0)
+        most = max(int(np.log(SPREAD) / np.log(2.0 * reach)), 1)
+        block = chebyshev(apply, basis, min(degree, most), end)
+    basis = orthonormal(block)
+    image = apply(basis)
+    values, turn = np.linalg.eigh(basis.T @ image)
+    values, turn = np.maximum(values[::-1], 0.0), turn[:, ::-1]
+    basis = basis @ turn
+    return basis, values, np.linalg.norm(image @ turn - basis * values, axis=0)
+
+
+def chebyshev(apply: Callable[[Array], Array], block: Array, degree: int, end: float) -> Array:
+    """T_degree(2 A'A / end - 1) times a block, its columns scaled to one length."""
+    before, now = block, apply(block) * (2.0 / end) - block
+    for _ in range(degree - 1):
+        ahead = apply(now)
+        ahead *= 4.0 / end
+        ahead -= 2.0 * now
+        ahead -= before
+        before, now = now, ahead
+    lengths = np.linalg.norm(now, axis=0)
+    return now / np.where(lengths > 0.0, lengths, 1.0)
 
 
 def orthonormal(tall: Array) -> Array:
@@ -130,20 +222,6 @@ def orthonormal(tall: Array) -> Array:
     except np.linalg.LinAlgError:
         return np.linalg.qr(tall)[0]
     return basis
-
-
-def thin_svd(tall: Array) -> tuple[Array, Array, Array]:
-    """As ``numpy.linalg.svd(tall, full_matrices=False)``, by the Gram matrix where that serves.
-
-    A third of the time at 600 x 340; where the singular values span more than 1e4 their squares
-    do not serve.
-    """
-    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
-    values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
-    if values.size == 0 or values[-1] <= GRAM_THRESHOLD * values[0]:
-        return np.linalg.svd(tall, full_matrices=False)
-    rotation = vectors[:, ::-1]
-    return (tall @ rotation) / values, values, rotation.T
 
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:

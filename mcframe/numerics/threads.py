@@ -11,7 +11,7 @@ __all__ = ["blas_threads"]
 # Up to this many entries a second thread saves a quarter of the time at most, measured from
 # 100 x 40 to 2000 x 500; on a machine with other work its waiting for the first one costs up to
 # twenty times the time.
-ONE_THREAD_CELLS = 1_000_000
+ONE_THREAD_CELLS = 250_000
 
 
 @cache
