@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
+from mcframe.backends.proximal import Proximal, ProximalState
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Piece, Program
 from mcframe.contracts.arrays import Array
@@ -15,23 +16,22 @@ from mcframe.contracts.solver import Solver
 from mcframe.numerics import kernels
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import SampledMatrix, leading_block, top_singular
+from mcframe.numerics.sampled import SampledMatrix, leading_block
 
 __all__ = ["Alternating", "AlternatingState"]
 
-# Columns sought at the start, and at most how many are added at a time relative to those there.
-FIRST_WIDTH, GROWTH = 16, 1.0
-# Columns are sought when a sweep lowers the objective by less than this, relatively, and again
-# whenever that has fallen by so much.
-SOUGHT, FALLEN = 1e-5, 0.1
-# How far above the weight a singular value of the slope must stand to become a column.
-ABOVE = 1e-6
+# Columns at the start.
+FIRST_WIDTH = 16
+# Sweeps end where one lowers the objective by less than this, relatively.
+SETTLED = 1e-6
 # A column whose singular value is below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-10
 # A column whose singular value is below this relative to the largest is short.
 SHORT = 0.1
 # The least second derivative that a step counts with, relative to the curvature.
 FLATTEST = 0.1
+# The solver that goes on where sweeps have settled.
+NEAR = Proximal(thin=True)
 # Shares of a step that are tried where the full one is not sure to descend.
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-4)
 
@@ -48,7 +48,8 @@ class AlternatingState:
     penalty: float
     rng: np.random.Generator
     residual: float = np.inf  # what the last sweep lowered the objective by, relatively
-    mark: float = SOUGHT  # below which columns are sought next
+    settled: bool = False
+    near: ProximalState | None = None  # of the proximal steps, once sweeps have settled
     finished: str | None = None
 
     @property
@@ -62,8 +63,10 @@ class AlternatingState:
         return self.evaluation.value + self.penalty
 
     def sharpen(self) -> None:
-        """Seek columns after the next sweep."""
-        self.mark = np.inf
+        """Proximal steps from now on, then more exact ones."""
+        self.settled = True
+        if self.near is not None:
+            self.near.sharpen()
 
     def arrive(self, program: Program, left: Array, right: Array) -> None:
         """Z = left @ right.T, balanced, and all that follows from it."""
@@ -98,17 +101,19 @@ class Alternating(Solver[Program, AlternatingState]):
     row, shortened where they do not descend; a loss without one by its curvature. Effects
     are solved for after each half.
 
-    The rank is found: columns begin as leading singular vectors of the slope at 0, are added
-    while the slope at Z has singular values above the weight, with these vectors, and dropped
-    where leaving them out lowers the objective.
+    The rank is found: columns begin as leading singular vectors of the slope at 0 and are
+    dropped where leaving them out lowers the objective. Sweeps bring long columns close to the
+    optimum in a few rounds, but take many where singular values of the slope lie close to the
+    weight: once they have settled, ``proximal`` steps with iterates in factors go on from
+    there, which find and drop columns by themselves.
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
-    passes over N numbers, and (n_items + n_columns) k^3 operations. Of a certificate on a large
-    table: two products of a sparse matrix and a vector for each of 24 to 800 steps. Memory:
-    about 130 bytes an entry beside the data (measured on 100,000 x 10,000 with 5 million
-    entries), and some thin factors. Sweeps grow with the logarithm of the tolerance, and are
-    many where a singular value of the slope lies just below the weight, as where much of the
-    noise is fitted: there ``proximal`` is faster on tables that fit in memory.
+    passes over N numbers, and (n_items + n_columns) k^3 operations; of a proximal step: 4 to 18
+    products of a sparse matrix and k + 12 columns. Of a certificate on a large table: two
+    products of a sparse matrix and a vector for each of 24 to 800 steps. Memory: about 130 bytes
+    an entry beside the data (measured on 100,000 x 10,000 with 5 million entries), and some thin
+    factors. Steps grow with the logarithm of the tolerance, and are many where much of the noise
+    is fitted: there ``proximal`` is faster on tables that fit in memory.
     """
 
     name = "alternating"
@@ -150,19 +155,18 @@ class Alternating(Solver[Program, AlternatingState]):
         return state
 
     def step(self, program: Program, state: AlternatingState) -> None:
-        """Both halves of a sweep, and a change of the columns where it is due."""
+        """Both halves of a sweep, and a proximal step once sweeps have settled."""
         before = state.objective
-        if state.rank == 0:
-            widen(program, state, FIRST_WIDTH)
-            state.residual = decrease(before, state.objective)
-            return
-        for by_rows in (True, False):
-            half_sweep(program, state, by_rows)
+        if state.rank == 0 and not state.settled:
+            begin(program, state)
+        else:
+            for by_rows in (True, False):
+                half_sweep(program, state, by_rows)
+            relength(program, state)
         state.residual = decrease(before, state.objective)
-        relength(program, state)
-        if state.residual <= state.mark:
-            widen(program, state, max(8, int(GROWTH * state.rank)))
-            state.mark = FALLEN * min(max(state.residual, 1e-15), SOUGHT)
+        state.settled = state.settled or state.residual <= SETTLED
+        if state.settled:
+            step_near(program, state)
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
@@ -312,30 +316,34 @@ def relength(program: Program, state: AlternatingState) -> None:
     lower(program, state, moved)
 
 
-def widen(program: Program, state: AlternatingState, count: int) -> None:
-    """Add the leading singular vectors of the slope outside of the columns there are."""
+def step_near(program: Program, state: AlternatingState) -> None:
+    """A proximal gradient step: columns appear, turn and vanish together."""
+    if state.near is None:
+        point = Point(LowRank(state.left, state.right))
+        state.near = NEAR.init(program, point, state.rng)
+    near = state.near
+    near.place(state.left, state.right, state.z, state.evaluation, state.penalty)
+    NEAR.step(program, near)
+    roots = np.sqrt(near.factors.values)
+    state.arrive(program, near.factors.left * roots, near.factors.right * roots)
+
+
+def begin(program: Program, state: AlternatingState) -> None:
+    """Columns along the leading singular vectors of the slope at 0."""
     weight = program.penalty.threshold(1.0)
-    slope = slope_at(program, state)
-    count = min(count, min(program.shape) - state.rank)
-    if count <= 0:
-        return
-    if state.rank:  # directions that must be told from many of about their size
-        steps = 4 * count + 40
-        left, s, right = top_singular(slope, *state.bases, count, steps, state.rng)
-    else:
-        left, s, right = leading_block(slope, count, state.rng)
-    above = s > weight * (1.0 + ABOVE)
+    count = min(FIRST_WIDTH, *program.shape)
+    left, s, right = leading_block(slope_at(program, state), count, state.rng)
+    above = s > weight
     if not above.any():
         return
     left, s, right = left[:, above], s[above], right[:, above]
     lengths = (s - weight) / bends_along(program, state, left, right)
-    old_left, old_right = state.left, state.right
 
-    def wider(share: float) -> tuple[Array, Array]:
+    def begun(share: float) -> tuple[Array, Array]:
         roots = np.sqrt(share * lengths)
-        return np.hstack([old_left, -left * roots]), np.hstack([old_right, right * roots])
+        return -left * roots, right * roots
 
-    lower(program, state, wider)
+    lower(program, state, begun)
 
 
 def lower(

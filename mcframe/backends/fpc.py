@@ -13,7 +13,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.shrinkage import Shrinker, Shrunk
+from mcframe.numerics.shrinkage import Dense, Shrinker, Shrunk
 
 __all__ = ["FPC", "FPCState", "continuation", "published_start", "published_steps"]
 
@@ -37,6 +37,7 @@ class FPCState:
     shrinker: Shrinker
     steps: tuple[float, float]  # tau_Z, tau_b
     stages: list[float]  # what remains of mu_1 / mu > mu_2 / mu > ... > 1
+    length: float = np.inf  # of the last step
     weight: float = 1.0  # t_k of Nesterov's momentum; 1 is none
     last: float = np.inf  # the objective before, within the stage
     residual: float = np.inf
@@ -143,7 +144,7 @@ class FPC(Solver[Program, FPCState]):
             evaluation=loss.evaluate_at(np.take(iterate, flat), biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.penalty.of_singular_values(begin.singular_values()),
-            shrinker=Shrinker(program.shape, rng, rank=begin.width),
+            shrinker=Shrinker.near(begin, rng),
             steps=published_steps(loss, program.shape[0]),
             stages=[1.0] if main is None else continuation(sigma, main.threshold, self.eta),
         )
@@ -181,14 +182,15 @@ class FPC(Solver[Program, FPCState]):
         state.evaluation = evaluate(z, state.biases)
         state.weight = 1.0 if uphill or state.objective > before else weight
         # Before the last stage the iterate heads for another optimum.
-        state.residual = float(np.linalg.norm(away)) / step if last_stage else np.inf
+        state.length = float(np.linalg.norm(away))
+        state.residual = state.length / step if last_stage else np.inf
 
     def shrunk(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
         """The shrinkage at the weight of the stage, and the penalty there."""
         step = state.steps[0]
         penalty = attrs.evolve(program.penalty, strength=state.stages[0])
         factors = state.shrinker(
-            target, lambda s: penalty.shrink(s, step), penalty.threshold(step)
+            Dense(target), lambda s: penalty.shrink(s, step), penalty.threshold(step), state.length
         )
         return factors, penalty.of_singular_values(factors.values)
 

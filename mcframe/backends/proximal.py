@@ -1,14 +1,13 @@
 """Accelerated proximal gradient with adaptive restart and backtracking."""
 
-from collections.abc import Iterator
-
 import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
+from mcframe.backends.iterates import DenseIterates, Iterates, ThinIterates
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Program
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
@@ -18,8 +17,10 @@ __all__ = ["Proximal", "ProximalState"]
 # How far above the measured curvature the next trial stands, and how fast it may come down.
 SAFETY = 1.05
 DESCENT = 0.9
-# Numbers that the nearest cache holds a few of.
-BLOCK = 16_384
+# It does not stay above what was measured in so many steps.
+WINDOW = 10
+# From so many cells on, and up to which share of them observed, iterates are kept in factors.
+LARGEST_DENSE, SPARSE = 1_000_000, 0.1
 # The trial never falls below this fraction of the proven bound.
 LOWEST = 1e-6
 
@@ -43,12 +44,9 @@ class Trial:
 class ProximalState:
     """The iterate X, the one before it, and their entries at the observations."""
 
-    iterate: Array
-    before: Array
-    spare: tuple[Array, Array]
+    iterates: Iterates
     z: Array
     z_before: Array
-    flat: IntArray
     evaluation: Evaluation
     factors: Shrunk
     penalty: float
@@ -57,11 +55,17 @@ class ProximalState:
     first: float  # the scale of L, for its lowest value
     used: float  # L_k, the one that the last step was taken with
     descent: float = DESCENT  # how fast L may come down: the slower, the more often it was too low
+    measured: tuple[float, ...] = ()  # the curvatures of the last steps
     weight: float = 1.0  # t_k of Beck and Teboulle
     past: float = 0.0  # ||P||_F^2
     residual: float = np.inf
     finished: str | None = None
     restarts: int = 0
+
+    @property
+    def iterate(self) -> Array:
+        """X, dense."""
+        return self.iterates.dense()
 
     @property
     def rank(self) -> int:
@@ -77,14 +81,21 @@ class ProximalState:
         """The trial becomes the iterate; the old buffers become spare."""
         self.z_before = self.z
         self.z, self.evaluation, self.factors = trial.z, trial.evaluation, trial.factors
-        (target, work), oldest = self.spare, self.before
-        self.iterate, self.before, self.spare = target, self.iterate, (oldest, work)
+        self.iterates.accept()
         self.penalty, self.residual = penalty, trial.residual
         self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
 
     def sharpen(self) -> None:
         """Ask for more exact shrinkages from here on."""
         self.shrinker.sharpen()
+
+    def place(
+        self, left: Array, right: Array, z: Array, evaluation: Evaluation, penalty: float
+    ) -> None:
+        """Somewhere else, close by: at left @ right.T, without momentum."""
+        self.iterates.place(LowRank(left, right))
+        self.z, self.evaluation, self.penalty = z, evaluation, penalty
+        self.restart()
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
@@ -117,6 +128,8 @@ class Proximal(Solver[Program, ProximalState]):
     root of the ratio of the largest to the effective curvature.
     """
 
+    thin: bool | None = None
+
     name = "proximal"
 
     def refuses(self, program: Program) -> str | None:
@@ -129,27 +142,25 @@ class Proximal(Solver[Program, ProximalState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> ProximalState:
         """Z = start, or 0."""
-        flat = program.flat
         begin = LowRank.zeros(program.shape) if start is None else start.latent
-        iterate = begin.dense()
-        z = iterate.ravel()[flat]
-        evaluation = program.evaluate(z, iterate)
+        thin = fits_thin(program) if self.thin is None else self.thin
+        iterates: Iterates = ThinIterates(program, begin) if thin else DenseIterates(program, begin)
+        z = begin.at(program.loss.rows, program.loss.columns)
+        evaluation = program.evaluate(z, np.zeros((0, 0)) if thin else iterates.dense())
         curvature = program.curvature_at(z, evaluation.biases)
         singular_values = begin.singular_values()
         # The start as it is given, its factors not orthonormal: the first step replaces them.
         factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
         return ProximalState(
-            iterate=iterate,
-            before=iterate.copy(),
-            spare=(np.empty(program.shape), np.empty(program.shape)),
+            iterates=iterates,
             z=z,
             z_before=z,
-            flat=flat,
             evaluation=evaluation,
             factors=factors,
             penalty=program.penalty.of_singular_values(singular_values),
-            shrinker=Shrinker(program.shape, rng, rank=begin.width),
-            curvature=curvature,
+            shrinker=Shrinker.near(begin, rng),
+            # Matrices whose entries are alike see the curvature of what is observed of them.
+            curvature=density(program) * curvature if thin else curvature,
             first=curvature,
             used=curvature,
         )
@@ -166,7 +177,9 @@ class Proximal(Solver[Program, ProximalState]):
         before = state.objective
         state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
         lowest = LOWEST * min(ceiling, state.first)
-        state.curvature = max(SAFETY * trial.measured, state.descent * trial.curvature, lowest)
+        state.measured = (*state.measured[1 - WINDOW :], trial.measured)
+        slower = min(state.descent * trial.curvature, SAFETY * max(state.measured))
+        state.curvature = max(SAFETY * trial.measured, slower, lowest)
         if trial.advance < 0.0 or state.objective > before:
             state.restart()
 
@@ -177,33 +190,25 @@ class Proximal(Solver[Program, ProximalState]):
 
 
 def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
-    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, P = X - the X before, and its curvature.
-
-    X_new goes into the state's first spare buffer, Y - G(Y) / L into its second.
-    """
-    target, work = state.spare
+    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, P = X - the X before, and its curvature."""
+    iterates = state.iterates
     # The momentum weight obeys t_new (t_new - 1) / L_new = t^2 / L_old.
     ratio = curvature / state.used
     weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
     theta = (state.weight - 1.0) / weight
     z_ahead = state.z + theta * (state.z - state.z_before) if theta else state.z
-    extrapolate(state.iterate, state.before, theta, work)
-    ahead = program.evaluate(z_ahead, work, state.evaluation.biases)
-    work.ravel()[state.flat] = z_ahead - ahead.slope / curvature
-    for columns, slope in ahead.blocks:
-        work[:, columns] -= slope / curvature
+    ahead = program.evaluate(z_ahead, iterates.ahead(theta), state.evaluation.biases)
     step = 1.0 / curvature
     factors = state.shrinker(
-        work,
+        iterates.descended(z_ahead, ahead, curvature),
         lambda s: program.penalty.shrink(s, step),
         program.penalty.threshold(step),
         state.residual / state.used,
     )
-    factors.write(target)
-    z = np.take(target, state.flat, mode="clip")  # in range: no check, no copy
-    evaluation = program.evaluate(z, target, ahead.biases)
-    bend, rise = block_products(ahead, evaluation, state, theta)
-    squared, cross = products(target, state.iterate, state.before, theta)
+    z, new = iterates.reach(factors)
+    evaluation = program.evaluate(z, new, ahead.biases)
+    bend, rise = iterates.block_products(ahead, evaluation, theta)
+    squared, cross = iterates.products(theta)
     # ||X_new - Y||^2 from products of small differences, without forming Y again
     distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
     return Trial(
@@ -219,47 +224,15 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     )
 
 
-def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
-    """Slices of rows that fit the nearest cache, so that a few passes over one cost little more."""
-    rows = max(1, BLOCK // max(shape[1], 1))
-    for first in range(0, shape[0], rows):
-        yield slice(first, first + rows)
+def density(program: Program) -> float:
+    """The share of Z that is observed."""
+    return program.loss.n_entries / (program.shape[0] * program.shape[1])
 
 
-def extrapolate(now: Array, before: Array, theta: float, out: Array) -> None:
-    """now + theta (now - before)."""
-    if theta == 0.0:
-        np.copyto(out, now)
-        return
-    for part in row_blocks(now.shape):
-        np.subtract(now[part], before[part], out=out[part])
-        out[part] *= theta
-        out[part] += now[part]
-
-
-def products(target: Array, now: Array, before: Array, theta: float) -> tuple[float, float]:
-    """||target - now||^2, and <target - now, now - before> where theta asks for it."""
-    squared = cross = 0.0
-    for part in row_blocks(now.shape):
-        moved = target[part] - now[part]
-        squared += float(np.vdot(moved, moved))
-        if theta:
-            cross += float(np.vdot(moved, now[part] - before[part]))
-    return squared, cross
-
-
-def block_products(
-    ahead: Evaluation, reached: Evaluation, state: ProximalState, theta: float
-) -> tuple[float, float]:
-    """<G(X) - G(Y), X - Y> and <G(Y), X - Y> of the terms that are no losses of entries."""
-    bend = rise = 0.0
-    target = state.spare[0]
-    for (columns, before), (_, after) in zip(ahead.blocks, reached.blocks, strict=True):
-        momentum = state.iterate[:, columns] - state.before[:, columns]
-        away = target[:, columns] - state.iterate[:, columns] - theta * momentum
-        rise += float(np.vdot(before, away))
-        bend += float(np.vdot(after - before, away))
-    return bend, rise
+def fits_thin(program: Program) -> bool:
+    """Whether iterates in factors are cheaper than dense ones."""
+    cells = program.shape[0] * program.shape[1]
+    return not program.terms and cells > LARGEST_DENSE and density(program) <= SPARSE
 
 
 def measured_curvature(

@@ -80,8 +80,7 @@ class EntryLoss:
         for k, piece in enumerate(self.pieces):
             own = piece.shaped(z)
             effects = piece.solve(own, None if warm is None else warm[k])
-            loss, slope[piece.part] = piece.value_and_slope(own, effects)
-            value += loss
+            value += piece.value_and_slope(own, effects, slope[piece.part])[0]
             biases.append(effects)
         return Evaluation(value, slope, tuple(biases))
 
@@ -90,8 +89,7 @@ class EntryLoss:
         value = 0.0
         slope = np.empty_like(z)
         for piece, effects in zip(self.pieces, biases, strict=True):
-            loss, slope[piece.part] = piece.value_and_slope(piece.shaped(z), effects)
-            value += loss
+            value += piece.value_and_slope(piece.shaped(z), effects, slope[piece.part])[0]
         return Evaluation(value, slope, biases)
 
     def conjugate(self, slope: Array, scale: float, known: Known) -> tuple[float, float]:

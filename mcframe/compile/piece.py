@@ -1,5 +1,6 @@
 """The entries of one block as numbers, and the effects that are solved out of them."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +18,18 @@ from mcframe.compile.effects import (
 )
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.likelihood import Conjugate, Parametric, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Likelihood,
+    Parametric,
+    TwiceDifferentiable,
+)
 from mcframe.model import Layout
 
 __all__ = ["Piece"]
 
+# Entries whose losses are computed at a time.
+SLICE = 32_768
 # Bisections for a shift: to the last bit of numbers of one size.
 HALVINGS = 80
 # A sum of slopes that is this small beside the sum of their sizes is rounding.
@@ -157,13 +165,33 @@ class Piece:
             return self.likelihood.with_parameters(effects)
         return self.likelihood
 
-    def value_and_slope(self, z: Array, effects: Array | None) -> tuple[float, Array]:
-        """The sum of the losses at z (already shaped) and effects, and the slopes, flat."""
-        losses, slopes = self.at(effects).value_and_slope(self.predictor(z, effects), self.y)
-        if np.ndim(self.scale):
-            return float(np.dot(self.scale, losses)), (self.stretch * slopes).ravel()
-        value = self.scale * float(np.sum(losses))
-        return value, slopes.ravel() if self.scale == 1.0 else (self.scale * slopes).ravel()
+    def value_and_slope(
+        self, z: Array, effects: Array | None, out: Array | None = None
+    ) -> tuple[float, Array]:
+        """The sum of the losses at z (already shaped) and effects, and the slopes, flat.
+
+        A slice at a time, so that what a loss computes on its way stays in the cache. The
+        slopes go into ``out``, if it is given.
+        """
+        slopes = np.empty(self.n_numbers) if out is None else out
+        shaped = slopes.reshape(-1, self.width) if self.width > 1 else slopes
+        likelihood, predictor = self.at(effects), self.predictor(z, effects)
+        value = 0.0
+        for part in self.slices(likelihood):
+            losses, bent = likelihood.value_and_slope(predictor[part], self.y[part])
+            if np.ndim(self.scale):
+                value += float(np.dot(self.scale[part], losses))
+                np.multiply(self.stretch[part], bent, out=shaped[part])
+            else:
+                value += self.scale * float(np.sum(losses))
+                np.multiply(self.scale, bent, out=shaped[part])
+        return value, slopes
+
+    def slices(self, likelihood: Any) -> Iterator[slice]:
+        """All entries in slices; at once for what is no likelihood, and may tie them together."""
+        length = SLICE if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
+        for first in range(0, self.y.size, length):
+            yield slice(first, first + length)
 
     def curvature_at(self, z: Array, effects: Array | None) -> float:
         """The curvature where it is bounded everywhere, else the largest one at these numbers."""

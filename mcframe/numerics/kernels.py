@@ -15,7 +15,7 @@ gathered rows of the other factor come from the cache where that factor fits.
 import numba as nb
 import numpy as np
 
-__all__ = ["entries", "product", "product_vector", "ridge_solutions", "sampled"]
+__all__ = ["entries", "gathered", "product", "product_vector", "ridge_solutions", "sampled"]
 
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
 FAST = {"reassoc", "contract", "nsz"}
@@ -47,6 +47,13 @@ def sampled(rows, columns, left, right, out):  # type: ignore[no-untyped-def]
         for c in range(width):
             total += left[rows[p], c] * right[columns[p], c]
         out[p] = total
+
+
+@nb.njit(parallel=True, cache=True)
+def gathered(places, values, out):  # type: ignore[no-untyped-def]
+    """out[p] = values[places[p]]."""
+    for p in nb.prange(out.size):
+        out[p] = values[places[p]]
 
 
 @nb.njit(parallel=True, fastmath=FAST, cache=True)

@@ -43,6 +43,19 @@ class Lines:
             compressed.data.astype(np.uint32),
         )
 
+    @cached_property
+    def as_given(self) -> bool:
+        """Whether the caller's numbers already come in this order."""
+        return bool(np.array_equal(self.places, np.arange(self.places.size)))
+
+    def ordered(self, values: Array) -> Array:
+        """The caller's numbers in this order."""
+        if self.as_given:
+            return values
+        out = np.empty(self.places.size)
+        kernels.gathered(self.places, values, out)
+        return out
+
     @property
     def longest(self) -> int:
         """The most entries of a line."""
@@ -84,12 +97,12 @@ class SampledMatrix:
     @cached_property
     def by_rows(self) -> Array:
         """The numbers row by row."""
-        return self.values[self.pattern.by_rows.places]
+        return self.pattern.by_rows.ordered(self.values)
 
     @cached_property
     def by_columns(self) -> Array:
         """The numbers column by column."""
-        return self.values[self.pattern.by_columns.places]
+        return self.pattern.by_columns.ordered(self.values)
 
     def times(self, right: Array) -> Array:
         """S R, for R of one column or a few."""

@@ -1,13 +1,15 @@
 """Singular value shrinkage, by whichever decomposition is cheapest for the rank at hand."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Shrinker", "Shrunk", "cheapest"]
+__all__ = ["Dense", "Operator", "Shrinker", "Shrunk", "cheapest"]
 
 # Columns that the block iteration carries beyond the rank.
 GUARD = 12
@@ -19,13 +21,72 @@ GRAM_THRESHOLD = 1e-4
 WELL_CONDITIONED = 1e-3
 # Below this smaller side a full decomposition takes less time than the bookkeeping.
 SMALL_SIDE = 64
-# The degree of a filter is at most this, and such that it tells no two columns apart by more
-# than the second number, beyond which rounding of the longer one hides the shorter.
-DEGREE, SPREAD = 8, 1e10
+# The degree of a filter is at most this.
+DEGREE = 8
+# Ritz values of A'A so many times beyond the end of the block are not filtered: with the degree
+# above, rounding of the longest column would hide the shortest.
+FAR = 4.0
 # Filters that a call takes in the mean, for the estimate of its cost, and at most.
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
+
+
+class Operator(Protocol):
+    """A matrix that can be multiplied by blocks of columns from either side."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        ...
+
+    def times(self, block: Array) -> Array:
+        """A V."""
+        ...
+
+    def transposed_times(self, block: Array) -> Array:
+        """A' U."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Dense:
+    """A matrix that is at hand."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.array.shape[0], self.array.shape[1]
+
+    def times(self, block: Array) -> Array:
+        """A V."""
+        return self.array @ block
+
+    def transposed_times(self, block: Array) -> Array:
+        """A' U."""
+        return self.array.T @ block
+
+
+@attrs.frozen(eq=False)
+class Flipped:
+    """The transpose of an operator."""
+
+    operator: Operator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.operator.shape[::-1]
+
+    def times(self, block: Array) -> Array:
+        """A' U."""
+        return self.operator.transposed_times(block)
+
+    def transposed_times(self, block: Array) -> Array:
+        """A V."""
+        return self.operator.times(block)
 
 
 @attrs.frozen(eq=False)
@@ -87,10 +148,18 @@ class Shrinker:
     basis: Array | None = None
     ritz: Array | None = None  # eigenvalues of A'A that belong to the basis, descending
     degree: int = 1  # of the filters
+    lowest: int = 1  # which it does not fall below
+
+    @classmethod
+    def near(cls, latent: LowRank, rng: np.random.Generator) -> "Shrinker":
+        """One that begins with the singular vectors of a matrix close to those to come."""
+        tall = latent.shape[0] >= latent.shape[1]
+        basis = np.linalg.qr(latent.right if tall else latent.left)[0]
+        return cls(latent.shape, rng, rank=latent.width, basis=basis)
 
     def __call__(
         self,
-        matrix: Array,
+        matrix: Operator,
         shrink: Callable[[Array], Array],
         threshold: float,
         length: float = np.inf,
@@ -98,62 +167,68 @@ class Shrinker:
         """The shrunk matrix in factors; ``shrink`` maps singular values, 0 up to ``threshold``.
 
         Its error in the Frobenius norm is about ``share * length`` at most, what a block has
-        not yet seen aside.
+        not yet seen aside. Only a ``Dense`` matrix can be decomposed whole.
         """
         engine = cheapest(self.shape, self.rank, self.degree)
-        if engine == "full":
-            shrunk = shrink_full(matrix, shrink)
-        elif engine == "gram":
-            shrunk = shrink_gram(matrix, shrink, threshold)
+        if not isinstance(matrix, Dense):
+            shrunk = self.shrink_block(matrix, shrink, threshold, length)
+        elif engine == "full":
+            shrunk = shrink_full(matrix.array, shrink)
+        elif engine == "gram" or threshold < GRAM_THRESHOLD * self.largest:
+            shrunk = shrink_gram(matrix.array, shrink, threshold)
         else:
             formed = engine == "filtered gram"
-            shrunk = self.shrink_block(matrix, shrink, threshold, self.share * length, formed)
+            shrunk = self.shrink_block(matrix, shrink, threshold, length, formed)
         self.rank = shrunk.values.size
         return shrunk
 
     def sharpen(self) -> None:
-        """Smaller errors from the next call on."""
+        """Smaller errors from the next call on, and a sharper eye for what lies outside."""
         self.share *= SHARPER
+        self.lowest = DEGREE
+
+    @property
+    def largest(self) -> float:
+        """The largest singular value at the last call of a filter; 0 before."""
+        return 0.0 if self.ritz is None else float(np.sqrt(self.ritz[0]))
 
     def shrink_block(
         self,
-        matrix: Array,
+        matrix: Operator,
         shrink: Callable[[Array], Array],
         threshold: float,
-        error: float,
-        formed: bool,
+        length: float,
+        formed: bool = False,
     ) -> Shrunk:
-        """Filters until the residuals of what is above the threshold are within ``error``.
+        """Filters until the residuals of what is above the threshold are within the error.
 
         With A'A v = s^2 v + r the triplet is one of a matrix at a distance of ||r|| / s, and
         shrinkage does not lengthen distances.
         """
-        tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
-        square = tall.T @ tall if formed else None
-
-        def apply(block: Array) -> Array:
-            return tall.T @ (tall @ block) if square is None else square @ block
-
+        tall = upright(matrix)
+        square = Square(tall, formed)
         basis, ritz = self.widened(tall.shape[1])
         for passes in range(1, MOST_PASSES + 1):
-            basis, ritz, residuals = filtered(apply, basis, ritz, threshold**2, self.degree)
+            block = filtered(square, basis, ritz, threshold**2, self.degree)
+            basis, ritz, long, residuals = ritz_vectors(square, block)
             above = int(np.count_nonzero(ritz > threshold**2))
             distance = float(np.linalg.norm(residuals[:above] / np.sqrt(ritz[:above])))
-            if distance <= error:
+            if distance <= self.share * length:
                 break
             self.degree = min(self.degree + 1, DEGREE)
-        if passes == 1 and distance <= 0.1 * error:
-            self.degree = max(self.degree - 1, 1)
-        if threshold < GRAM_THRESHOLD * np.sqrt(ritz[0]):
-            return shrink_full(matrix, shrink)
+        if passes == 1 and distance <= 0.1 * self.share * length:
+            self.degree = self.degree - 1
+        self.degree = max(self.degree, self.lowest)
         values = np.sqrt(ritz)
         shrunk = shrink(values)
         kept = int(np.count_nonzero(shrunk > 0.0))
-        self.basis, self.ritz = basis[:, : max(above, kept) + GUARD], ritz
+        width = max(above, kept) + GUARD
+        self.basis, self.ritz = basis[:, :width], ritz[:width]
         short = np.ascontiguousarray(basis[:, :kept])
-        long = (tall @ short) / values[:kept]
-        pair = (long, short) if tall is matrix else (short, long)
-        return Shrunk(pair[0], shrunk[:kept], pair[1])
+        far = tall.times(short) if long is None else long[:, :kept]
+        pair = (far / values[:kept], short)
+        left, right = pair if tall.shape == matrix.shape else pair[::-1]
+        return Shrunk(left, shrunk[:kept], right)
 
     def widened(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
@@ -161,47 +236,75 @@ class Shrinker:
         wanted = min(self.rank + max(GUARD, self.rank // 4), side)
         missing = min(max(wanted - basis.shape[1], FRESH), side - basis.shape[1])
         fresh = self.rng.standard_normal((side, missing)) / np.sqrt(side)
-        return np.hstack([basis, fresh]), self.ritz
+        if self.ritz is not None:
+            return np.hstack([basis, fresh]), np.append(self.ritz, np.full(missing, self.ritz[-1]))
+        return np.hstack([basis, fresh]), None
+
+
+def upright(matrix: Operator) -> Operator:
+    """The matrix or its transpose, whichever has the fewer columns."""
+    if matrix.shape[0] >= matrix.shape[1]:
+        return matrix
+    return Dense(matrix.array.T) if isinstance(matrix, Dense) else Flipped(matrix)
+
+
+class Square:
+    """A'A by its products, or formed once."""
+
+    def __init__(self, tall: Operator, formed: bool) -> None:
+        self.tall = tall
+        self.formed = tall.array.T @ tall.array if formed and isinstance(tall, Dense) else None
+
+    def images(self, block: Array) -> tuple[Array | None, Array]:
+        """A V, where it comes up, and A'A V."""
+        if self.formed is not None:
+            return None, self.formed @ block
+        long = self.tall.times(block)
+        return long, self.tall.transposed_times(long)
+
+    def times(self, block: Array) -> Array:
+        """A'A V."""
+        return self.images(block)[1]
 
 
 def filtered(
-    apply: Callable[[Array], Array],
-    basis: Array,
-    ritz: Array | None,
-    threshold: float,
-    degree: int,
-) -> tuple[Array, Array, Array]:
-    """One pass: Ritz vectors, Ritz values and residuals after a filter of the block.
+    square: Square, basis: Array, ritz: Array | None, threshold: float, degree: int
+) -> Array:
+    """A polynomial of A'A times a block.
 
-    The polynomial is the one that is smallest on [0, b] for its growth beyond, b the end of the
-    block: without ``ritz`` a plain power.
+    It is the one that is smallest on [0, b] for its growth beyond, b the end of the block.
+    Leading columns, far beyond b, take one product and are kept out of the others' way, whose
+    polynomial they would swamp. Without ``ritz`` all take a plain power.
     """
     if ritz is None:
-        block = apply(orthonormal(apply(basis)))
-    else:
-        end = max(min(ritz[-1], threshold), np.finfo(float).tiny)
-        reach = max(2.0 * ritz[0] / end - 1.0, 1.0)
-        most = max(int(np.log(SPREAD) / np.log(2.0 * reach)), 1)
-        block = chebyshev(apply, basis, min(degree, most), end)
-    basis = orthonormal(block)
-    image = apply(basis)
-    values, turn = np.linalg.eigh(basis.T @ image)
-    values, turn = np.maximum(values[::-1], 0.0), turn[:, ::-1]
-    basis = basis @ turn
-    return basis, values, np.linalg.norm(image @ turn - basis * values, axis=0)
+        return square.times(orthonormal(square.times(basis)))
+    end = max(min(ritz[-1], threshold), np.finfo(float).tiny)
+    leading = int(np.count_nonzero(ritz > FAR * end))
+    lead, rest = basis[:, :leading], basis[:, leading:]
 
+    def shifted(block: Array) -> Array:
+        image = square.times(block) * (2.0 / end) - block
+        return image - lead @ (lead.T @ image)
 
-def chebyshev(apply: Callable[[Array], Array], block: Array, degree: int, end: float) -> Array:
-    """T_degree(2 A'A / end - 1) times a block, its columns scaled to one length."""
-    before, now = block, apply(block) * (2.0 / end) - block
+    before, now = rest, shifted(rest)
     for _ in range(degree - 1):
-        ahead = apply(now)
-        ahead *= 4.0 / end
-        ahead -= 2.0 * now
-        ahead -= before
-        before, now = now, ahead
+        before, now = now, 2.0 * shifted(now) - before
     lengths = np.linalg.norm(now, axis=0)
-    return now / np.where(lengths > 0.0, lengths, 1.0)
+    now /= np.where(lengths > 0.0, lengths, 1.0)
+    if not leading:
+        return now
+    return np.hstack([square.times(lead) / ritz[:leading], now])
+
+
+def ritz_vectors(square: Square, block: Array) -> tuple[Array, Array, Array | None, Array]:
+    """Ritz vectors V and values of A'A in the span of a block, A V, and their residuals."""
+    basis = orthonormal(block)
+    long, image = square.images(basis)
+    values, turn = np.linalg.eigh(basis.T @ image)
+    values, turn = np.maximum(values[::-1], 0.0), np.ascontiguousarray(turn[:, ::-1])
+    basis = basis @ turn
+    residuals = np.linalg.norm(image @ turn - basis * values, axis=0)
+    return basis, values, None if long is None else long @ turn, residuals
 
 
 def orthonormal(tall: Array) -> Array:
