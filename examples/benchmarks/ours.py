@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from methods import Answer, Method
@@ -37,10 +37,14 @@ class Judge:
     """The objective and the held-out errors of anybody's answer, by mcframe's own judge."""
 
     def __init__(self, instance):
+        self.instance = instance
+
+    @cached_property
+    def problem(self):
+        """The model bound to the data, once."""
         import mcframe as mc
 
-        self.instance = instance
-        self.problem = mc.Problem.bind(model(instance), data(instance))
+        return mc.Problem.bind(model(self.instance), data(self.instance))
 
     def objective(self, answer):
         """Losses and nuclear norm at Z and the biases."""
