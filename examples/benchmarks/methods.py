@@ -1,6 +1,6 @@
 """What every measured method is: a name, what it needs, and one way to run it under a clock.
 
-Needs numpy alone at import, so that it runs in the interpreter of any peer.
+Needs numpy and scipy alone at import, so that it runs in the interpreter of any peer.
 """
 
 import time
@@ -16,7 +16,7 @@ __all__ = ["Answer", "Clock", "Method", "Task"]
 class Task:
     """An instance with what a run of it is told.
 
-    ``rank`` is that of the certified reference; ``goal`` is the objective at which a method that
+    ``rank`` is what the reference needs of it; ``goal`` is the objective at which a method that
     has no certificate may stop; ``program`` runs scripts of another language.
     """
 

@@ -2,8 +2,9 @@
 
 All of them that know the objective 1/2 ||P(Z - Y)||^2 + w ||Z||_* minimise exactly it. Those that
 work in factors minimise 1/2 ||P(U V' - Y)||^2 + w/2 (||U||^2 + ||V||^2), whose minimum is the same
-where the rank allows it; they are given the rank of the certified optimum, which a user would not
-know. Iterations are their only knob: they run at several fixed counts, each a measurement.
+where the rank allows it; they are given the rank that the certified optimum needs, which a user
+would not know. Iterations are their only knob: they run at several fixed counts, each a
+measurement.
 """
 
 import pathlib
@@ -85,7 +86,7 @@ class Cmfrec(Method):
     """
 
     package = "cmfrec"
-    iterations = (3, 6, 10, 20, 40, 80)
+    iterations = (3, 6, 10, 20, 40, 80, 160)
 
     def __init__(self, use_cg):
         self.use_cg = use_cg
@@ -205,13 +206,13 @@ class Implicit(Method):
 class RSoftImpute(Method):
     """softImpute of R by alternating least squares, its authors' choice for large tables.
 
-    The rank is that of the optimum and thresh = 0. R's clock counts the fit alone, not reading
+    The rank is what the optimum needs and thresh = 0. R's clock counts the fit alone, not reading
     the data; its memory is that of R.
     """
 
     name = "R softImpute als"
     package = "Rscript"
-    iterations = (5, 10, 20, 40, 80)
+    iterations = (5, 10, 20, 40, 80, 160)
     stoppable = False  # its script begins with one iteration
     note = "told the rank"
 

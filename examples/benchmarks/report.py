@@ -171,7 +171,7 @@ def section(name, record):
     if "reference" in record:
         reference = record["reference"]
         lines += [
-            f"Weight {record['weight']:.6g}; rank of the certified optimum {reference['rank']}.",
+            f"Weight {record['weight']:.6g}; rank needed and told to peers {reference['rank']}.",
             yardstick(record)[1],
             "",
         ]
@@ -187,12 +187,8 @@ def section(name, record):
     left = {m: why for m, why in record["unsuitable"].items() if m not in {*ran, *absent}}
     table = [header, ["---"] * len(header), *rows]
     lines += ["| " + " | ".join(row) + " |" for row in table]
-    return [
-        *lines,
-        "",
-        "Not for it: " + "; ".join(f"{m} ({w})" for m, w in left.items()) + ".",
-        "",
-    ]
+    reasons = "; ".join(f"{method} ({why})" for method, why in left.items())
+    return [*lines, "", *([f"Not for it: {reasons}.", ""] if left else [])]
 
 
 def introduction(results):
