@@ -260,10 +260,12 @@ def draw_gaps(name, record, path, colours):
             continue
         run = sorted(runs, key=lambda run: run["seconds"])[len(runs) // 2]
         seconds, gaps = curve(run, zero)
-        axes.plot(seconds, np.maximum(gaps, 1e-10), "-", color=colour, label=method)
+        # Between two points nothing was looked at: steps, not slopes.
+        drawn = {"color": colour, "drawstyle": "steps-post", "marker": ".", "ms": 4}
+        axes.plot(seconds, np.maximum(gaps, 1e-10), "-", label=method, **drawn)
         certified = own_gaps(run)
         if certified is not None:
-            axes.plot(seconds, certified, ":", color=colour, label=f"{method}, certified gap")
+            axes.plot(seconds, certified, ":", label=f"{method}, certified gap", **drawn)
     axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="relative gap", title=name)
     axes.set_ylim(1e-9, 10)
     axes.grid(alpha=0.3)
