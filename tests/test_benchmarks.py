@@ -1,5 +1,6 @@
 """The benchmarks: problems by their seeds, and the command on a tiny one."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -15,11 +16,17 @@ SIZES = {"p1-0.1": (1000, 600), "mc-b": (80, 40), "imputation": (2000, 30)}
 
 
 @pytest.fixture
-def problems(monkeypatch):
-    """The generators, as the scripts beside them import them."""
+def script(monkeypatch):
+    """A file of the folder as the scripts beside it import it."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    yield __import__("problems")
-    sys.modules.pop("problems")
+    yield importlib.import_module
+    for name in ("problems", "report"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def problems(script):
+    return script("problems")
 
 
 def test_tiny_instances_repeat_by_seed_and_hold_out_what_was_not_observed(problems):
@@ -59,15 +66,43 @@ def test_the_weight_is_a_share_of_the_largest_that_is_of_use(problems):
     np.testing.assert_allclose(made.weight, 0.02 * np.linalg.norm(table, 2))
 
 
-def compared(out, *arguments):
-    """The command in a process of its own; its results, its table."""
-    command = [sys.executable, FOLDER / "compare.py", "--quick", "--out", out, *arguments]
+def test_times_to_a_gap_are_medians_or_brackets(script):
+    report = script("report")
+
+    def run(iterations, *trace):
+        return {"iterations": iterations, "trace": [(s, 1 + gap, -np.inf) for s, gap in trace]}
+
+    own = [run(0, (1.0, 0.5), (seconds, 1e-3)) for seconds in (4.0, 2.0, 30.0)]
+    assert report.time_to(own, 1e-2, zero=1.0) == "4"
+    assert report.time_to(own, 1e-4, zero=1.0) == "–"
+    counted = [run(5, (1.0, 0.1)), run(10, (2.0, 1e-3)), run(5, (3.0, 0.1)), run(10, (6.0, 1e-3))]
+    assert report.time_to(counted, 1e-2, zero=1.0) == "2 – 4"
+    assert report.time_to(counted, 0.2, zero=1.0) == "≤ 2"
+    assert report.certified_time(own) == "–"
+
+
+def printed(name, *arguments):
+    """What a script prints, in a process of its own with one thread."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment |= {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
+    command = [sys.executable, FOLDER / name, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compared(out, *arguments):
+    """The command; its results, its table, what it prints."""
+    said = printed("compare.py", "--quick", "--out", out, *arguments)
     table = (out / "table.md").read_text(encoding="utf-8")
-    return json.loads((out / "results.json").read_text()), table, done.stdout
+    return json.loads((out / "results.json").read_text()), table, said
+
+
+def test_the_loops_are_measured_beside_their_bounds():
+    rows = printed("kernels.py", "--quick", "--runs", "1", "--widths", "2").splitlines()
+    loops = [row for row in rows if row.startswith("| ") and not row.startswith("| loop")]
+    assert len(loops) == 10
+    assert all(float(row.split("|")[-2]) > 0 for row in loops)
 
 
 def test_the_command_compares_and_names_what_is_absent(tmp_path):

@@ -108,6 +108,7 @@ class Mcframe(Method):
         self.backend, self.tol = backend, tol
         self.name = name or ("mcframe" if backend == "auto" else f"mcframe {backend}")
         self.stoppable = backend != "reference"
+        self.note = "CVXPY with SCS" if backend == "reference" else ""
 
     def unsuitable(self, instance):
         """By what each backend is for; ``auto`` takes all."""
