@@ -1,0 +1,128 @@
+"""The benchmarks: problems by their seeds, and the command on a tiny one."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from .test_docs import ROOT
+
+FOLDER = ROOT / "examples" / "benchmarks"
+SIZES = {"p1-0.1": (1000, 600), "mc-b": (80, 40), "imputation": (2000, 30)}
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A file of the folder as the scripts beside it import it."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module
+    for name in ("problems", "report"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def problems(script):
+    return script("problems")
+
+
+def test_tiny_instances_repeat_by_seed_and_hold_out_what_was_not_observed(problems):
+    for name in problems.NAMES:
+        made, again = (problems.instance(name, quick=True, seed=1) for _ in range(2))
+        other = problems.instance(name, quick=True, seed=2)
+        np.testing.assert_array_equal(made.values, again.values)
+        assert made.values.shape != other.values.shape or (made.values != other.values).any()
+        cells = made.rows * made.shape[1] + made.columns
+        held = made.held_rows * made.shape[1] + made.held_columns
+        assert np.unique(cells).size == cells.size == made.values.size
+        assert np.unique(held).size == held.size == made.truth.size
+        assert not np.isin(held, cells).any()
+        labels = made.kinds[made.columns] == "labels"
+        assert set(made.values[labels].tolist()) <= {0.0, 1.0}
+
+
+def test_instances_come_back_from_their_files(problems, tmp_path):
+    made = problems.instance("p3-mixed-0.1", quick=True)
+    made.save(tmp_path / "made.npz")
+    read = problems.Instance.load(tmp_path / "made.npz")
+    assert (read.name, read.shape, read.weight) == ("p3-mixed-0.1", made.shape, made.weight)
+    assert read.blocks() == made.blocks()
+    assert read.data().nnz == made.values.size
+
+
+@pytest.mark.parametrize(("name", "shape"), SIZES.items())
+def test_shapes(problems, name, shape):
+    made = problems.instance(name)
+    assert made.shape == shape
+    assert made.kinds.shape == made.shape[1:]
+
+
+def test_the_weight_is_a_share_of_the_largest_that_is_of_use(problems):
+    made = problems.instance("p1-0.02", quick=True)
+    table = np.nan_to_num(made.data())
+    np.testing.assert_allclose(made.weight, 0.02 * np.linalg.norm(table, 2))
+
+
+def test_times_to_a_gap_are_medians_or_brackets(script):
+    report = script("report")
+
+    def run(iterations, *trace):
+        return {"iterations": iterations, "trace": [(s, 1 + gap, -np.inf) for s, gap in trace]}
+
+    own = [run(0, (1.0, 0.5), (seconds, 1e-3)) for seconds in (4.0, 2.0, 30.0)]
+    assert report.time_to(own, 1e-2, zero=1.0) == "4"
+    assert report.time_to(own, 1e-4, zero=1.0) == "–"
+    counted = [run(5, (1.0, 0.1)), run(10, (2.0, 1e-3)), run(5, (3.0, 0.1)), run(10, (6.0, 1e-3))]
+    assert report.time_to(counted, 1e-2, zero=1.0) == "2 – 4"
+    assert report.time_to(counted, 0.2, zero=1.0) == "≤ 2"
+    assert report.certified_time(own) == "–"
+
+
+def printed(name, *arguments):
+    """What a script prints, in a process of its own with one thread."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment |= {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
+    command = [sys.executable, FOLDER / name, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compared(out, *arguments):
+    """The command; its results, its table, what it prints."""
+    said = printed("compare.py", "--quick", "--out", out, *arguments)
+    table = (out / "table.md").read_text(encoding="utf-8")
+    return json.loads((out / "results.json").read_text()), table, said
+
+
+def test_the_loops_are_measured_beside_their_bounds():
+    rows = printed("kernels.py", "--quick", "--runs", "1", "--widths", "2").splitlines()
+    loops = [row for row in rows if row.startswith("| ") and not row.startswith("| loop")]
+    assert len(loops) == 10
+    assert all(float(row.split("|")[-2]) > 0 for row in loops)
+
+
+def test_the_command_compares_and_names_what_is_absent(tmp_path):
+    chosen = ["--problems", "p1-0.1", "--methods", "mcframe", "full SVD", "cmfrec als_cg"]
+    nowhere = ["--runs", "1", "--python", f"cmfrec={tmp_path / 'nowhere'}"]
+    results, table, _ = compared(tmp_path, *chosen, *nowhere)
+    record = results["problems"]["p1-0.1"]
+    ours, plain = record["runs"]
+    assert (ours["method"], plain["method"]) == ("mcframe", "full SVD")
+    for run in (ours, plain):
+        bound = record["reference"]["bound"]
+        assert bound <= run["objective"] * (1 + 1e-12) <= bound * (1 + 2e-6)
+        assert run["peak_mb"] > 10
+        assert 0 < run["seconds"] < 60
+    # The objective that the plain method sees is the one that mcframe computes.
+    assert plain["trace"][-1][1] == pytest.approx(plain["objective"], rel=1e-12)
+    assert "| cmfrec als_cg |" in table
+    assert "absent: No such file" in table
+    assert (tmp_path / "gap-p1-0.1.png").stat().st_size > 1000
+    # What was measured is not measured again.
+    again, _, said = compared(tmp_path, *chosen, *nowhere)
+    assert again["problems"]["p1-0.1"]["runs"] == record["runs"]
+    assert "run 1" not in said
