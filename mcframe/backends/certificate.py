@@ -5,7 +5,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mcframe.compile import Known, Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import SampledMatrix, norm_bound
@@ -152,6 +152,12 @@ class DualPoint:
             matrix[:, -1] += scale * self.candidate.multiplier
         return matrix
 
+    def held(self, scale: float) -> Matrix:
+        """The same matrix, sparse where a dense one does not fit."""
+        if too_large(self.program):
+            return SampledMatrix(self.program.pattern, self.slope)
+        return self.matrix(scale)
+
     def conjugates(self, scale: float) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t) + the fixed column's share; and the size of the summands."""
         total, size = self.program.loss.conjugate(self.slope, scale, self.known)
@@ -183,8 +189,9 @@ class MainTerm:
         radius = self.program.penalty.dual_radius
         if self.program.factored is not None:
             latent: LowRank = point.candidate.latent
-            self.matrix = matrix = point.matrix(scale)
-            self.multipliers = self.program.factored.row_multipliers(matrix, latent.balanced())
+            self.matrix = matrix = point.held(scale)
+            stacked = latent.balanced()
+            self.multipliers = self.program.factored.bounding_multipliers(matrix, stacked)
             self.largest = self.program.factored.feasible_scale(-matrix, self.multipliers)
         elif np.isfinite(radius):
             if too_large(self.program):
