@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Point, too_large
+from mcframe.backends.certificate import Point, sampled
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array, Matrix
@@ -33,8 +33,6 @@ NEGATIVE = 1e-8
 DENSE_ORDER, LANCZOS_STEPS = 300, 200
 # A multiplier that scales its row counts as at least this share of the mean.
 FLATTEST = 1e-3
-# Up to this share of observed cells products with the entries alone are the faster ones.
-SPARSE_SHARE = 1 / 16
 
 
 @attrs.define(eq=False)
@@ -108,10 +106,15 @@ class FactoredDescent(Solver[Program, FactoredState]):
     Boumal, 2015). Columns are added from there until the gap closes; those that vanish are
     dropped.
 
-    Cost of an iteration with k columns: three products n_items x n_columns x k and one pass
-    over the entries, rarely two; of a search for columns O((n_items + n_columns)^3) up to
-    order 300, beyond it some 60 products of G with a vector. Memory: three dense
-    n_items x n_columns matrices and 40 (n_items + n_columns) k numbers.
+    Where few of many cells are observed, or a dense matrix would be too large, Z is never
+    formed. Cost of an iteration with k columns and N entries: then 6 N k operations and one
+    pass over the entries, rarely two; else three products n_items x n_columns x k. Either way
+    80 (n_items + n_columns) k operations for the direction. Of a search for columns:
+    O((n_items + n_columns)^3) up to order 300, beyond it 200 products of G with a vector, or
+    three for each column that is sought. Of a certificate: up to 600 products of G with k columns
+    and, if sparse, 48 to 1600 with a vector for each of two to six diagonals. Memory: 40
+    (n_items + n_columns) k numbers, and three dense n_items x n_columns matrices or MEMORY an
+    observed entry.
 
     Parameters
     ----------
@@ -135,6 +138,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
         if program.factored is None and program.penalty.ridge > 0.0:
             return "a ridge beside a nuclear norm is left to the other backends"
         return None if program.plain else rough_parts(program)
+
+    def holds_dense(self, program: Program) -> bool:
+        """Not where a sparse slope does and no multipliers need Z."""
+        return not (program.plain and sampled(program))
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -253,14 +260,6 @@ def term_of(program: Program) -> Factored:
     main: Any = program.factored or program.penalty.main
     assert isinstance(main, Factored)
     return main
-
-
-def sampled(program: Program) -> bool:
-    """Whether Z is not formed: losses of few entries alone, or of more cells than fit."""
-    if program.terms or program.ones:
-        return False
-    few = program.loss.n_entries <= SPARSE_SHARE * program.shape[0] * program.shape[1]
-    return few or too_large(program)
 
 
 def evaluated(

@@ -14,6 +14,7 @@ from mcframe.numerics.sampled import SampledMatrix, spectral_bound
 from mcframe.numerics.spectral_norm import is_positive_definite
 
 __all__ = [
+    "POLISHED_ORDER",
     "ascended_multipliers",
     "dual_max_norm_bound",
     "dual_max_norm_split",

@@ -4,6 +4,7 @@ from functools import cached_property
 
 import attrs
 import numpy as np
+import scipy.linalg as sl
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
@@ -202,20 +203,23 @@ class Remainder:
 
     def advance(self, steps: int) -> None:
         """So many Lanczos steps, fully reorthogonalised."""
+        known = np.empty((len(self.basis) + steps, self.basis[0].size))
+        known[: len(self.basis)] = np.array(self.basis)
         for _ in range(steps):
             if self.ended:
                 return
             image = self.square(self.basis[-1])
             self.diagonal.append(float(self.basis[-1] @ image))
-            known = np.array(self.basis)
+            count = len(self.basis)
             for _ in range(2):
-                image -= known.T @ (known @ image)
+                image -= known[:count].T @ (known[:count] @ image)
             length = float(np.linalg.norm(image))
             if length <= 1e-14 * max(self.diagonal) or len(self.basis) == image.size:
                 self.ended = True
                 return
             self.off.append(length)
-            self.basis.append(image / length)
+            known[count] = image / length
+            self.basis.append(known[count])
 
     def ritz(self) -> tuple[Array, Array]:
         """Ritz values of the Gram matrix, descending, and their vectors in the basis."""
@@ -227,9 +231,17 @@ class Remainder:
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
     @property
+    def largest(self) -> float:
+        """The largest Ritz value of the Gram matrix."""
+        size = len(self.diagonal)
+        top = size - 1, size - 1
+        found = sl.eigvalsh_tridiagonal(self.diagonal, self.off[: size - 1], "i", top)
+        return max(float(found[0]), 0.0)
+
+    @property
     def least(self) -> float:
         """What the norm is at least."""
-        return float(np.sqrt(self.ritz()[0][0]))
+        return float(np.sqrt(self.largest))
 
     def converged(self) -> tuple[Array, Array]:
         """Leading singular vectors whose residuals are small, from the steps so far."""
@@ -256,7 +268,7 @@ class Remainder:
         largest, without a gap to the others it is about that of Kuczynski and Wozniakowski
         (1992).
         """
-        largest = float(self.ritz()[0][0])
+        largest = self.largest
         if self.ended:
             return float(np.sqrt(largest))
         trials = largest * (1.0 + MARGINS)
