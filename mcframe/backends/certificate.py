@@ -5,16 +5,19 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mcframe.compile import Known, Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
+from mcframe.numerics.dual_max_norm import POLISHED_ORDER
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import SampledMatrix, norm_bound
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 
-__all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap"]
+__all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap", "sampled"]
 
 # Cells of Z, and operations for a Gram matrix, from which on the slope stays sparse.
 LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
+# Up to this share of observed cells products with the entries alone are the faster ones.
+SPARSE_SHARE = 1 / 16
 EPS = float(np.finfo(np.float64).eps)
 # How far above the norm of a large gradient its bound is tried first.
 NORM_SLACK = 1e-10
@@ -152,6 +155,12 @@ class DualPoint:
             matrix[:, -1] += scale * self.candidate.multiplier
         return matrix
 
+    def held(self, scale: float) -> Matrix:
+        """The same matrix, sparse where Z is never formed."""
+        if sampled(self.program):
+            return SampledMatrix(self.program.pattern, self.slope)
+        return self.matrix(scale)
+
     def conjugates(self, scale: float) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t) + the fixed column's share; and the size of the summands."""
         total, size = self.program.loss.conjugate(self.slope, scale, self.known)
@@ -183,8 +192,9 @@ class MainTerm:
         radius = self.program.penalty.dual_radius
         if self.program.factored is not None:
             latent: LowRank = point.candidate.latent
-            self.matrix = matrix = point.matrix(scale)
-            self.multipliers = self.program.factored.row_multipliers(matrix, latent.balanced())
+            self.matrix = matrix = point.held(scale)
+            stacked = latent.balanced()
+            self.multipliers = self.program.factored.bounding_multipliers(matrix, stacked)
             self.largest = self.program.factored.feasible_scale(-matrix, self.multipliers)
         elif np.isfinite(radius):
             if too_large(self.program):
@@ -211,6 +221,17 @@ def too_large(program: Program) -> bool:
         return False
     cells = program.shape[0] * program.shape[1]
     return cells > LARGEST_DENSE or cells * min(program.shape) > LARGEST_GRAM
+
+
+def sampled(program: Program) -> bool:
+    """Whether factors of Z are held and Z never formed: few entries, or too many cells.
+
+    Small dense slopes have better certificates, by multipliers that are improved to the optimum.
+    """
+    if program.terms or program.ones:
+        return False
+    few = program.loss.n_entries <= SPARSE_SHARE * program.shape[0] * program.shape[1]
+    return (few and sum(program.shape) > POLISHED_ORDER) or too_large(program)
 
 
 def sampled_norm(point: DualPoint) -> float:

@@ -27,7 +27,7 @@ NAMED: dict[str, Backend] = {
     "fpc": FPC(),
     "reference": Reference(),
 }
-LADDER = ("proximal", "splitting", "factored", "alternating", "reference")
+LADDER = ("proximal", "splitting", "alternating", "factored", "reference")
 # What a first-order solver holds at its peak, certificate included, in numbers of 8 bytes: per
 # entry of Z, and per observed entry. Measured on 2000 x 500 with 2 % and 30 % observed.
 NUMBERS_PER_CELL = 7.5
@@ -58,8 +58,8 @@ def choose(problem: Problem) -> Backend:
 
     1. ``proximal``: smooth losses and terms, one function of singular values;
     2. ``splitting``: any losses and terms with a slope or a prox beside it;
-    3. ``factored``: a max norm;
-    4. ``alternating``: a nuclear norm alone, on tables too large to be held dense;
+    3. ``alternating``: a nuclear norm alone, on tables too large to be held dense;
+    4. ``factored``: a max norm;
     5. ``reference``: whatever remains and is small.
 
     ``fpc`` is never chosen: it needs more iterations than ``proximal`` for the same gap.
@@ -102,7 +102,9 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     if isinstance(backend, Reference):
         return Verdict(backend.name, backend.refuses(problem), str(estimate(problem)))
     n_rows, n_columns = problem.shape
-    if backend.dense:
+    reason = refusal(problem)
+    program = compile_problem(problem) if reason is None else None
+    if backend.dense if program is None else backend.holds_dense(program):
         numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * problem.n_observed
         held = f"dense matrices of {n_rows} x {n_columns}"
     else:
@@ -110,7 +112,8 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
         held = f"{problem.n_observed} observed entries and thin factors"
     gigabytes = 8 * numbers / 1e9
     cost = f"{held}, about {gigabytes:.2g} GB"
-    reason = objection(backend, problem)
+    if program is not None:
+        reason = objection(backend, program)
     memory = physical_gigabytes()
     if reason is None and gigabytes > MEMORY_SHARE * memory:
         reason = f"{cost}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB"
@@ -132,12 +135,8 @@ def solver_for(backend: Solver[Program, Any], program: Program) -> Solver[Progra
     return Multipliers(backend, name=backend.name)
 
 
-def objection(backend: Solver[Program, Any], problem: Problem) -> str | None:
-    """Why a first-order backend cannot run a problem, size aside; None if it can."""
-    reason = refusal(problem)
-    if reason is not None:
-        return reason
-    program = compile_problem(problem)
+def objection(backend: Solver[Program, Any], program: Program) -> str | None:
+    """Why a first-order backend cannot run a program, size aside; None if it can."""
     reason = backend.refuses(program)
     # The multipliers see to a fixed column, and around factors to whatever is rough.
     column = attrs.evolve(program, ones=False)

@@ -5,16 +5,16 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Spheres
-from mcframe.numerics.max_norm import (
+from mcframe.numerics.dual_max_norm import (
+    ascended_multipliers,
     dual_max_norm_bound,
-    max_norm_bounds,
     max_norm_multipliers,
-    squared_row_norms,
 )
+from mcframe.numerics.max_norm import max_norm_bounds, squared_row_norms
 
 __all__ = ["MaxNormBall"]
 
@@ -71,15 +71,19 @@ class MaxNormBall(Constraint, Factored):
         norms = squared_row_norms(stacked)
         return np.sqrt(self.radius / np.maximum(norms, self.radius))[:, None] * stacked
 
-    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
         """max(0, -(G V . U)_i / ||u_i||^2), alike for V."""
         return max_norm_multipliers(slope, stacked)
 
-    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+    def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+        """Those of better factors for this slope, by ascent from these."""
+        return ascended_multipliers(slope, stacked)
+
+    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * the bound on the dual norm from the multipliers."""
         return self.radius * dual_max_norm_bound(dual, multipliers)
 
-    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """1: the conjugate is finite everywhere."""
         return 1.0
 

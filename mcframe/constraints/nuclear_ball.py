@@ -5,11 +5,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import OneSphere
-from mcframe.numerics.spectral_norm import norm_upper_bound
+from mcframe.numerics.sampled import spectral_bound
 
 __all__ = ["NuclearBall"]
 
@@ -90,7 +90,7 @@ class NuclearBall(Constraint, Spectral, Factored):
             stacked * np.sqrt(min(1.0, 2.0 * self.radius / squared)) if squared else stacked.copy()
         )
 
-    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
         """One number for all rows: max(0, -2 <G, U V'> / ||W||_F^2), as W'(D + ..)W = 0 has it."""
         n_rows = slope.shape[0]
         squared = float(np.vdot(stacked, stacked))
@@ -98,11 +98,11 @@ class NuclearBall(Constraint, Spectral, Factored):
         common = max(0.0, -2.0 * product / squared) if squared else 0.0
         return np.full(stacked.shape[0], common)
 
-    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * a bound on the spectral norm, which needs no multipliers."""
-        return self.radius * norm_upper_bound(dual, NORM_SLACK)
+        return self.radius * spectral_bound(dual, NORM_SLACK)
 
-    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """1: the conjugate is finite everywhere."""
         return 1.0
 

@@ -42,10 +42,13 @@ class State(Protocol):
 class InnerState(State, Protocol):
     """What the multipliers need of the state of a solver inside them, besides."""
 
-    #: Z, dense.
-    iterate: Array
     #: F, its slopes and its effects at Z.
     evaluation: Any
+
+    @property
+    def iterate(self) -> Array:
+        """Z, dense."""
+        ...
 
     def retarget(self, program: Any) -> None:
         """The program has changed a little: evaluate it anew at the same Z."""
@@ -80,13 +83,17 @@ class Solver(ABC, Generic[ProgramT, StateT]):
 
     #: How ``backend=`` calls it.
     name: str
-    #: Whether it holds Z dense. If not, its memory is that of the observed entries and factors,
-    #: and it does not serve inside the multipliers.
+    #: Whether it holds Z dense, as a rule. If not, its memory is that of the observed entries and
+    #: factors, and it does not serve inside the multipliers.
     dense: bool = True
 
     @abstractmethod
     def refuses(self, program: ProgramT) -> str | None:
         """Why it cannot run a program, as a clause; None if it can."""
+
+    def holds_dense(self, program: ProgramT) -> bool:
+        """Whether it holds Z dense on one program; by default ``dense``."""
+        return self.dense
 
     @abstractmethod
     def init(self, program: ProgramT, start: Any, rng: Any) -> StateT:

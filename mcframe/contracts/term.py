@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Matrix
 
 __all__ = [
     "Composed",
@@ -197,6 +197,9 @@ class Factored(Term):
     h is a function of the rows of U and V, stacked into one (n_rows + n_columns) x k matrix
     W, and is convex in W with a closed prox. Its minimum over k grows no smaller once k
     passes the square root of twice the number of rows (Burer and Monteiro, 2005).
+
+    Slopes and dual matrices are dense, or on large tables sparse: a ``Matrix`` that knows
+    products (``G @ V``, ``G.T @ U``), multiples and its shape.
     """
 
     @abstractmethod
@@ -213,7 +216,7 @@ class Factored(Term):
         """argmin over X of h(X) + ||X - W||_F^2 / (2 step)."""
 
     @abstractmethod
-    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
         """The diagonal D of the dual matrix ``D + [[0, G], [G', 0]]``, one number a row of W.
 
         G is the slope of everything else in Z. At an optimal W that matrix times W is 0, and
@@ -221,10 +224,18 @@ class Factored(Term):
         that W lacks.
         """
 
+    def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+        """Multipliers for ``conjugate_from`` and ``feasible_scale``; by default the same ones.
+
+        A W that is not quite optimal has multipliers that are not quite right; those of better
+        factors for this slope may give a better bound.
+        """
+        return self.row_multipliers(slope, stacked)
+
     @abstractmethod
-    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """An upper bound on the conjugate that is tight if the multipliers are the right ones."""
 
     @abstractmethod
-    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """The largest c <= 1 that is sure to make the conjugate finite at ``c dual``."""

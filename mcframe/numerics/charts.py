@@ -15,7 +15,7 @@ from mcframe.contracts.arrays import Array
 __all__ = ["Chart", "Flat", "OneSphere", "ScaledSpheres", "Spheres"]
 
 # The least slack, relative to the squared length: exactly 0 would hold a row on its boundary.
-LEAST_SLACK = 1e-6
+LEAST_SLACK = 1e-8
 
 
 class Chart(ABC):

@@ -4,18 +4,30 @@ from functools import cached_property
 
 import attrs
 import numpy as np
+import scipy.linalg as sl
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Matrix
 from mcframe.numerics import kernels
+from mcframe.numerics.spectral_norm import norm_upper_bound
 
-__all__ = ["Lines", "Pattern", "SampledMatrix", "leading_block", "norm_bound", "top_singular"]
+__all__ = [
+    "Lines",
+    "Pattern",
+    "SampledMatrix",
+    "leading_block",
+    "norm_bound",
+    "spectral_bound",
+    "top_singular",
+]
 
 EPS = float(np.finfo(np.float64).eps)
-# The share of random starts for which a bound by Lanczos steps may fail.
+# The share of random starts for which a bound by Lanczos steps may fail, and how far above the
+# largest Ritz value it is tried.
 FAILURE = 1e-12
-# Lanczos steps between two looks at the bound, and at most.
-STRIDE, MOST_STEPS = 8, 200
+MARGINS = np.logspace(-15, 1, 400)
+# Lanczos steps before the first look at the bound, between two looks, and at most.
+FIRST_STEPS, STRIDE, MOST_STEPS = 24, 8, 200
 # A bound that further steps would lower by less than this, relatively, is left as it is.
 DECIDED = 1e-7
 # Steps of block iteration, and columns beyond those asked for.
@@ -77,6 +89,11 @@ class Pattern:
         table = sp.coo_array((places, (rows, columns)), shape=shape).tocsr()
         return cls(shape, Lines.of(table), Lines.of(table.T.tocsr()))
 
+    @property
+    def transposed(self) -> "Pattern":
+        """The same entries of the transpose, in the same order."""
+        return Pattern(self.shape[::-1], self.by_columns, self.by_rows)
+
     def lines(self, by_rows: bool) -> Lines:
         """One of the two orders."""
         return self.by_rows if by_rows else self.by_columns
@@ -89,10 +106,46 @@ class Pattern:
 
 @attrs.frozen(eq=False)
 class SampledMatrix:
-    """A sparse matrix: its pattern, and its numbers in the caller's order."""
+    """A sparse matrix: its pattern, and its numbers in the caller's order.
+
+    It stands where a dense one does for products (``S @ R``, ``S.T @ L``) and multiples.
+    """
 
     pattern: Pattern
     values: Array
+
+    __array_ufunc__ = None  # numpy's numbers leave multiples to this class
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.pattern.shape
+
+    @cached_property
+    def T(self) -> "SampledMatrix":  # noqa: N802
+        """The transpose; kept, for the order of its numbers."""
+        return SampledMatrix(self.pattern.transposed, self.values)
+
+    def __matmul__(self, right: Array) -> Array:
+        """S R, for a vector or a thin matrix."""
+        return self.times(right) if right.ndim > 1 else self.times(right[:, None])[:, 0]
+
+    def __mul__(self, scale: float) -> "SampledMatrix":
+        """A multiple."""
+        return SampledMatrix(self.pattern, scale * self.values)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "SampledMatrix":
+        """The negative."""
+        return SampledMatrix(self.pattern, -self.values)
+
+    def between(self, left: Array, right: Array) -> "SampledMatrix":
+        """diag(left) S diag(right)."""
+        values = self.values.copy()
+        for lines, weights in ((self.pattern.by_rows, left), (self.pattern.by_columns, right)):
+            values[lines.places] *= np.repeat(weights, np.diff(lines.starts))
+        return SampledMatrix(self.pattern, values)
 
     @cached_property
     def by_rows(self) -> Array:
@@ -163,20 +216,23 @@ class Remainder:
 
     def advance(self, steps: int) -> None:
         """So many Lanczos steps, fully reorthogonalised."""
+        known = np.empty((len(self.basis) + steps, self.basis[0].size))
+        known[: len(self.basis)] = np.array(self.basis)
         for _ in range(steps):
             if self.ended:
                 return
             image = self.square(self.basis[-1])
             self.diagonal.append(float(self.basis[-1] @ image))
-            known = np.array(self.basis)
+            count = len(self.basis)
             for _ in range(2):
-                image -= known.T @ (known @ image)
+                image -= known[:count].T @ (known[:count] @ image)
             length = float(np.linalg.norm(image))
             if length <= 1e-14 * max(self.diagonal) or len(self.basis) == image.size:
                 self.ended = True
                 return
             self.off.append(length)
-            self.basis.append(image / length)
+            known[count] = image / length
+            self.basis.append(known[count])
 
     def ritz(self) -> tuple[Array, Array]:
         """Ritz values of the Gram matrix, descending, and their vectors in the basis."""
@@ -188,9 +244,17 @@ class Remainder:
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
     @property
+    def largest(self) -> float:
+        """The largest Ritz value of the Gram matrix."""
+        size = len(self.diagonal)
+        top = size - 1, size - 1
+        found = sl.eigvalsh_tridiagonal(self.diagonal, self.off[: size - 1], "i", top)
+        return max(float(found[0]), 0.0)
+
+    @property
     def least(self) -> float:
         """What the norm is at least."""
-        return float(np.sqrt(self.ritz()[0][0]))
+        return float(np.sqrt(self.largest))
 
     def converged(self) -> tuple[Array, Array]:
         """Leading singular vectors whose residuals are small, from the steps so far."""
@@ -208,17 +272,33 @@ class Remainder:
     def bound(self) -> float:
         """An upper bound on the remainder's norm, or inf after too few steps.
 
-        Kuczynski and Wozniakowski (SIAM J. Matrix Anal. Appl. 1992): for a random
-        start the largest Ritz value of k steps is below (1 - e) times the largest eigenvalue
-        with probability at most 1.648 sqrt(n) exp(-sqrt(e) (2k - 1)). e is chosen such that this
-        is ``FAILURE``.
+        Van Dorsselaer, Hochstenbach and van der Vorst (SIAM J. Matrix Anal. Appl. 2001): the
+        Lanczos vector that follows k steps is p(M) v for the start v, with a polynomial p of
+        degree k that grows beyond the largest Ritz value. It has norm 1, so that |p| at the
+        largest eigenvalue of M is at most 1 / |<v, x>|, x its vector; and for a random v in n
+        dimensions |<v, x>| < t with probability at most t sqrt(2 n / pi). t is chosen such that
+        this is ``FAILURE``. Ritz values that have converged bring the bound close to the
+        largest, without a gap to the others it is about that of Kuczynski and Wozniakowski
+        (1992).
         """
-        n, k = self.basis[0].size, len(self.diagonal)
-        share = (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * k - 1)) ** 2
-        if not self.ended and share >= 1.0:
-            return np.inf
-        largest = float(self.ritz()[0][0])
-        return float(np.sqrt(largest if self.ended else largest / (1.0 - share)))
+        largest = self.largest
+        if self.ended:
+            return float(np.sqrt(largest))
+        trials = largest * (1.0 + MARGINS)
+        ceiling = np.log(np.sqrt(2.0 * self.basis[0].size / np.pi) / FAILURE)
+        below = np.flatnonzero(~(self.log_polynomial(trials) >= ceiling))
+        first = below[-1] + 1 if below.size else 0
+        return float(np.sqrt(trials[first])) if first < trials.size else np.inf
+
+    def log_polynomial(self, places: Array) -> Array:
+        """log p at places beyond the Ritz values, by the ratios of successive polynomials."""
+        total, ratio, before = np.zeros(places.size), np.full(places.size, np.inf), 0.0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for middle, after in zip(self.diagonal, self.off, strict=True):
+                ratio = (places - middle - before / ratio) / after
+                total += np.log(ratio)
+                before = after
+        return total
 
 
 def without(block: Array, basis: Array) -> Array:
@@ -251,13 +331,14 @@ def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> 
         parts = Parts.of(matrix, left, right)
         remainder = Remainder(matrix, left, right)
         remainder.begin(rng)
+        remainder.advance(FIRST_STEPS)
         while True:
-            remainder.advance(STRIDE)
             bound, least = parts.norm(remainder.bound()), parts.norm(remainder.least)
             # More steps bring the bound down to ``least`` at best.
             decided = bound - least <= max(DECIDED * least, least - aim)
             if decided or remainder.ended or len(remainder.diagonal) >= MOST_STEPS:
                 break
+            remainder.advance(STRIDE)
         if decided or remainder.ended:
             break
         more_left, more_right = remainder.converged()
@@ -267,6 +348,14 @@ def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> 
     longest = max(matrix.pattern.by_rows.longest, matrix.pattern.by_columns.longest)
     rounding = EPS * (longest + 8) * float(np.linalg.norm(matrix.values))
     return bound * (1.0 + 1e-12) + rounding
+
+
+def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
+    """An upper bound on ||S||_2 of a dense matrix, within ``slack``, or of a sparse one."""
+    if isinstance(matrix, SampledMatrix):
+        n_rows, n_columns = matrix.shape
+        return norm_bound(matrix, np.zeros((n_rows, 0)), np.zeros((n_columns, 0)), aim)
+    return norm_upper_bound(np.asarray(matrix), slack)
 
 
 @attrs.frozen

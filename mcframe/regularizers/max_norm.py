@@ -5,18 +5,18 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Factored, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
-from mcframe.numerics.max_norm import (
+from mcframe.numerics.dual_max_norm import (
+    ascended_multipliers,
     dual_max_norm_bound,
     dual_max_norm_split,
-    max_norm,
     max_norm_multipliers,
-    squared_row_norms,
 )
+from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
 __all__ = ["MaxNorm"]
 
@@ -56,7 +56,7 @@ class MaxNorm(Regularizer, Factored):
         """0 where a bound on the dual norm is at most the weight, else inf."""
         return self.indicator(dual, None)
 
-    def indicator(self, dual: Array, multipliers: Array | None) -> float:
+    def indicator(self, dual: Matrix, multipliers: Array | None) -> float:
         """The conjugate by ``dual_max_norm_bound`` from these multipliers."""
         norm = dual_max_norm_bound(dual, multipliers)
         return 0.0 if norm <= self.weight * (1.0 + FEASIBILITY_ROUNDING) else np.inf
@@ -88,26 +88,33 @@ class MaxNorm(Regularizer, Factored):
         long = norms > cap
         return np.where(long, cap / np.where(long, norms, 1.0), 1.0)[:, None] * stacked
 
-    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
         """max(0, -(G V . U)_i / ||u_i||^2), alike for V, scaled to the sum 2 weight.
 
         At an optimum they have that sum, or W is 0 and they are any of at most that sum:
         there those of the best bound.
         """
-        found = max_norm_multipliers(slope, stacked)
+        return self.of_full_sum(max_norm_multipliers(slope, stacked), slope)
+
+    def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+        """Those of better factors for this slope, by ascent from these, with the same sum."""
+        return self.of_full_sum(ascended_multipliers(slope, stacked), slope)
+
+    def of_full_sum(self, found: Array, slope: Matrix) -> Array:
+        """Multipliers scaled to the sum 2 weight; those of the best bound where all are 0."""
         if not np.any(found):
             found = dual_max_norm_split(slope)[1]
         return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
 
-    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """0 where the bound from the multipliers is at most the weight, else inf."""
         return self.indicator(dual, multipliers)
 
-    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """The weight over a bound on the dual norm, at most 1."""
         return self.largest_scale(dual, multipliers)
 
-    def largest_scale(self, dual: Array, multipliers: Array | None) -> float:
+    def largest_scale(self, dual: Matrix, multipliers: Array | None) -> float:
         """c <= 1 at which ``indicator`` is 0: tried, since the bound varies by its accuracy."""
         scale = 1.0
         while True:

@@ -5,11 +5,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Flat
-from mcframe.numerics.spectral_norm import norm_upper_bound
+from mcframe.numerics.sampled import spectral_bound
 
 __all__ = ["NuclearNorm"]
 
@@ -71,9 +71,9 @@ class NuclearNorm(Regularizer, Spectral, Factored):
         scale = self.scale_into_ball(dual)
         return dual if scale == 1.0 else scale * dual
 
-    def scale_into_ball(self, dual: Array) -> float:
+    def scale_into_ball(self, dual: Matrix) -> float:
         """The largest c <= 1 with ||c S||_2 surely at most the weight."""
-        norm = norm_upper_bound(dual, NORM_SLACK)
+        norm = spectral_bound(dual, NORM_SLACK)
         return 1.0 if norm <= self.weight else self.weight / norm
 
     @property
@@ -89,16 +89,16 @@ class NuclearNorm(Regularizer, Spectral, Factored):
         """W / (1 + step * weight)."""
         return stacked / (1.0 + step * self.weight)
 
-    def row_multipliers(self, slope: Array, stacked: Array) -> Array:
+    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
         """The weight, for every row."""
         return np.full(stacked.shape[0], self.weight)
 
-    def conjugate_from(self, dual: Array, multipliers: Array) -> float:
+    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """0 where a bound on the spectral norm is at most the weight, else inf."""
-        largest = norm_upper_bound(dual, NORM_SLACK)
+        largest = spectral_bound(dual, NORM_SLACK)
         return self.conjugate_of_singular_values(np.array([largest]))
 
-    def feasible_scale(self, dual: Array, multipliers: Array) -> float:
+    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """The weight over a bound on the spectral norm, at most 1."""
         return self.scale_into_ball(dual)
 
