@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
-from mcframe.backends.proximal import Proximal, ProximalState
+from mcframe.backends.iterates import difference, inner
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Piece, Program
 from mcframe.contracts.arrays import Array
@@ -16,7 +16,9 @@ from mcframe.contracts.solver import Solver
 from mcframe.numerics import kernels
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import SampledMatrix, leading_block
+from mcframe.numerics.quasi_newton import descent
+from mcframe.numerics.sampled import SampledMatrix, leading_block, top_singular, without
+from mcframe.numerics.shrinkage import Shrinker
 
 __all__ = ["Alternating", "AlternatingState"]
 
@@ -30,8 +32,13 @@ NEGLIGIBLE = 1e-10
 SHORT = 0.1
 # The least second derivative that a step counts with, relative to the curvature.
 FLATTEST = 0.1
-# The solver that goes on where sweeps have settled.
-NEAR = Proximal(thin=True)
+# Lanczos steps towards the first short columns.
+LOOKED = 100
+# Quasi-Newton steps of short columns between two sweeps.
+REFINED = 8
+# How far above the measured curvature the next step of short columns counts with it, and how
+# fast it may come down.
+SAFETY, DESCENT = 1.05, 0.5
 # Shares of a step that are tried where the full one is not sure to descend.
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-4)
 
@@ -46,10 +53,11 @@ class AlternatingState:
     z: Array
     evaluation: Evaluation
     penalty: float
-    rng: np.random.Generator
+    shrinker: Shrinker  # of what is outside the long columns
+    curvature: float  # that the next step of short columns counts with
+    length: float = np.inf  # of the last step of short columns
     residual: float = np.inf  # what the last sweep lowered the objective by, relatively
-    settled: bool = False
-    near: ProximalState | None = None  # of the proximal steps, once sweeps have settled
+    settled: bool = False  # whether the long columns are about right, and short ones are sought
     finished: str | None = None
 
     @property
@@ -63,10 +71,10 @@ class AlternatingState:
         return self.evaluation.value + self.penalty
 
     def sharpen(self) -> None:
-        """Proximal steps from now on, then more exact ones."""
+        """Short columns from now on, then more exact ones."""
+        if self.settled:
+            self.shrinker.sharpen()
         self.settled = True
-        if self.near is not None:
-            self.near.sharpen()
 
     def arrive(self, program: Program, left: Array, right: Array) -> None:
         """Z = left @ right.T, balanced, and all that follows from it."""
@@ -74,6 +82,11 @@ class AlternatingState:
         self.z = entries(program, self.left, self.right)
         self.evaluation = program.loss.evaluate(self.z, self.evaluation.biases)
         self.penalty = program.penalty.of_singular_values(self.values)
+
+    @property
+    def short(self) -> Any:
+        """Which columns are short."""
+        return self.values < SHORT * np.max(self.values, initial=0.0)
 
     @property
     def bases(self) -> tuple[Array, Array]:
@@ -148,25 +161,28 @@ class Alternating(Solver[Program, AlternatingState]):
             z=z,
             evaluation=loss.evaluate(z),
             penalty=0.0,
-            rng=rng,
+            shrinker=Shrinker(program.shape, rng),
+            curvature=loss.curvature_at(z, loss.evaluate(z).biases),
         )
         if start is not None and start.latent.width:
             state.arrive(program, start.latent.left, start.latent.right)
         return state
 
     def step(self, program: Program, state: AlternatingState) -> None:
-        """Both halves of a sweep, and a proximal step once sweeps have settled."""
+        """Both halves of a sweep; then short columns, once the long ones are about right."""
         before = state.objective
         if state.rank == 0 and not state.settled:
             begin(program, state)
         else:
             for by_rows in (True, False):
                 half_sweep(program, state, by_rows)
-            relength(program, state)
         state.residual = decrease(before, state.objective)
         state.settled = state.settled or state.residual <= SETTLED
         if state.settled:
-            step_near(program, state)
+            step_aside(program, state)
+            refine(program, state)
+        else:
+            relength(program, state)
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
@@ -296,9 +312,8 @@ def relength(program: Program, state: AlternatingState) -> None:
     """The best length of each short column by itself; those that reach 0 are dropped.
 
     Along a column the objective changes by (weight - gain) and bends by the curvature there.
-    Sweeps bring short columns to their lengths only by factors of gain / weight.
     """
-    short = state.values < SHORT * np.max(state.values, initial=0.0)
+    short = state.short
     if not short.any():
         return
     left, right = state.bases
@@ -316,23 +331,11 @@ def relength(program: Program, state: AlternatingState) -> None:
     lower(program, state, moved)
 
 
-def step_near(program: Program, state: AlternatingState) -> None:
-    """A proximal gradient step: columns appear, turn and vanish together."""
-    if state.near is None:
-        point = Point(LowRank(state.left, state.right))
-        state.near = NEAR.init(program, point, state.rng)
-    near = state.near
-    near.place(state.left, state.right, state.z, state.evaluation, state.penalty)
-    NEAR.step(program, near)
-    roots = np.sqrt(near.factors.values)
-    state.arrive(program, near.factors.left * roots, near.factors.right * roots)
-
-
 def begin(program: Program, state: AlternatingState) -> None:
     """Columns along the leading singular vectors of the slope at 0."""
     weight = program.penalty.threshold(1.0)
     count = min(FIRST_WIDTH, *program.shape)
-    left, s, right = leading_block(slope_at(program, state), count, state.rng)
+    left, s, right = leading_block(slope_at(program, state), count, state.shrinker.rng)
     above = s > weight
     if not above.any():
         return
@@ -344,6 +347,114 @@ def begin(program: Program, state: AlternatingState) -> None:
         return -left * roots, right * roots
 
     lower(program, state, begun)
+
+
+def step_aside(program: Program, state: AlternatingState) -> None:
+    """A proximal gradient step of the short columns, outside of the long ones' spaces.
+
+    With P and Q the projections off these spaces, P (Z - S / L) Q is shrunk: columns appear where
+    the slope S has singular values above the weight there, turn, and vanish.
+    """
+    short = state.short
+    left, right = state.bases
+    off = left[:, ~short], right[:, ~short]
+    kept = state.left[:, ~short], state.right[:, ~short]
+    old = LowRank(left[:, short] * state.values[short], right[:, short])
+    slope, z, before = state.evaluation.slope, state.z, state.snapshot()
+    if state.shrinker.basis is None:
+        seek(program, state, *off)
+    while True:
+        tried = state.curvature
+        step = 1.0 / tried
+        factors = state.shrinker(
+            Aside(old, SampledMatrix(program.pattern, slope * step), *off),
+            lambda s, step=step: program.penalty.shrink(s, step),
+            program.penalty.threshold(step),
+            state.length,
+        )
+        moved = difference(LowRank(factors.left * factors.values, factors.right), old)
+        squared = inner(moved, moved)
+        if squared <= 0.0:
+            return
+        roots = np.sqrt(factors.values)
+        pair = factors.left * roots, factors.right * roots
+        state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
+        measured = float(np.dot(state.evaluation.slope - slope, state.z - z)) / squared
+        state.curvature = max(SAFETY * measured, DESCENT * tried)
+        state.length = float(np.sqrt(squared))
+        if measured <= tried:
+            return
+        state.restore(before)
+
+
+def seek(program: Program, state: AlternatingState, left: Array, right: Array) -> None:
+    """Where the shrinker begins: leading singular vectors of the slope outside of two spaces."""
+    slope, rng = slope_at(program, state), state.shrinker.rng
+    near, s, far = top_singular(slope, left, right, FIRST_WIDTH, LOOKED, rng)
+    tall = program.shape[0] >= program.shape[1]
+    state.shrinker.basis = far if tall else near
+    state.shrinker.ritz = np.square(s / state.curvature)
+
+
+@attrs.frozen(eq=False)
+class Aside:
+    """P (Z - S) Q for Z in factors, S sparse, P and Q the projections off two spaces."""
+
+    latent: LowRank
+    slope: SampledMatrix
+    left: Array
+    right: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.latent.shape
+
+    def times(self, block: Array) -> Array:
+        """Times V."""
+        inside = without(block, self.right)
+        image = self.latent.left @ (self.latent.right.T @ inside) - self.slope.times(inside)
+        return without(image, self.left)
+
+    def transposed_times(self, block: Array) -> Array:
+        """The transpose times U."""
+        inside = without(block, self.left)
+        image = self.latent.right @ (self.latent.left.T @ inside)
+        return without(image - self.slope.transposed_times(inside), self.right)
+
+
+def refine(program: Program, state: AlternatingState) -> None:
+    """Quasi-Newton steps of the short columns' factors, the long columns fixed.
+
+    Sweeps bring a short column to its length and direction only by factors of gain / weight, and
+    by ratios of neighbouring singular values of the slope, which are close to 1 there.
+    """
+    short = state.short
+    if not short.any():
+        return
+    n_rows, weight = program.shape[0], program.penalty.threshold(1.0)
+    begun = np.vstack([state.left[:, short], state.right[:, short]])
+    rest = state.z - entries(program, begun[:n_rows], begun[n_rows:])
+    biases = state.evaluation.biases
+
+    def value_and_gradient(vector: Array) -> tuple[float, Array]:
+        factors = vector.reshape(begun.shape)
+        left, right = factors[:n_rows], factors[n_rows:]
+        evaluation = program.loss.evaluate(rest + entries(program, left, right), biases)
+        slope = SampledMatrix(program.pattern, evaluation.slope)
+        gradient = np.vstack([slope.times(right), slope.transposed_times(left)])
+        gradient += weight * factors
+        value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
+        return value, gradient.ravel()
+
+    found = descent(value_and_gradient, begun.ravel(), REFINED).reshape(begun.shape)
+    kept = state.left[:, ~short], state.right[:, ~short]
+
+    def refined(share: float) -> tuple[Array, Array]:
+        moved = begun + share * (found - begun)
+        return np.hstack([kept[0], moved[:n_rows]]), np.hstack([kept[1], moved[n_rows:]])
+
+    lower(program, state, refined)
 
 
 def lower(

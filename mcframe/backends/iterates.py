@@ -53,10 +53,6 @@ class Iterates(ABC):
         """The new iterate becomes X."""
 
     @abstractmethod
-    def place(self, latent: LowRank) -> None:
-        """Both iterates anew."""
-
-    @abstractmethod
     def dense(self) -> Array:
         """X itself."""
 
@@ -66,14 +62,9 @@ class DenseIterates(Iterates):
 
     def __init__(self, program: Program, begin: LowRank) -> None:
         self.flat = program.flat
-        self.now, self.before = np.empty(program.shape), np.empty(program.shape)
+        self.now = begin.dense()
+        self.before = self.now.copy()
         self.new, self.work = np.empty(program.shape), np.empty(program.shape)
-        self.place(begin)
-
-    def place(self, latent: LowRank) -> None:
-        """Written out."""
-        np.matmul(latent.left, latent.right.T, out=self.now)
-        np.copyto(self.before, self.now)
 
     def ahead(self, theta: float) -> Array:
         """Y, in the room to work in."""
@@ -167,12 +158,8 @@ class ThinIterates(Iterates):
     def __init__(self, program: Program, begin: LowRank) -> None:
         self.pattern: Pattern = program.pattern
         self.theta = 0.0
-        self.place(begin)
-
-    def place(self, latent: LowRank) -> None:
-        """In factors, those on the right orthonormal."""
-        self.now = self.before = self.new = orthogonal(latent)
-        self.last = self.moved = LowRank.zeros(latent.shape)
+        self.now = self.before = self.new = orthogonal(begin)
+        self.last = self.moved = LowRank.zeros(program.shape)
 
     def ahead(self, theta: float) -> None:
         """Nothing is formed."""

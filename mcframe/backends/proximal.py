@@ -89,14 +89,6 @@ class ProximalState:
         """Ask for more exact shrinkages from here on."""
         self.shrinker.sharpen()
 
-    def place(
-        self, left: Array, right: Array, z: Array, evaluation: Evaluation, penalty: float
-    ) -> None:
-        """Somewhere else, close by: at left @ right.T, without momentum."""
-        self.iterates.place(LowRank(left, right))
-        self.z, self.evaluation, self.penalty = z, evaluation, penalty
-        self.restart()
-
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
         self.evaluation = program.evaluate(self.z, self.iterate, self.evaluation.biases)
@@ -128,8 +120,6 @@ class Proximal(Solver[Program, ProximalState]):
     root of the ratio of the largest to the effective curvature.
     """
 
-    thin: bool | None = None
-
     name = "proximal"
 
     def refuses(self, program: Program) -> str | None:
@@ -143,7 +133,7 @@ class Proximal(Solver[Program, ProximalState]):
     ) -> ProximalState:
         """Z = start, or 0."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
-        thin = fits_thin(program) if self.thin is None else self.thin
+        thin = fits_thin(program)
         iterates: Iterates = ThinIterates(program, begin) if thin else DenseIterates(program, begin)
         z = begin.at(program.loss.rows, program.loss.columns)
         evaluation = program.evaluate(z, np.zeros((0, 0)) if thin else iterates.dense())

@@ -8,10 +8,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Memory", "wolfe_step"]
+__all__ = ["Memory", "descent", "wolfe_step"]
 
 # Armijo's and Wolfe's constants, and how often a step is halved or doubled.
 DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
+# The first step beside the length of the point.
+FIRST = 1e-2
 # Differences of values below this, relative, are rounding.
 ROUNDING = 1e-13
 
@@ -77,3 +79,45 @@ def wolfe_step(
             low = step
         step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
     return best
+
+
+def descent(
+    value_and_gradient: Callable[[Array], tuple[float, Array]], begin: Array, steps: int
+) -> Array:
+    """So many quasi-Newton steps of a smooth function, fewer where none descends."""
+    memory, point = Memory(), begin
+    value, gradient = value_and_gradient(point)
+    for _ in range(steps):
+        direction = memory.direction(gradient)
+        slope = float(np.dot(gradient, direction))
+        if not slope < 0.0:
+            break
+        lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
+        line = Line(value_and_gradient, point, direction)
+        step = wolfe_step(line, value, slope, 1.0 if memory.pairs else FIRST * lengths[0] / lengths[1])
+        if step == 0.0:
+            break
+        line(step)
+        memory.add(line.point - point, line.gradient - gradient)
+        point, value, gradient = line.point, line.value, line.gradient
+    return point
+
+
+class Line:
+    """A function along a direction; it remembers the last point it was asked for."""
+
+    def __init__(
+        self,
+        value_and_gradient: Callable[[Array], tuple[float, Array]],
+        begin: Array,
+        direction: Array,
+    ) -> None:
+        self.value_and_gradient, self.begin, self.direction = value_and_gradient, begin, direction
+        self.step = 0.0
+
+    def __call__(self, step: float) -> tuple[float, float]:
+        """Value and slope so far along."""
+        if step != self.step:
+            self.step, self.point = step, self.begin + step * self.direction
+            self.value, self.gradient = self.value_and_gradient(self.point)
+        return self.value, float(np.dot(self.gradient, self.direction))

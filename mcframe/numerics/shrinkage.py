@@ -183,7 +183,7 @@ class Shrinker:
         return shrunk
 
     def sharpen(self) -> None:
-        """Smaller errors from the next call on, and a sharper eye for what lies outside."""
+        """Smaller errors from the next call on, and a sharper eye for what may rise."""
         self.share *= SHARPER
         self.lowest = DEGREE
 
