@@ -1,6 +1,7 @@
 """Alternating ridge regressions for a nuclear norm, in memory of the observed entries."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -368,7 +369,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         step = 1.0 / tried
         factors = state.shrinker(
             Aside(old, SampledMatrix(program.pattern, slope * step), *off),
-            lambda s, step=step: program.penalty.shrink(s, step),
+            partial(program.penalty.shrink, step=step),
             program.penalty.threshold(step),
             state.length,
         )

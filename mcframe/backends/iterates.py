@@ -122,7 +122,7 @@ class DenseIterates(Iterates):
 
 
 def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
-    """Slices of rows that fit the nearest cache, so that a few passes over one cost little more."""
+    """Slices of rows that fit the nearest cache, where further passes cost little."""
     rows = max(1, BLOCK // max(shape[1], 1))
     for first in range(0, shape[0], rows):
         yield slice(first, first + rows)

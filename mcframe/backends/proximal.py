@@ -17,6 +17,8 @@ __all__ = ["Proximal", "ProximalState"]
 # How far above the measured curvature the next trial stands, and how fast it may come down.
 SAFETY = 1.05
 DESCENT = 0.9
+# The slower, the more often it was too low.
+SLOWING = 0.5
 # It does not stay above what was measured in so many steps.
 WINDOW = 10
 # From so many cells on, and up to which share of them observed, iterates are kept in factors.
@@ -54,7 +56,8 @@ class ProximalState:
     curvature: float  # the next trial L
     first: float  # the scale of L, for its lowest value
     used: float  # L_k, the one that the last step was taken with
-    descent: float = DESCENT  # how fast L may come down: the slower, the more often it was too low
+    descent: float = DESCENT  # how fast L may come down
+    slowing: float = SLOWING  # the power that it is raised to where L was too low
     measured: tuple[float, ...] = ()  # the curvatures of the last steps
     weight: float = 1.0  # t_k of Beck and Teboulle
     past: float = 0.0  # ||P||_F^2
@@ -93,6 +96,8 @@ class ProximalState:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
         self.evaluation = program.evaluate(self.z, self.iterate, self.evaluation.biases)
         self.curvature = min(max(self.curvature, self.used), program.curvature)
+        # The curvature changes with the program: what was too low before says little from here on.
+        self.descent, self.slowing, self.measured = DESCENT, 1.0, ()
         self.restart()
 
     def restart(self) -> None:
@@ -134,7 +139,7 @@ class Proximal(Solver[Program, ProximalState]):
         """Z = start, or 0."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
         thin = fits_thin(program)
-        iterates: Iterates = ThinIterates(program, begin) if thin else DenseIterates(program, begin)
+        iterates: Iterates = (ThinIterates if thin else DenseIterates)(program, begin)
         z = begin.at(program.loss.rows, program.loss.columns)
         evaluation = program.evaluate(z, np.zeros((0, 0)) if thin else iterates.dense())
         curvature = program.curvature_at(z, evaluation.biases)
@@ -163,12 +168,14 @@ class Proximal(Solver[Program, ProximalState]):
             # What is measured far off, or from an overflow, says little about the step to take.
             larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
             trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature))
-            state.descent = np.sqrt(state.descent)
+            state.descent **= state.slowing
         before = state.objective
         state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
         lowest = LOWEST * min(ceiling, state.first)
-        state.measured = (*state.measured[1 - WINDOW :], trial.measured)
-        slower = min(state.descent * trial.curvature, SAFETY * max(state.measured))
+        state.measured = (*state.measured, trial.measured)[-WINDOW:]
+        slower = state.descent * trial.curvature
+        if len(state.measured) == WINDOW:
+            slower = min(slower, SAFETY * max(state.measured))
         state.curvature = max(SAFETY * trial.measured, slower, lowest)
         if trial.advance < 0.0 or state.objective > before:
             state.restart()
@@ -246,4 +253,5 @@ def measured_curvature(
     bend = (float(np.dot(reached.slope - ahead.slope, moved)) + block_bend) / distance
     above = reached.value - ahead.value - float(np.dot(ahead.slope, moved)) - block_rise
     rounding = 1e-12 * (abs(reached.value) + abs(ahead.value))
-    return max(bend, 2.0 * (above - rounding) / distance)
+    measured = max(bend, 2.0 * (above - rounding) / distance)
+    return measured if np.isfinite(measured) else np.inf

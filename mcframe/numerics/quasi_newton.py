@@ -92,9 +92,11 @@ def descent(
         slope = float(np.dot(gradient, direction))
         if not slope < 0.0:
             break
-        lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
+        first = 1.0
+        if not memory.pairs:
+            first = FIRST * float(np.linalg.norm(point)) / float(np.linalg.norm(direction))
         line = Line(value_and_gradient, point, direction)
-        step = wolfe_step(line, value, slope, 1.0 if memory.pairs else FIRST * lengths[0] / lengths[1])
+        step = wolfe_step(line, value, slope, first)
         if step == 0.0:
             break
         line(step)

@@ -28,6 +28,8 @@ DEGREE = 8
 FAR = 4.0
 # Filters that a call takes in the mean, for the estimate of its cost, and at most.
 USUAL_PASSES, MOST_PASSES = 1.5, 12
+# Where an error is so far below what is allowed, the next filter has a lower degree.
+AMPLE = 0.1
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
 
@@ -208,7 +210,7 @@ class Shrinker:
         tall = upright(matrix)
         square = Square(tall, formed)
         basis, ritz = self.widened(tall.shape[1])
-        for passes in range(1, MOST_PASSES + 1):
+        for _ in range(MOST_PASSES):
             block = filtered(square, basis, ritz, threshold**2, self.degree)
             basis, ritz, long, residuals = ritz_vectors(square, block)
             above = int(np.count_nonzero(ritz > threshold**2))
@@ -216,9 +218,10 @@ class Shrinker:
             if distance <= self.share * length:
                 break
             self.degree = min(self.degree + 1, DEGREE)
-        if passes == 1 and distance <= 0.1 * self.share * length:
-            self.degree = self.degree - 1
+        if distance <= AMPLE * self.share * length:
+            self.degree -= 1
         self.degree = max(self.degree, self.lowest)
+        assert ritz is not None
         values = np.sqrt(ritz)
         shrunk = shrink(values)
         kept = int(np.count_nonzero(shrunk > 0.0))
