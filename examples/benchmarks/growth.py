@@ -1,0 +1,160 @@
+"""How time and memory grow: seconds a step, bytes an entry, iterations by tolerance.
+
+Each row changes one number of a Gaussian table and leaves the others: rows, columns, rank,
+observed entries, over two decades where one machine allows. A step is timed alone, as the
+median of several after the first ones; memory is the peak of a process of its own, less what it
+held before the data came.
+
+    python examples/benchmarks/growth.py [--quick]
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from measure import peak_megabytes
+
+import mcframe as mc
+from mcframe.backends import Point
+from mcframe.compile import compile_problem
+from mcframe.numerics.low_rank import LowRank
+
+DENSE = {"n_rows": 1000, "n_columns": 300, "rank": 10}
+DENSE_GROWTH = {
+    "n_rows": (300, 1000, 3000, 10_000, 30_000),
+    "n_columns": (30, 100, 300, 1000, 3000),
+    "rank": (3, 10, 30, 100),
+}
+SPARSE = {"n_rows": 20_000, "n_columns": 5000, "rank": 10, "n_observed": 1_000_000}
+SPARSE_GROWTH = {
+    "n_rows": (5000, 20_000, 100_000, 500_000),
+    "n_columns": (500, 5000, 50_000),
+    "rank": (2, 5, 10, 20, 50),
+    "n_observed": (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
+}
+STEPS, SKIPPED = 7, 2
+UNITS = {"n_rows": "rows", "n_columns": "columns", "rank": "rank", "n_observed": "entries"}
+
+
+def dense_table(n_rows, n_columns, rank, seed=0):
+    """30 % of a noisy matrix of low rank, NaN elsewhere, and its factors."""
+    rng = np.random.default_rng(seed)
+    left, right = rng.standard_normal((n_rows, rank)), rng.standard_normal((n_columns, rank))
+    table = left @ right.T + rng.standard_normal((n_rows, n_columns))
+    table[rng.random(table.shape) > 0.3] = np.nan
+    return table, left, right
+
+
+def sparse_table(n_rows, n_columns, rank, n_observed, seed=0):
+    """So many entries of a noisy matrix of low rank, and its factors."""
+    rng = np.random.default_rng(seed)
+    left, right = rng.standard_normal((n_rows, rank)), rng.standard_normal((n_columns, rank))
+    places = np.unique(rng.integers(0, n_rows * n_columns, n_observed))
+    rows, columns = places // n_columns, places % n_columns
+    values = np.einsum("ij,ij->i", left[rows], right[columns])
+    values += 0.5 * rng.standard_normal(values.size)
+    return sp.csr_array((values, (rows, columns)), shape=(n_rows, n_columns)), left, right
+
+
+def seconds_a_step(solver, table, left, right):
+    """The median over some steps from the matrix without noise, and the rank there."""
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(weight_for(table))])
+    program = compile_problem(mc.Problem.bind(model, {"x": table}))
+    state = solver.init(program, Point(LowRank(left, right)), np.random.default_rng(0))
+    times = []
+    for _ in range(SKIPPED + STEPS):
+        began = time.perf_counter()
+        solver.step(program, state)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times[SKIPPED:]), state.rank
+
+
+def weight_for(table):
+    """Twice what the noise alone would reach, so that the rank stays that of the signal."""
+    share = table.nnz / np.prod(table.shape) if sp.issparse(table) else 0.3
+    return 2.0 * np.sqrt(share) * (np.sqrt(table.shape[0]) + np.sqrt(table.shape[1]))
+
+
+def growth(name, solver, make, base, changes):
+    """A table of one solver: each number changed alone."""
+    print(f"\n### `{name}`, from {', '.join(f'{v:,} {UNITS[k]}' for k, v in base.items())}\n")
+    print("| changed | to | seconds a step | rank |\n|---|---|---|---|")
+    for changed, values in changes.items():
+        for value in values:
+            seconds, rank = seconds_a_step(solver, *make(**{**base, changed: value}))
+            print(f"| {UNITS[changed]} | {value:,} | {seconds:.2g} | {rank} |", flush=True)
+
+
+def memory(counts):
+    """Peak bytes an entry of a sparse fit, each in a process of its own."""
+    print("\n### Memory of a sparse fit\n\n| entries | GB | bytes an entry |\n|---|---|---|")
+    for count in counts:
+        command = [sys.executable, __file__, "--peak", str(count)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        peak = float(run.stdout)
+        print(f"| {count:,} | {peak / 1e9:.2f} | {peak / count:.0f} |", flush=True)
+
+
+def peak_of(count):
+    """Bytes that a few sweeps add at most to what the process held with its imports."""
+    fit_sparse(sparse_table(**{**SPARSE, "n_observed": 1000})[0], 2)
+    before = peak_megabytes()
+    fit_sparse(sparse_table(**{**SPARSE, "n_observed": count})[0], 4)
+    return 2**20 * (peak_megabytes() - before)
+
+
+def fit_sparse(table, steps):
+    """A few steps, whatever their gap."""
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(weight_for(table))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return mc.fit(model, {"x": table}, backend="alternating", max_iter=steps)
+
+
+def iterations_by_tolerance():
+    """When one fit's certified gap first fell below each tolerance."""
+    table = dense_table(1000, 600, 10)[0]
+    largest = np.linalg.norm(np.nan_to_num(table), 2)
+    tolerances = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+    print("\n### Iterations to a certified gap, `proximal`, 1000 x 600, rank 10\n")
+    print("| weight / sigma_1 | rank | " + " | ".join(f"{t:.0e}" for t in tolerances) + " |")
+    print("|---|---|" + "---|" * len(tolerances))
+    for share in (0.3, 0.1, 0.03):
+        model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(share * largest)])
+        fit = mc.fit(model, {"x": table}, tol=tolerances[-1])
+        first = [next(r.iteration for r in fit.history if r.gap <= t) for t in tolerances]
+        print(f"| {share} | {fit.rank} | " + " | ".join(map(str, first)) + " |", flush=True)
+
+
+def main():
+    """All tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the two smallest of each row")
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    parts = ("proximal", "alternating", "memory", "iterations")
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    options = parser.parse_args()
+    if options.peak:
+        print(peak_of(options.peak))
+        return
+    shown = slice(0, 2) if options.quick else slice(None)
+    dense = {key: values[shown] for key, values in DENSE_GROWTH.items()}
+    sparse = {key: values[shown] for key, values in SPARSE_GROWTH.items()}
+    warnings.simplefilter("ignore", mc.UnobservedWarning)
+    if "proximal" in options.parts:
+        growth("proximal", mc.Proximal(), dense_table, DENSE, dense)
+    if "alternating" in options.parts:
+        growth("alternating", mc.Alternating(), sparse_table, SPARSE, sparse)
+    if "memory" in options.parts:
+        memory(sparse["n_observed"][1:])
+    if "iterations" in options.parts:
+        iterations_by_tolerance()
+
+
+if __name__ == "__main__":
+    main()
