@@ -1,5 +1,5 @@
 """Floor 7: one model at many weights."""
 
-from mcframe.selection.path import Path, path
+from mcframe.selection.paths import Path, path
 
 __all__ = ["Path", "path"]

@@ -187,11 +187,7 @@ def warn_once(fits: list[Fit], sequence: Array, tol: float, ended: str | None) -
 
 def chosen_place(model: Model, term: object) -> int:
     """Where the term whose weight changes stands among the model's terms."""
-    weighted = [
-        k
-        for k, each in enumerate(model.terms)
-        if isinstance(each, Regularizer) and has_weight(each)
-    ]
+    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
     if term is None:
         found = [k for k in weighted if isinstance(model.terms[k], Norm)]
     elif isinstance(term, type):
@@ -210,7 +206,8 @@ def chosen_place(model: Model, term: object) -> int:
 
 def has_weight(term: Term) -> bool:
     """Whether a term is declared with a weight."""
-    return attrs.has(type(term)) and "weight" in attrs.fields_dict(type(term))
+    declared = attrs.fields_dict(type(term)) if attrs.has(type(term)) else {}
+    return isinstance(term, Regularizer) and "weight" in declared
 
 
 def descending(problem: Problem, place: int, weights: Any, count: int, ratio: float) -> Array:
@@ -258,7 +255,7 @@ def largest_weight(problem: Problem, term: Term) -> float:
     program = compile_problem(problem) if refusal(problem) is None else None
     if program is None or not program.plain:
         raise ModelError(
-            f"the weight from which Z = 0 is optimal is not known beside a loss or a term without"
+            "the weight from which Z = 0 is optimal is not known beside a loss or a term without"
             f" a slope; {remedy}"
         )
     largest = term.dual_norm(slope_at_zero(program))
