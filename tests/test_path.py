@@ -60,6 +60,27 @@ def test_large_sparse_tables_and_the_alternating_backend():
         assert fit.objective == pytest.approx(expected.objective, rel=2e-5)
 
 
+def test_counts_whose_continuation_may_overflow(table):
+    counts = np.round(np.exp(2.0 * table["features"]))
+    model = mc.Model([mc.Block("n", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)])
+    path = mc.path(model, {"n": counts}, count=6, ratio=1e-3, tol=1e-5)
+    for weight, fit in zip(path.weights, path, strict=True):
+        expected = cold(model, {"n": counts}, weight, tol=1e-5)
+        assert fit.objective == pytest.approx(expected.objective, rel=2e-5)
+
+
+def test_a_fit_starts_further_on_only_where_that_is_better(model, table):
+    path = mc.path(model, table, weights=[0.05, 0.04, 0.03])
+    done = list(path[:2])
+    nearby = path[2].problem
+    ahead = paths.start_at(nearby, path.weights, done)
+    assert nearby.objective(ahead.latent, path[1].biases) < nearby.objective(
+        path[1].latent, path[1].biases
+    )
+    worse = path[1].problem.reweighted(0, 5.0)
+    assert paths.start_at(worse, path.weights, done) is path[1].point
+
+
 def test_a_max_norm(table):
     model = mc.Model([mc.Block("features", mc.Gaussian())], [mc.MaxNorm(1.0)])
     data = {"features": table["features"]}

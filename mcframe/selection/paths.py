@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, overload
 
 import attrs
 import numpy as np
@@ -15,6 +15,7 @@ from mcframe.contracts.term import Norm, Regularizer, Term
 from mcframe.contracts.validators import number, whole
 from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
 from mcframe.model import Model, Problem
+from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import SampledMatrix
 
 __all__ = ["Path", "path"]
@@ -45,7 +46,13 @@ class Path:
     def __len__(self) -> int:
         return len(self.fits)
 
-    def __getitem__(self, place: int) -> Fit:
+    @overload
+    def __getitem__(self, place: int) -> Fit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Fit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Fit | tuple[Fit, ...]:
         return self.fits[place]
 
     def __iter__(self) -> Iterator[Fit]:
@@ -82,8 +89,8 @@ def path(
 ) -> Path:
     """Fit a model at descending weights of one of its terms, each fit starting from the last.
 
-    The data are read and checked once. Where Z has fewer factors than the answer the backend
-    adds them as in any fit, so that a path costs little more than its last fits.
+    The data are read and checked once. A fit starts where the last one ended, or further on
+    along the line through the last two where the objective is lower there.
 
     Parameters
     ----------
@@ -150,7 +157,7 @@ def walk(
     try:
         for weight in sequence:
             variant = problem.reweighted(place, float(weight))
-            begin = None if isinstance(chosen, Reference) else start_after(fits)
+            begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
             fits.append(solved(variant, chosen, budget, begin=begin, random_state=seed))
             if progress:
                 print(row(weight, fits[-1]), flush=True)
@@ -164,9 +171,29 @@ def walk(
     return fits, None
 
 
-def start_after(fits: list[Fit]) -> Point | None:
-    """Where the next fit starts: where the last one ended."""
-    return fits[-1].point if fits else None
+def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:
+    """Where the next fit starts: where the last one ended, or on the line through the last two.
+
+    Z is about linear in the weight, so that the line comes closer where it leads to a lower
+    objective. Multipliers, which a point may carry, are not continued.
+    """
+    if not fits:
+        return None
+    last, done = fits[-1], len(fits)
+    if done == 1 or last.point.multiplier is not None or last.point.dual is not None:
+        return last.point
+    share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
+    ahead = continued(fits[-2].latent, last.latent, min(float(share), 1.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow ahead
+        reached = variant.objective(ahead, last.biases)
+    better = reached < variant.objective(last.latent, last.biases)
+    return Point(ahead) if better else last.point
+
+
+def continued(before: LowRank, last: LowRank, share: float) -> LowRank:
+    """Z + share * (Z - the Z before), in factors."""
+    left = np.hstack([(1.0 + share) * last.left, -share * before.left])
+    return LowRank(left, np.hstack([last.right, before.right]))
 
 
 def warn_once(fits: list[Fit], sequence: Array, tol: float, ended: str | None) -> None:
