@@ -233,7 +233,8 @@ def chosen_place(model: Model, term: object) -> int:
 
 def has_weight(term: Term) -> bool:
     """Whether a term is declared with a weight."""
-    declared = attrs.fields_dict(type(term)) if attrs.has(type(term)) else {}
+    kind: type = type(term)
+    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
     return isinstance(term, Regularizer) and "weight" in declared
 
 
