@@ -5,7 +5,8 @@ Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson`
 ``Ordinal``, ``Multinomial``;
 regularizers ``NuclearNorm``, ``MaxNorm``, ``Ridge``, ``ResidualNuclearNorm``; constraints
 ``NuclearBall``, ``MaxNormBall``, ``Box``, ``OnesColumn``; ``Calibration``, which is either.
-Verbs: ``fit``, ``verify``, ``explain``, ``to_cvxpy``. See the README for a first example.
+Verbs: ``fit``, ``path``, ``verify``, ``explain``, ``to_cvxpy``. See the README for an
+example.
 """
 
 # The sentence
@@ -61,6 +62,7 @@ from mcframe.backends import (
 
 # Verbs and their answers
 from mcframe.fitting import Fit, fit
+from mcframe.selection import Path, path
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # The public harness
@@ -113,6 +115,7 @@ __all__ = [
     "Observations",
     "OnesColumn",
     "Ordinal",
+    "Path",
     "Poisson",
     "Problem",
     "Proximal",
@@ -127,6 +130,7 @@ __all__ = [
     "explain",
     "fit",
     "laws",
+    "path",
     "to_cvxpy",
     "verify",
 ]

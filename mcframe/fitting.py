@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import (
+    MEMORY_SHARE,
     Backend,
     Budget,
     History,
@@ -16,13 +17,14 @@ from mcframe.backends import (
     Record,
     Reference,
     named,
+    physical_gigabytes,
     relative_gap,
     run,
     solver_for,
     verdict_on,
 )
 from mcframe.compile import compile_problem
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.term import Constraint
@@ -31,12 +33,24 @@ from mcframe.likelihoods import Equality
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Fit", "answered", "checked_budget", "fit", "fit_problem", "rounding_slack"]
+__all__ = [
+    "Fit",
+    "answered",
+    "checked_backend",
+    "checked_budget",
+    "checked_seed",
+    "fit",
+    "fit_problem",
+    "rounding_slack",
+    "solved",
+]
 
 # What rounding may add to a bound, relative to the objective or the losses at Z = 0: domains of
 # conjugates count as met up to 1e-14, and sets up to 1e-9, by which a point may lie outside of
 # them and its objective lower.
 DOMAIN_ROUNDING, SET_ROUNDING = 1e-13, 1e-8
+# How many arrays of the size of a block a whole answer takes at its peak.
+WHOLE_ARRAYS = 3
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -102,20 +116,27 @@ class Fit:
         """What was allowed in the data but is worth knowing."""
         return self.problem.notes
 
-    def natural(self, name: str) -> Any:
-        """The linear predictor Z + b of a block, every entry, with its offset if it has one.
+    def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
+        """The linear predictor Z + b of a block, with its offset if it has one.
 
-        (n_items x its columns); for classes one column for each class of each.
+        (n_items x its columns); for classes one column for each class of each. Entries by
+        ``rows`` and ``columns`` as in ``predict``.
         """
+        if rows is not None or columns is not None:
+            return self.predictor_at(name, rows, columns)
         width = self.model.block(name).likelihood.width
         return self.problem.tables[name].wrap(self.predictor(name), width)
 
-    def predict(self, name: str) -> Any:
-        """The mean response of a block, every entry: probabilities for labels and classes.
+    def predict(self, name: str, rows: Any = None, columns: Any = None) -> Any:
+        """The mean response of a block: probabilities for labels and classes.
 
-        A DataFrame with the labels of the data if they were a DataFrame or a Series, else an
-        array.
+        Every entry, in a DataFrame with the labels of the data if they were a DataFrame or a
+        Series, else in an array. With ``rows`` and ``columns``, equally long, the entries at
+        these positions, counted from 0, as an array: one number each, or one a class. That
+        never forms the whole block, which of a large sparse table fits in no memory.
         """
+        if rows is not None or columns is not None:
+            return self.likelihood(name).mean(self.predictor_at(name, rows, columns))
         width = self.model.block(name).likelihood.width
         return self.problem.tables[name].wrap(self.mean(name), width)
 
@@ -167,6 +188,7 @@ class Fit:
 
     def log_likelihood(self, name: str) -> Any:
         """log p(y | z) of each observed entry with every constant, NaN where none is observed."""
+        self.refuse_too_large(name)
         likelihood = self.likelihood(name)
         if not isinstance(likelihood, Distribution):
             raise ModelError(
@@ -197,8 +219,37 @@ class Fit:
 
     def predictor(self, name: str) -> Array:
         """Z + b + a + offset of a block as a plain array."""
-        self.model.block(name)
+        self.refuse_too_large(name)
         return self.problem.predictor(name, self.latent, self.biases)
+
+    def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
+        """The same at some entries: one number each, or one a class."""
+        self.model.block(name)
+        n_rows, n_columns = self.problem.tables[name].shape
+        if rows is None or columns is None:
+            given, missing = ("columns", "rows") if rows is None else ("rows", "columns")
+            raise DataError(f"block {name!r}: {given} were given without {missing}; give both")
+        row_places = checked_positions(name, "rows", rows, n_rows)
+        column_places = checked_positions(name, "columns", columns, n_columns)
+        if row_places.size != column_places.size:
+            raise DataError(
+                f"block {name!r}: {row_places.size} rows and {column_places.size} columns were"
+                " given; a row and a column for each entry are needed"
+            )
+        return self.problem.predictor_at(name, self.latent, self.biases, row_places, column_places)
+
+    def refuse_too_large(self, name: str) -> None:
+        """A ``DataError`` where an answer for every entry of a block does not fit in memory."""
+        n_rows, width = self.problem.n_items, self.problem.n_latent(name)
+        gigabytes = 8e-9 * WHOLE_ARRAYS * n_rows * width
+        memory = physical_gigabytes()
+        if gigabytes > MEMORY_SHARE * memory:
+            raise DataError(
+                f"block {name!r}: all of its {n_rows} x {width} entries take about"
+                f" {gigabytes:.2g} GB, more than {MEMORY_SHARE:.0%} of the machine's"
+                f" {memory:.3g} GB; ask for some of them, as by"
+                f" fit.predict({name!r}, rows=rows, columns=columns)"
+            )
 
     def __repr__(self) -> str:
         last = self.history[-1]
@@ -307,16 +358,39 @@ def fit_problem(
     force: bool = False,
 ) -> Fit:
     """``fit`` for data that are bound and checked already."""
-    chosen = named(backend, problem)
-    # What "auto" has chosen has been looked at already.
-    reason = None if backend == "auto" else verdict_on(chosen, problem).reason
-    if reason is not None and not force:
-        raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
+    chosen = checked_backend(backend, problem, force)
     begin = checked_start(start, problem)
     if callback is not None and not callable(callback):
         raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ModelError(f"random_state={random_state!r} was given; an integer from 0 is needed")
+    answer = solved(
+        problem,
+        chosen,
+        budget,
+        begin=begin,
+        callback=callback,
+        progress=progress,
+        random_state=checked_seed(random_state),
+    )
+    if answer.status != "certified":
+        warnings.warn(
+            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={budget.tol:g}",
+            NotCertifiedWarning,
+            stacklevel=3,
+        )
+    return answer
+
+
+def solved(
+    problem: Problem,
+    chosen: Backend,
+    budget: Budget,
+    *,
+    begin: Point | None = None,
+    callback: Callable[[Record], Any] | None = None,
+    progress: bool = False,
+    random_state: int = 0,
+) -> Fit:
+    """``fit_problem`` once its options are checked, and without its warning."""
     if isinstance(chosen, Reference):
         if begin is not None:
             raise ModelError("start was given, but a conic solver cannot begin from a point")
@@ -334,14 +408,7 @@ def fit_problem(
             progress=progress,
             random_state=random_state,
         )
-    answer = answered(problem, outcome, chosen.name)
-    if answer.status != "certified":
-        warnings.warn(
-            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={budget.tol:g}",
-            NotCertifiedWarning,
-            stacklevel=3,
-        )
-    return answer
+    return answered(problem, outcome, chosen.name)
 
 
 def rounding_slack(fit: Fit) -> float:
@@ -365,6 +432,40 @@ def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
         backend=backend,
         history=outcome.history,
     )
+
+
+def checked_backend(backend: str | Backend, problem: Problem, force: bool = False) -> Backend:
+    """The backend asked for, or a ``BackendError`` with the reason why it cannot run."""
+    chosen = named(backend, problem)
+    # What "auto" has chosen has been looked at already.
+    reason = None if backend == "auto" else verdict_on(chosen, problem).reason
+    if reason is not None and not force:
+        raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
+    return chosen
+
+
+def checked_seed(random_state: int) -> int:
+    """The seed, or a ``ModelError`` that names what was given."""
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ModelError(f"random_state={random_state!r} was given; an integer from 0 is needed")
+    return int(random_state)
+
+
+def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
+    """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
+    positions = np.asarray(given)
+    if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
+        raise DataError(
+            f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"
+            " given; a list of positions is needed, integers counted from 0"
+        )
+    wrong = (positions < 0) | (positions >= count)
+    if wrong.any():
+        raise DataError(
+            f"block {name!r}: {what} hold position {positions[wrong][0]}; they go from 0 to"
+            f" {count - 1}"
+        )
+    return positions.astype(np.intp)
 
 
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:

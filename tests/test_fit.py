@@ -427,3 +427,75 @@ def test_two_norms_and_a_fixed_column_certify(terms):
     model = mc.Model([mc.Block("x", mc.Gaussian())], [*terms, mc.OnesColumn()])
     for backend in ("auto", "reference"):
         assert mc.fit(model, {"x": x}, backend=backend, tol=1e-5).status == "certified"
+
+
+def some_entries(rng, shape):
+    return rng.integers(0, shape[0], 30), rng.integers(0, shape[1], 30)
+
+
+def test_entries_equal_those_of_the_whole_block(model, table):
+    blocks = [attrs.evolve(model.blocks[0], row_effects=True), model.blocks[1]]
+    offset = np.linspace(-1.0, 1.0, 20 * 4).reshape(20, 4)
+    data = {**table, "labels": mc.Observations(table["labels"], offset=offset)}
+    fit = mc.fit(mc.Model(blocks, model.terms), data, tol=1e-4)
+    for name, width in (("features", 8), ("labels", 4)):
+        rows, columns = some_entries(np.random.default_rng(0), (20, width))
+        for ask in (fit.predict, fit.natural):
+            expected = ask(name)[rows, columns]
+            np.testing.assert_allclose(ask(name, rows, columns), expected, rtol=1e-12)
+            np.testing.assert_allclose(ask(name, list(rows), columns=columns), expected)
+    assert fit.predict("labels", [], []).shape == (0,)
+
+
+def test_entries_of_frames_are_named_by_position(model, table):
+    frames = {name: pd.DataFrame(block, index=range(5, 25)) for name, block in table.items()}
+    fit = mc.fit(model, frames)
+    assert fit.predict("features", [3], [2])[0] == pytest.approx(
+        fit.predict("features").iloc[3, 2]
+    )
+
+
+def test_entries_of_classes():
+    rng = np.random.default_rng(0)
+    kinds = np.where(rng.random((15, 4)) < 0.7, rng.integers(0, 3, (15, 4)), np.nan)
+    model = mc.Model([mc.Block("k", mc.Multinomial(3), bias=True)], [mc.NuclearNorm(0.5)])
+    fit = mc.fit(model, {"k": kinds})
+    rows, columns = some_entries(rng, (15, 4))
+    whole = fit.predict("k").reshape(15, 4, 3)
+    found = fit.predict("k", rows, columns)
+    np.testing.assert_allclose(found, whole[rows, columns])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert fit.natural("k", rows, columns).shape == (30, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "named"),
+    [
+        ([0], None, "rows were given without columns"),
+        (None, [0], "columns were given without rows"),
+        ([0, 1], [0], "2 rows and 1 columns"),
+        ([20], [0], "rows hold position 20; they go from 0 to 19"),
+        ([0], [-1], "columns hold position -1; they go from 0 to 7"),
+        ([0.5], [0], "dtype float64"),
+        ([True], [0], "dtype bool"),
+        (["a"], [0], "integers counted from 0"),
+        (3, [0], r"rows of shape \(\)"),
+    ],
+)
+def test_wrong_entries_are_named(model, table, rows, columns, named):
+    fit = mc.fit(model, table, tol=1e-2)
+    with pytest.raises(mc.DataError, match=rf"block 'features': .*{named}"):
+        fit.predict("features", rows, columns)
+
+
+def test_a_block_beyond_memory_is_answered_by_entries():
+    shape = (10**6, 10**5)
+    rows, columns = np.arange(3), np.array([0, 1, 10**5 - 1])
+    wide = sp.coo_array((np.ones(3), (rows, columns)), shape=shape)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    with pytest.warns(mc.UnobservedWarning):
+        fit = mc.fit(model, {"x": wide}, backend="alternating")
+    for ask in (fit.predict, fit.natural, fit.impute, fit.log_likelihood):
+        with pytest.raises(mc.DataError, match=r"GB, .*fit.predict\('x', rows=rows"):
+            ask("x")
+    np.testing.assert_allclose(fit.predict("x", rows, columns), 0.9, atol=1e-3)

@@ -21,6 +21,7 @@ FLOORS = {
     "fitting": 6,
     "verification": 6,
     "laws": 6,
+    "selection": 7,
     "papers": 7,
     "plots": 7,
     "datasets": 7,

@@ -1,12 +1,14 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
+from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap, sampled
 from mcframe.backends.choice import (
+    MEMORY_SHARE,
     Backend,
     Verdict,
     choose,
     named,
+    physical_gigabytes,
     solver_for,
     verdict_on,
     verdicts,
@@ -14,13 +16,15 @@ from mcframe.backends.choice import (
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
-from mcframe.backends.loop import Budget, Outcome, run
+from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, run
 from mcframe.backends.multipliers import Multipliers
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate, to_cvxpy
 
 __all__ = [
     "FPC",
+    "FROM_OUTSIDE",
+    "MEMORY_SHARE",
     "Alternating",
     "Backend",
     "Budget",
@@ -39,8 +43,10 @@ __all__ = [
     "estimate",
     "judge",
     "named",
+    "physical_gigabytes",
     "relative_gap",
     "run",
+    "sampled",
     "solver_for",
     "to_cvxpy",
     "verdict_on",

@@ -16,7 +16,17 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.model.problem import Problem
 
-__all__ = ["Backend", "Verdict", "choose", "named", "solver_for", "verdict_on", "verdicts"]
+__all__ = [
+    "MEMORY_SHARE",
+    "Backend",
+    "Verdict",
+    "choose",
+    "named",
+    "physical_gigabytes",
+    "solver_for",
+    "verdict_on",
+    "verdicts",
+]
 
 Backend = Solver[Program, Any] | Reference
 NAMED: dict[str, Backend] = {

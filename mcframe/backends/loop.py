@@ -16,7 +16,7 @@ from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.threads import blas_threads
 
-__all__ = ["Budget", "Outcome", "run"]
+__all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "run"]
 
 # The first certificate after the start comes at this iteration; later ones are at least so far
 # and at most so far apart.
@@ -30,6 +30,7 @@ FALLING = (
 )
 # So many iterations may pass before a point is found that meets all constraints.
 SEARCHED = 100
+FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
@@ -162,7 +163,7 @@ def run(
     except KeyboardInterrupt:
         if watch.point is None:
             raise
-        status, message = "interrupted", "interrupted from outside; this is the best point so far"
+        status, message = "interrupted", FROM_OUTSIDE
     return watch.outcome(status, message)
 
 

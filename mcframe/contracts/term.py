@@ -11,6 +11,7 @@ __all__ = [
     "Composed",
     "Constraint",
     "Factored",
+    "Norm",
     "Prox",
     "Regularizer",
     "SmoothTerm",
@@ -94,6 +95,20 @@ class Prox(ABC):
     @abstractmethod
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """argmin over X of value(X) + ||X - Z||_F^2 / (2 step), and the value there."""
+
+
+class Norm(ABC):
+    """Ability of a term: it is ``weight`` times a norm of all of Z.
+
+    ``path`` then knows where to begin: Z = 0 is optimal from the weight upwards that is the
+    dual norm of everything else's slope at Z = 0.
+    """
+
+    weight: float
+
+    @abstractmethod
+    def dual_norm(self, slope: Matrix) -> float:
+        """max of <slope, Z> over all Z of norm at most 1, or an upper bound close to it."""
 
 
 class SmoothTerm(ABC):

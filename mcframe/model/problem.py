@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
@@ -80,6 +80,16 @@ class Problem:
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
         return cls(model, tables, likelihoods, terms, n_items, index, notes)
+
+    def reweighted(self, place: int, weight: float) -> "Problem":
+        """The same data, which are shared, with another weight of the term at that place."""
+
+        def changed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+            term = attrs.evolve(terms[place], weight=weight)  # type: ignore[misc]
+            return (*terms[:place], term, *terms[place + 1 :])
+
+        model = attrs.evolve(self.model, terms=changed(self.model.terms))
+        return attrs.evolve(self, model=model, terms=changed(self.terms))
 
     @property
     def n_columns(self) -> int:
@@ -154,19 +164,30 @@ class Problem:
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
     ) -> Array:
         """The same at the entries that carry loss: one number each, or one a class."""
+        table = self.tables[name]
+        return self.predictor_at(name, latent, effects, table.rows, table.columns)
+
+    def predictor_at(
+        self,
+        name: str,
+        latent: LowRank,
+        effects: Mapping[str, Array],
+        rows: IntArray,
+        columns: IntArray,
+    ) -> Array:
+        """The same at any entries of the block, by their rows and columns, not forming Z."""
         table, width = self.tables[name], self.model.block(name).likelihood.width
         here = latent.columns(self.columns(name))
-        columns = table.columns[:, None] * width + np.arange(width)
-        rows = np.repeat(table.rows, width)
-        z = here.at(rows, columns.ravel()).reshape(columns.shape)
+        places = columns[:, None] * width + np.arange(width)
+        z = here.at(np.repeat(rows, width), places.ravel()).reshape(places.shape)
         if name in effects:
             layout = self.layout(name)
             if layout.n_biases:
-                z = z + layout.biases(effects[name])[columns]
+                z = z + layout.biases(effects[name])[places]
             if layout.n_row_effects:
-                z = z + layout.row_effects(effects[name])[table.rows, None]
-        offsets = table.offsets
-        z = z if offsets is None else z + offsets[:, None]
+                z = z + layout.row_effects(effects[name])[rows, None]
+        if table.offset is not None:
+            z = z + table.offset[rows, columns][:, None]
         return z if width > 1 else z[:, 0]
 
     def placed(self, term: Term) -> slice:

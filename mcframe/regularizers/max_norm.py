@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.term import Factored, Regularizer
+from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
 from mcframe.numerics.dual_max_norm import (
@@ -26,7 +26,7 @@ FEASIBILITY_ROUNDING = 1e-12
 
 
 @attrs.frozen
-class MaxNorm(Regularizer, Factored):
+class MaxNorm(Regularizer, Factored, Norm):
     """``weight * min over Z = U V' of max over i, j of ||u_i||^2, ||v_j||^2``.
 
     The factors gamma_2 of Z: its largest row norms, made as small as possible (Srebro and
@@ -60,6 +60,10 @@ class MaxNorm(Regularizer, Factored):
         """The conjugate by ``dual_max_norm_bound`` from these multipliers."""
         norm = dual_max_norm_bound(dual, multipliers)
         return 0.0 if norm <= self.weight * (1.0 + FEASIBILITY_ROUNDING) else np.inf
+
+    def dual_norm(self, slope: Matrix) -> float:
+        """A bound on gamma_2*, exact for up to 400 rows and columns together."""
+        return dual_max_norm_bound(slope)
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its dual norm is at most the weight."""

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.term import Factored, Regularizer, Spectral
+from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.sampled import spectral_bound
@@ -21,7 +21,7 @@ NORM_SLACK = 1e-10
 
 
 @attrs.frozen
-class NuclearNorm(Regularizer, Spectral, Factored):
+class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     """``weight * ||Z||_*``, the sum of the singular values of the latent matrix.
 
     The convex envelope of the rank on the unit ball of the spectral norm (Fazel, 2002), which
@@ -52,6 +52,10 @@ class NuclearNorm(Regularizer, Spectral, Factored):
     def dual_radius(self) -> float:
         """The weight."""
         return self.weight
+
+    def dual_norm(self, slope: Matrix) -> float:
+        """The spectral norm."""
+        return spectral_bound(slope, NORM_SLACK)
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight * sum of the singular values."""

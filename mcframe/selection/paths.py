@@ -1,0 +1,304 @@
+"""The verb ``path``: one model at a descending sequence of weights, each fit from the last."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, overload
+
+import attrs
+import numpy as np
+
+from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, sampled
+from mcframe.compile import Program, compile_problem, refusal
+from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
+from mcframe.contracts.term import Norm, Regularizer, Term
+from mcframe.contracts.validators import number, whole
+from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
+from mcframe.model import Model, Problem
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import SampledMatrix
+
+__all__ = ["Path", "path"]
+
+HEADER = (
+    f"{'weight':>12}  {'status':<15}  {'objective':>15}  {'gap':>7}  {'rank':>4}  {'seconds':>7}"
+)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Path:
+    """Fits of one model at descending weights of one term; ``path[k]`` is a ``Fit``.
+
+    Attributes
+    ----------
+    term : str
+        The class of the term.
+    weights : array
+        Its weights, descending: of a path that was interrupted those that it came to.
+    fits : tuple of Fit
+        One a weight, each with a certificate of its own.
+    """
+
+    term: str
+    weights: Array
+    fits: tuple[Fit, ...]
+
+    def __len__(self) -> int:
+        return len(self.fits)
+
+    @overload
+    def __getitem__(self, place: int) -> Fit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Fit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Fit | tuple[Fit, ...]:
+        return self.fits[place]
+
+    def __iter__(self) -> Iterator[Fit]:
+        return iter(self.fits)
+
+    def __repr__(self) -> str:
+        plural = "" if len(self) == 1 else "s"
+        rows = [row(weight, fit) for weight, fit in zip(self.weights, self.fits, strict=True)]
+        return "\n".join([f"Path: {len(self)} weight{plural} of {self.term}", HEADER, *rows])
+
+
+def row(weight: float, fit: Fit) -> str:
+    """A fit as a line of the table."""
+    return (
+        f"{weight:>12.6g}  {fit.status:<15}  {fit.objective:>15.9g}  {fit.gap:>7.1e}"
+        f"  {fit.rank:>4d}  {fit.history[-1].seconds:>7.2f}"
+    )
+
+
+def path(
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    term: type[Term] | Term | None = None,
+    weights: Any = None,
+    count: int = 20,
+    ratio: float = 0.01,
+    backend: str | Backend = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 20_000,
+    max_seconds: float = np.inf,
+    random_state: int = 0,
+    progress: bool = False,
+) -> Path:
+    """Fit a model at descending weights of one of its terms, each fit starting from the last.
+
+    The data are read and checked once. A fit starts where the last one ended, or further on
+    along the line through the last two where the objective is lower there.
+
+    Parameters
+    ----------
+    model : Model
+        The weight that its term has there is not used.
+    data : as in ``fit``
+    term : a class such as mc.NuclearNorm, or one of the model's terms, optional
+        Whose weight changes; by default that of the model's NuclearNorm or MaxNorm.
+    weights : list of float, optional
+        Strictly descending.
+    count, ratio : int and float, default 20 and 0.01
+        Without ``weights``: so many, geometrically spaced, from the smallest weight at which
+        Z = 0 is optimal down to ``ratio`` times that. It is known of a NuclearNorm or MaxNorm
+        where all else is smooth.
+    backend, tol, random_state : as in ``fit``
+    max_iter, max_seconds : as in ``fit``
+        Of each fit. Where they end one the path goes on.
+    progress : bool, default False
+        Print a line for every fit.
+
+    Returns
+    -------
+    Path
+        With one ``NotCertifiedWarning`` if some fits are not certified. Ctrl-C ends the path
+        and returns the fits so far, the best point of the last one included.
+
+    Raises
+    ------
+    DataError, ModelError, BackendError
+        As in ``fit``, the last of them only where it ends the first fit.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    >>> path = mc.path(model, {"x": np.diag([4.0, 3.0])}, weights=[4.0, 2.0, 1.0])
+    >>> [fit.rank for fit in path]
+    [0, 2, 2]
+    """
+    problem = Problem.bind(model, data)
+    place = chosen_place(model, term)
+    budget, seed = checked_budget(tol, max_iter, max_seconds), checked_seed(random_state)
+    chosen = checked_backend(backend, problem)
+    sequence = descending(problem, place, weights, count, ratio)
+    fits, ended = walk(problem, place, sequence, chosen, budget, seed, progress)
+    name = type(model.terms[place]).__name__
+    warn_once(fits, sequence, budget.tol, ended)
+    return Path(name, sequence[: len(fits)], tuple(fits))
+
+
+def walk(
+    problem: Problem,
+    place: int,
+    sequence: Array,
+    chosen: Backend,
+    budget: Budget,
+    seed: int,
+    progress: bool,
+) -> tuple[list[Fit], str | None]:
+    """The fits, one after the other, and what ended them early, if anything did."""
+    fits: list[Fit] = []
+    if progress:
+        print(HEADER, flush=True)
+    try:
+        for weight in sequence:
+            variant = problem.reweighted(place, float(weight))
+            begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
+            fits.append(solved(variant, chosen, budget, begin=begin, random_state=seed))
+            if progress:
+                print(row(weight, fits[-1]), flush=True)
+            if fits[-1].message == FROM_OUTSIDE:
+                return fits, "it was interrupted from outside"
+    except (KeyboardInterrupt, BackendError) as error:
+        # The fits that there are have cost work: what ended the next one is said in a warning.
+        if not fits:
+            raise
+        return fits, str(error) or "it was interrupted from outside"
+    return fits, None
+
+
+def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:
+    """Where the next fit starts: where the last one ended, or on the line through the last two.
+
+    Z is about linear in the weight, so that the line comes closer where it leads to a lower
+    objective. Multipliers, which a point may carry, are not continued.
+    """
+    if not fits:
+        return None
+    last, done = fits[-1], len(fits)
+    if done == 1 or last.point.multiplier is not None or last.point.dual is not None:
+        return last.point
+    share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
+    ahead = continued(fits[-2].latent, last.latent, min(float(share), 1.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow ahead
+        reached = variant.objective(ahead, last.biases)
+    better = reached < variant.objective(last.latent, last.biases)
+    return Point(ahead) if better else last.point
+
+
+def continued(before: LowRank, last: LowRank, share: float) -> LowRank:
+    """Z + share * (Z - the Z before), in factors."""
+    left = np.hstack([(1.0 + share) * last.left, -share * before.left])
+    return LowRank(left, np.hstack([last.right, before.right]))
+
+
+def warn_once(fits: list[Fit], sequence: Array, tol: float, ended: str | None) -> None:
+    """One ``NotCertifiedWarning`` for all that is not as it was asked for."""
+    open_fits = [fit for fit in fits if fit.status != "certified"]
+    said = []
+    if ended is not None:
+        said.append(f"the path ended after {len(fits)} of {sequence.size} weights: {ended}")
+    if open_fits:
+        statuses = ", ".join(sorted({fit.status for fit in open_fits}))
+        said.append(
+            f"{len(open_fits)} of {len(fits)} fits are not certified ({statuses}); the largest"
+            f" gap is {max(fit.gap for fit in open_fits):.1e}, tol={tol:g}"
+        )
+    if said:
+        warnings.warn("; ".join(said), NotCertifiedWarning, stacklevel=3)
+
+
+def chosen_place(model: Model, term: object) -> int:
+    """Where the term whose weight changes stands among the model's terms."""
+    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
+    if term is None:
+        found = [k for k in weighted if isinstance(model.terms[k], Norm)]
+    elif isinstance(term, type):
+        found = [k for k in weighted if isinstance(model.terms[k], term)]
+    else:
+        found = [k for k in weighted if model.terms[k] == term]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(str(model.terms[k]) for k in weighted) or "none"
+    asked = "no term" if term is None else f"term={getattr(term, '__name__', term)}"
+    raise ModelError(
+        f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
+        f" the model has {known}: name the class of one, or give that term itself"
+    )
+
+
+def has_weight(term: Term) -> bool:
+    """Whether a term is declared with a weight."""
+    kind: type = type(term)
+    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
+    return isinstance(term, Regularizer) and "weight" in declared
+
+
+def descending(problem: Problem, place: int, weights: Any, count: int, ratio: float) -> Array:
+    """The weights that were given, or those from the largest useful one downwards."""
+    if weights is not None:
+        return checked_weights(weights)
+    count = whole(count, "count", 2)
+    if not 0.0 < number(ratio, "ratio") < 1.0:
+        raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
+    largest = largest_weight(problem, problem.terms[place])
+    return np.asarray(np.geomspace(largest, ratio * largest, count))
+
+
+def checked_weights(weights: Any) -> Array:
+    """Numbers above 0, each below the one before it."""
+    try:
+        sequence = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"weights={weights!r} were given; a list of numbers is needed") from None
+    if sequence.ndim != 1 or sequence.size == 0:
+        raise ModelError(
+            f"weights of shape {sequence.shape} were given; a list of at least one is needed"
+        )
+    wrong = ~(np.isfinite(sequence) & (sequence > 0.0))
+    if wrong.any():
+        raise ModelError(f"weights hold {sequence[wrong][0]:g}; each must be above 0 and finite")
+    rising = np.flatnonzero(np.diff(sequence) >= 0.0)
+    if rising.size:
+        before, after = sequence[rising[0]], sequence[rising[0] + 1]
+        raise ModelError(
+            f"weights hold {after:g} after {before:g}; they must descend, since each fit starts"
+            " from the one before: give numpy.unique(weights)[::-1]"
+        )
+    return sequence
+
+
+def largest_weight(problem: Problem, term: Term) -> float:
+    """The smallest weight at which Z = 0 is optimal: the dual norm of the slope there."""
+    name = type(term).__name__
+    remedy = f"give weights=[...], descending, for {name}"
+    if not isinstance(term, Norm):
+        raise ModelError(
+            f"the weight from which {name} makes Z = 0 optimal is not known; {remedy}"
+        )
+    program = compile_problem(problem) if refusal(problem) is None else None
+    if program is None or not program.plain:
+        raise ModelError(
+            "the weight from which Z = 0 is optimal is not known beside a loss or a term without"
+            f" a slope; {remedy}"
+        )
+    largest = term.dual_norm(slope_at_zero(program))
+    if not 0.0 < largest < np.inf:
+        raise ModelError(
+            f"the slope of the losses at Z = 0 has the size {largest:g}, which no sequence of"
+            f" weights can begin from; {remedy}"
+        )
+    return largest
+
+
+def slope_at_zero(program: Program) -> Matrix:
+    """The slope of everything but the main term at Z = 0, effects solved out."""
+    latent = np.zeros(program.shape if program.terms else (0, 0))
+    evaluation = program.evaluate(np.zeros(program.loss.n_entries), latent)
+    if sampled(program):
+        return SampledMatrix(program.pattern, evaluation.slope)
+    return program.slope_matrix(evaluation)
