@@ -249,7 +249,7 @@ def sampled(program: Program) -> bool:
 
 
 def sampled_norm(point: DualPoint) -> float:
-    """An upper bound on ||S||_2 of a sparse S, or a background's, from the singular spaces of Z."""
+    """An upper bound on ||S||_2 of a sparse S, background included, from Z's singular spaces."""
     latent: LowRank = point.candidate.latent
     left, right = np.linalg.qr(latent.left)[0], np.linalg.qr(latent.right)[0]
     slope: Sampled = SampledMatrix(point.program.pattern, point.slope)
