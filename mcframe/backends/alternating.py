@@ -18,7 +18,13 @@ from mcframe.numerics import kernels
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.quasi_newton import descent
-from mcframe.numerics.sampled import SampledMatrix, leading_block, top_singular, without
+from mcframe.numerics.sampled import (
+    Sampled,
+    SampledMatrix,
+    leading_block,
+    top_singular,
+    without,
+)
 from mcframe.numerics.shrinkage import Shrinker
 
 __all__ = ["Alternating", "AlternatingState"]
@@ -81,7 +87,8 @@ class AlternatingState:
         """Z = left @ right.T, balanced, and all that follows from it."""
         self.left, self.values, self.right = balanced(left, right)
         self.z = entries(program, self.left, self.right)
-        self.evaluation = program.loss.evaluate(self.z, self.evaluation.biases)
+        latent = LowRank(self.left, self.right)
+        self.evaluation = program.evaluate_thin(latent, self.z, self.evaluation.biases)
         self.penalty = program.penalty.of_singular_values(self.values)
 
     @property
@@ -132,6 +139,7 @@ class Alternating(Solver[Program, AlternatingState]):
 
     name = "alternating"
     dense = False
+    reads_background = True
 
     def refuses(self, program: Program) -> str | None:
         """It needs a nuclear norm alone, and smooth losses of entries."""
@@ -160,7 +168,7 @@ class Alternating(Solver[Program, AlternatingState]):
             right=np.zeros((n_columns, 0)),
             values=np.zeros(0),
             z=z,
-            evaluation=loss.evaluate(z),
+            evaluation=program.evaluate_thin(LowRank.zeros(program.shape), z),
             penalty=0.0,
             shrinker=Shrinker(program.shape, rng),
             curvature=loss.curvature_at(z, loss.evaluate(z).biases),
@@ -215,12 +223,17 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
     """New rows of one factor, the other and the effects fixed; then the best effects."""
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
     bend, sure = bends(program, state)
-    pull = bend * state.z - state.evaluation.slope
+    pull: Array = bend * state.z - state.evaluation.slope
+    shared = None
+    if program.background is not None:
+        bend = program.background.beyond_bend(bend)
+        pull = program.background.beyond_pull(pull)
+        shared = program.background.shared(other, by_rows)
     lines = program.pattern.lines(by_rows)
     weight = program.penalty.threshold(1.0)
     fresh = np.empty_like(own)
     kernels.ridge_solutions(
-        lines.starts, lines.across, lines.places, bend, pull, other, weight, fresh
+        lines.starts, lines.across, lines.places, bend, pull, other, weight, fresh, shared
     )
     if not sure:
         fresh = descended(program, state, by_rows, fresh, weight)
@@ -266,7 +279,7 @@ def descended(
     places = program.loss.rows if by_rows else program.loss.columns
     pair = (fresh, other) if by_rows else (other, fresh)
     moved = entries(program, *pair) - state.z
-    at_first = of_lines(program, state, state.z, places, own, weight)
+    at_first = of_lines(program, state, state.z, by_rows, own, weight)
     share = np.ones(own.shape[0])
     unsettled = np.ones(own.shape[0], dtype=bool)
     for piece in program.loss.pieces:
@@ -276,7 +289,7 @@ def descended(
         share[unsettled] = trial
         factor = own + share[:, None] * (fresh - own)
         z = state.z + share[places] * moved
-        reached = of_lines(program, state, z, places, factor, weight)
+        reached = of_lines(program, state, z, by_rows, factor, weight)
         with np.errstate(invalid="ignore"):
             unsettled &= ~(reached <= at_first + 1e-14 * np.abs(at_first))
         if not unsettled.any():
@@ -289,11 +302,12 @@ def of_lines(
     program: Program,
     state: AlternatingState,
     z: Array,
-    places: Any,
+    by_rows: bool,
     factor: Array,
     weight: float,
 ) -> Array:
     """The objective of each row of a factor, effects fixed: its losses and its own penalty."""
+    places = program.loss.rows if by_rows else program.loss.columns
     total = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
     with np.errstate(over="ignore", invalid="ignore"):
         for piece, effects in zip(program.loss.pieces, state.evaluation.biases, strict=True):
@@ -301,12 +315,15 @@ def of_lines(
             losses = piece.scale * piece.at(effects).value(predictor, piece.y)
             lines = places[piece.part][:: piece.width]
             total += np.bincount(lines, weights=losses, minlength=total.size)
+    if program.background is not None:
+        pair = (factor, state.right) if by_rows else (state.left, factor)
+        total += program.background.of_lines(LowRank(*pair), z, places, by_rows)
     return total
 
 
-def slope_at(program: Program, state: AlternatingState) -> SampledMatrix:
-    """The slope of the loss as a sparse matrix."""
-    return SampledMatrix(program.pattern, state.evaluation.slope)
+def slope_at(program: Program, state: AlternatingState) -> Sampled:
+    """The slope of the loss as a sparse matrix, that of a background beside it."""
+    return program.thin_slope(LowRank(state.left, state.right), state.z, state.evaluation.slope)
 
 
 def relength(program: Program, state: AlternatingState) -> None:
@@ -362,13 +379,14 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     kept = state.left[:, ~short], state.right[:, ~short]
     old = LowRank(left[:, short] * state.values[short], right[:, short])
     slope, z, before = state.evaluation.slope, state.z, state.snapshot()
+    matrix = slope_at(program, state)
     if state.shrinker.basis is None:
         seek(program, state, *off)
     while True:
         tried = state.curvature
         step = 1.0 / tried
         factors = state.shrinker(
-            Aside(old, SampledMatrix(program.pattern, slope * step), *off),
+            Aside(old, step * matrix, *off),
             partial(program.penalty.shrink, step=step),
             program.penalty.threshold(step),
             state.length,
@@ -381,6 +399,8 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         pair = factors.left * roots, factors.right * roots
         state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
         measured = float(np.dot(state.evaluation.slope - slope, state.z - z)) / squared
+        if program.background is not None:
+            measured += program.background.bend(moved, state.z - z) / squared
         state.curvature = max(SAFETY * measured, DESCENT * tried)
         state.length = float(np.sqrt(squared))
         if measured <= tried:
@@ -402,7 +422,7 @@ class Aside:
     """P (Z - S) Q for Z in factors, S sparse, P and Q the projections off two spaces."""
 
     latent: LowRank
-    slope: SampledMatrix
+    slope: Sampled
     left: Array
     right: Array
 
@@ -434,6 +454,7 @@ def refine(program: Program, state: AlternatingState) -> None:
     if not short.any():
         return
     n_rows, weight = program.shape[0], program.penalty.threshold(1.0)
+    kept = state.left[:, ~short], state.right[:, ~short]
     begun = np.vstack([state.left[:, short], state.right[:, short]])
     rest = state.z - entries(program, begun[:n_rows], begun[n_rows:])
     biases = state.evaluation.biases
@@ -441,15 +462,16 @@ def refine(program: Program, state: AlternatingState) -> None:
     def value_and_gradient(vector: Array) -> tuple[float, Array]:
         factors = vector.reshape(begun.shape)
         left, right = factors[:n_rows], factors[n_rows:]
-        evaluation = program.loss.evaluate(rest + entries(program, left, right), biases)
-        slope = SampledMatrix(program.pattern, evaluation.slope)
+        z = rest + entries(program, left, right)
+        latent = LowRank(np.hstack([kept[0], left]), np.hstack([kept[1], right]))
+        evaluation = program.evaluate_thin(latent, z, biases)
+        slope = program.thin_slope(latent, z, evaluation.slope)
         gradient = np.vstack([slope.times(right), slope.transposed_times(left)])
         gradient += weight * factors
         value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
         return value, gradient.ravel()
 
     found = descent(value_and_gradient, begun.ravel(), REFINED).reshape(begun.shape)
-    kept = state.left[:, ~short], state.right[:, ~short]
 
     def refined(share: float) -> tuple[Array, Array]:
         moved = begun + share * (found - begun)
@@ -475,6 +497,10 @@ def bends_along(program: Program, state: AlternatingState, left: Array, right: A
     bend, _ = bends(program, state)
     if bend.size == 1:
         bend = np.full(program.loss.n_entries, bend[0])
+    everywhere: Array | float = 0.0
+    if program.background is not None:
+        bend = program.background.beyond_bend(bend)
+        everywhere = program.background.bends_along(left, right)
     curved = SampledMatrix(program.pattern, bend).times(right * right)
-    along: Array = np.einsum("ij,ij->j", left * left, curved)
+    along: Array = np.einsum("ij,ij->j", left * left, curved) + everywhere
     return np.maximum(along, 1e-300)

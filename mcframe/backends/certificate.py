@@ -4,12 +4,12 @@ import attrs
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from mcframe.compile import Known, Program
+from mcframe.compile import Behind, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.dual_max_norm import POLISHED_ORDER
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import SampledMatrix, norm_bound
+from mcframe.numerics.sampled import Sampled, SampledMatrix, norm_bound
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 
 __all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap", "sampled"]
@@ -85,6 +85,8 @@ def judge(program: Program, candidate: Candidate) -> Judgement:
     evaluation = loss.evaluate(z) if dual is None else loss.evaluate_at(z, dual.biases)
     objective = evaluation.value + sum(term.value(dense) for term in program.terms)
     objective += main_value(program, latent)
+    behind = program.behind(latent, z)
+    objective += 0.0 if behind is None else behind.value
     biases = program.biases(evaluation.biases)
     if not loss.convex:
         return Judgement(objective, -np.inf, biases)
@@ -92,7 +94,8 @@ def judge(program: Program, candidate: Candidate) -> Judgement:
     if not np.all(np.isfinite(slope)):  # a loss overflowed: nothing is known here
         return Judgement(np.inf, -np.inf, biases)
     known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
-    trial = DualPoint(program, candidate, loss.centred(slope), duals(program, dense, dual), known)
+    own, others = loss.centred(slope), duals(program, dense, dual)
+    trial = DualPoint(program, candidate, own, others, known, behind)
     return Judgement(objective, float(fenchel_bound(trial)), biases)
 
 
@@ -114,13 +117,18 @@ def duals(program: Program, dense: Array, dual: Dual | None) -> tuple[Array, ...
 
 @attrs.frozen(eq=False)
 class DualPoint:
-    """A dual point before scaling, and the candidate that it came from."""
+    """A dual point before scaling, and the candidate that it came from.
+
+    Of a background ``share`` times its slope there.
+    """
 
     program: Program
     candidate: Candidate
     slope: Array
     terms: tuple[Array, ...]
     known: Known
+    behind: Behind | None = None
+    share: float = 1.0
 
     def repaired(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
@@ -129,7 +137,7 @@ class DualPoint:
             term.nearest_dual(scale * dual)
             for term, dual in zip(self.program.terms, self.terms, strict=True)
         )
-        return attrs.evolve(self, slope=slope, terms=terms)
+        return attrs.evolve(self, slope=slope, terms=terms, share=scale * self.share)
 
     def without_rounding(self) -> "DualPoint":
         """The same with dual matrices and slopes that lie just outside of a domain moved in."""
@@ -143,7 +151,8 @@ class DualPoint:
         if scale == 1.0:
             return self
         terms = tuple(scale * dual for dual in self.terms)
-        return attrs.evolve(self, slope=scale * self.slope, terms=terms)
+        share = scale * self.share
+        return attrs.evolve(self, slope=scale * self.slope, terms=terms, share=share)
 
     def matrix(self, scale: float = 1.0) -> Array:
         """S + sum of Y_t: what the main term has to take up."""
@@ -165,6 +174,9 @@ class DualPoint:
         """F*(S) + sum of f_t*(Y_t) + the fixed column's share; and the size of the summands."""
         total, size = self.program.loss.conjugate(self.slope, scale, self.known)
         others, spread = self.conjugates_of_terms(scale)
+        if self.behind is not None:
+            unwritten, unsure = self.behind.conjugate(self.share)
+            total, size = total + unwritten, size + unsure
         return total + others, size + spread
 
     def conjugates_of_terms(self, scale: float) -> tuple[float, float]:
@@ -217,6 +229,8 @@ class MainTerm:
 
 def too_large(program: Program) -> bool:
     """Whether the slope is kept sparse: where a dense one takes much memory or time."""
+    if program.background is not None:
+        return True
     if program.terms or program.ones:
         return False
     cells = program.shape[0] * program.shape[1]
@@ -235,10 +249,12 @@ def sampled(program: Program) -> bool:
 
 
 def sampled_norm(point: DualPoint) -> float:
-    """An upper bound on ||S||_2 of a sparse S, from the singular spaces of Z."""
+    """An upper bound on ||S||_2 of a sparse S, background included, from Z's singular spaces."""
     latent: LowRank = point.candidate.latent
     left, right = np.linalg.qr(latent.left)[0], np.linalg.qr(latent.right)[0]
-    slope = SampledMatrix(point.program.pattern, point.slope)
+    slope: Sampled = SampledMatrix(point.program.pattern, point.slope)
+    if point.behind is not None:
+        slope = point.behind.matrix(point.program.pattern, point.slope, point.share)
     return norm_bound(slope, left, right, point.program.penalty.dual_radius)
 
 

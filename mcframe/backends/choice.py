@@ -1,6 +1,5 @@
 """Which backend runs a problem, and why the others cannot."""
 
-import os
 from typing import Any
 
 import attrs
@@ -15,6 +14,7 @@ from mcframe.compile import Program, compile_problem, refusal
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.model.problem import Problem
+from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
 
 __all__ = [
     "MEMORY_SHARE",
@@ -45,8 +45,9 @@ NUMBERS_PER_ENTRY = 10.0
 # The same for one that holds no dense matrix, per observed entry: 16 were measured on
 # 100,000 x 10,000 with 0.5 % observed.
 NUMBERS_SPARSE = 20.0
-# The part of the machine's memory that they may take.
-MEMORY_SHARE = 0.7
+
+
+UNREAD = "the unlabeled cells are too many to be written out, and it works on entries alone"
 
 
 @attrs.frozen
@@ -112,14 +113,15 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     if isinstance(backend, Reference):
         return Verdict(backend.name, backend.refuses(problem), str(estimate(problem)))
     n_rows, n_columns = problem.shape
+    n_entries = sum(table.n_entries for table in problem.tables.values())
     reason = refusal(problem)
     program = compile_problem(problem) if reason is None else None
     if backend.dense if program is None else backend.holds_dense(program):
-        numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * problem.n_observed
+        numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * n_entries
         held = f"dense matrices of {n_rows} x {n_columns}"
     else:
-        numbers = NUMBERS_SPARSE * problem.n_observed
-        held = f"{problem.n_observed} observed entries and thin factors"
+        numbers = NUMBERS_SPARSE * n_entries
+        held = f"{n_entries} observed entries and thin factors"
     gigabytes = 8 * numbers / 1e9
     cost = f"{held}, about {gigabytes:.2g} GB"
     if program is not None:
@@ -130,23 +132,24 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     return Verdict(backend.name, reason, cost)
 
 
-def physical_gigabytes() -> float:
-    """The machine's memory; where it cannot be asked, 8."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (AttributeError, ValueError, OSError):
-        return 8.0
-
-
 def solver_for(backend: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
     """The solver of a program: the backend itself, or inside multipliers for what is rough."""
+    if unread(backend, program):
+        raise BackendError(f"backend {backend.name!r} cannot run this problem: {UNREAD}")
     if backend.refuses(program) is None:
         return backend
     return Multipliers(backend, name=backend.name)
 
 
+def unread(backend: Solver[Program, Any], program: Program) -> bool:
+    """Whether a program has a background that a backend would leave out."""
+    return program.background is not None and not backend.reads_background
+
+
 def objection(backend: Solver[Program, Any], program: Program) -> str | None:
     """Why a first-order backend cannot run a program, size aside; None if it can."""
+    if unread(backend, program):
+        return UNREAD
     reason = backend.refuses(program)
     # The multipliers see to a fixed column, and around factors to whatever is rough.
     column = attrs.evolve(program, ones=False)

@@ -91,6 +91,7 @@ class Statement:
         With a program, its rough losses and terms are stated of copies.
         """
         rough = set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
+        problem = problem.written_out()
         stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")})
         for k, block in enumerate(problem.model.blocks):
             copied = program is not None and not problem.likelihoods[block.name].smooth

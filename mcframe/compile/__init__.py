@@ -1,6 +1,7 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
 from mcframe.compile.attached import Attached, Moreau
+from mcframe.compile.background import Background, Behind
 from mcframe.compile.compiling import compile_problem, refusal
 from mcframe.compile.loss import EntryLoss, Evaluation, Known
 from mcframe.compile.penalty import SpectralPenalty
@@ -9,6 +10,8 @@ from mcframe.compile.program import Program
 
 __all__ = [
     "Attached",
+    "Background",
+    "Behind",
     "EntryLoss",
     "Evaluation",
     "Known",

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mcframe.compile.attached import Attached
+from mcframe.compile.background import Background
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
@@ -12,6 +13,7 @@ from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Block, Problem
+from mcframe.numerics.uniform import Uniform
 
 __all__ = ["compile_problem", "refusal"]
 
@@ -90,9 +92,10 @@ def compile_problem(problem: Problem) -> Program:
         if isinstance(term, Spectral) and is_quadratic(term)
     ]
     ones = any(isinstance(term, OnesColumn) for term in others)
+    loss = compile_loss(problem)
     return Program(
         shape=problem.shape,
-        loss=compile_loss(problem),
+        loss=loss,
         penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
         names=tuple(block.name for block in problem.model.blocks),
         ones=ones,
@@ -103,7 +106,21 @@ def compile_problem(problem: Problem) -> Program:
             for term in others
             if not isinstance(term, OnesColumn)
         ),
+        background=compile_background(problem, loss),
     )
+
+
+def compile_background(problem: Problem, loss: EntryLoss) -> Background | None:
+    """The losses of unwritten cells, 0 in other blocks; None where all are written out."""
+    if not any(table.unwritten for table in problem.tables.values()):
+        return None
+    weights, centres, constants = np.zeros((3, problem.n_columns))
+    for block in problem.model.blocks:
+        here, uniform = problem.columns(block.name), problem.uniform(block.name)
+        if uniform is not None:
+            weights[here], centres[here] = uniform.weights, uniform.centres
+            constants[here] = uniform.constants
+    return Background(Uniform(weights, centres, constants), loss.columns)
 
 
 def compile_loss(problem: Problem) -> EntryLoss:

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.attached import Attached, Moreau
+from mcframe.compile.background import Background, Behind
 from mcframe.compile.envelope import Envelope
 from mcframe.compile.loss import EntryLoss, Evaluation
 from mcframe.compile.penalty import SpectralPenalty
@@ -15,7 +16,8 @@ from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.term import Factored
 from mcframe.likelihoods import Gaussian
-from mcframe.numerics.sampled import Pattern
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import Pattern, Sampled, SampledMatrix
 
 __all__ = ["Program"]
 
@@ -27,7 +29,8 @@ class Program:
     F is the loss of entries. R, the main term, covers all of Z: ``penalty``, a function of
     singular values, or ``factored``, one of factors; one of them is None. ``terms`` are
     others at their columns; ``ones`` says whether Z's last column is fixed to 1. ``names`` are
-    the blocks' names, piece by piece.
+    the blocks' names, piece by piece. ``background``, if there is one, is the loss of cells that
+    are no entries: ``loss`` is then not all of F, and only Z in factors will do.
     """
 
     shape: tuple[int, int]
@@ -38,6 +41,7 @@ class Program:
     rounding: float = 0.0  # objectives up to this cannot be told from 0
     factored: Factored | None = None
     terms: tuple[Any, ...] = ()
+    background: Background | None = None
 
     @property
     def plain(self) -> bool:
@@ -64,6 +68,25 @@ class Program:
     def pattern(self) -> Pattern:
         """Where the numbers of the loss stand, by rows and by columns."""
         return Pattern.of(self.shape, self.loss.rows, self.loss.columns)
+
+    def behind(self, latent: LowRank, z: Array) -> Behind | None:
+        """The background at Z, whose entries are z."""
+        return None if self.background is None else Behind(self.background, latent, z)
+
+    def evaluate_thin(
+        self, latent: LowRank, z: Array, warm: tuple[Array | None, ...] | None = None
+    ) -> Evaluation:
+        """F at Z in factors, background included; slopes at its entries z."""
+        evaluation = self.loss.evaluate(z, warm)
+        if self.background is None:
+            return evaluation
+        return attrs.evolve(evaluation, value=evaluation.value + self.background.value(latent, z))
+
+    def thin_slope(self, latent: LowRank, z: Array, slope: Array) -> Sampled:
+        """The slope of F there, from that at the entries."""
+        if self.background is None:
+            return SampledMatrix(self.pattern, slope)
+        return self.background.slope(self.pattern, latent, z, slope)
 
     def evaluate(
         self, z: Array, latent: Array, warm: tuple[Array | None, ...] | None = None

@@ -51,6 +51,14 @@ class Likelihood(ABC):
         """Latent columns for one column of data."""
         return 1
 
+    @property
+    def unlabeled(self) -> tuple[float, float, float] | None:
+        """(c, m, e) where missing entries cost c/2 (z - m)^2 + e each, c > 0; else None.
+
+        Observed ones must then bend by c at least. It lets a large table stay unwritten.
+        """
+        return None
+
     def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self

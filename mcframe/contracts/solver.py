@@ -86,6 +86,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     #: Whether it holds Z dense, as a rule. If not, its memory is that of the observed entries and
     #: factors, and it does not serve inside the multipliers.
     dense: bool = True
+    #: Whether it minimises a program's background, too: losses of cells that are no entries.
+    reads_background: bool = False
 
     @abstractmethod
     def refuses(self, program: ProgramT) -> str | None:

@@ -10,17 +10,19 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
-from mcframe.contracts.term import Constraint, Factored, Spectral, Term
+from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, Term
 from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.table import Table, read_table, same_rows
 from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.uniform import Uniform
 
 __all__ = ["Problem"]
 
 # An objective below this fraction of the losses at Z = 0 is 0.
 NIL = 1e-12
+UNLABELED = np.array([np.nan])
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -69,7 +71,10 @@ class Problem:
         for block in model.blocks:
             if block.name not in data:
                 raise DataError(f"block {block.name!r} has no data; add data[{block.name!r}]")
-        tables = {block.name: read_table(block, data[block.name]) for block in model.blocks}
+        tables = {
+            block.name: read_table(block, data[block.name], stays_unwritten(model, block))
+            for block in model.blocks
+        }
         n_items, index = same_rows(tables.items())
         notes = notes_on(tables, n_items)
         for note in notes:
@@ -114,6 +119,23 @@ class Problem:
     def n_observed(self) -> int:
         """Observed entries of all blocks."""
         return sum(table.n_observed for table in self.tables.values())
+
+    def uniform(self, name: str) -> Uniform | None:
+        """What each unlabeled cell of a block costs, scale included, if they are unwritten."""
+        quadratic = self.likelihoods[name].unlabeled
+        if quadratic is None or not self.tables[name].unwritten:
+            return None
+        weight, centre, constant = quadratic
+        scale, each = self.scale(name), np.ones(self.n_latent(name))
+        return Uniform(scale * weight * each, centre * each, scale * constant * each)
+
+    def written_out(self) -> "Problem":
+        """The same problem with every cell that carries loss among the entries."""
+        tables = {
+            name: table.completed() if table.unwritten else table
+            for name, table in self.tables.items()
+        }
+        return attrs.evolve(self, tables=tables)
 
     def columns(self, name: str) -> slice:
         """Where a block's columns stand in Z."""
@@ -237,6 +259,10 @@ class Problem:
             losses = self.likelihood(block.name, effects).value(z, table.values)
             losses = losses if table.weights is None else table.weights * losses
             total += self.scale(block.name) * float(np.sum(losses))
+            uniform = self.uniform(block.name)
+            if uniform is not None:
+                all_cells = uniform.total(latent.columns(self.columns(block.name)))
+                total += all_cells - float(np.sum(uniform.at(z, table.columns)))
         return total
 
     def check_point(self, latent: "LowRank | Array", effects: Mapping[str, Array]) -> None:
@@ -270,6 +296,10 @@ class Problem:
             losses = np.where(np.isfinite(losses), losses, weights * np.abs(table.values))
             total += self.scale(block.name) * float(np.sum(losses))
             counted += self.scale(block.name) * float(np.sum(weights))
+            if table.unwritten:
+                unlabeled = self.scale(block.name) * (table.n_cells - table.n_entries)
+                total += unlabeled * float(np.abs(likelihood.value(np.zeros(1), UNLABELED))[0])
+                counted += unlabeled
         return total if total > 0.0 else counted
 
     @property
@@ -281,15 +311,31 @@ class Problem:
         lines = [str(self.model), ""]
         for block in self.model.blocks:
             table = self.tables[block.name]
-            cells = table.shape[0] * table.shape[1]
+            unlabeled = table.unwritten or table.n_entries > table.n_observed
             lines.append(
                 f"{block.name}: {table.shape[0]} x {table.shape[1]},"
-                f" {table.n_observed} observed ({table.n_observed / cells:.0%})"
-                + ", the others carry loss as unlabeled" * (table.n_entries > table.n_observed)
+                f" {table.n_observed} observed ({table.n_observed / table.n_cells:.0%})"
+                + ", the others carry loss as unlabeled" * unlabeled
                 + ", with weights" * (table.weights is not None)
                 + ", with offsets" * (table.offset is not None)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def stays_unwritten(model: Model, block: Block) -> bool:
+    """Whether the unlabeled cells of a block, if many, need not be among the entries.
+
+    That takes one quadratic for all of them and a solver that works in factors: smooth losses and
+    a norm of all of Z that is a function of singular values and of factors, and nothing else.
+    """
+    if block.likelihood.unlabeled is None or block.bias or block.row_effects:
+        return False
+    losses = [other.likelihood for other in model.blocks]
+    if not all(loss.smooth and loss.convex for loss in losses) or len(model.terms) != 1:
+        return False
+    term = model.terms[0]
+    both = isinstance(term, Spectral) and isinstance(term, Factored)
+    return both and isinstance(term, Regularizer) and term.block is None
 
 
 def known(tables: Mapping[str, Table], block: Block) -> Array:
@@ -328,7 +374,7 @@ def notes_on(tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
             )
     seen = np.zeros(n_items, dtype=bool)
     for table in tables.values():
-        seen[table.rows] = True
+        seen[slice(None) if table.unwritten else table.rows] = True
     if not seen.all():
         first_row = int(np.flatnonzero(~seen)[0])
         others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""

@@ -12,6 +12,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.model.block import Block
 from mcframe.model.observations import Observations
+from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
 
 __all__ = ["Table", "read_table"]
 
@@ -19,6 +20,11 @@ __all__ = ["Table", "read_table"]
 SHOWN = 3
 # Sums of squares of values up to this stay finite.
 LARGEST = 1e140
+# From so many cells on the unlabeled ones of a block stay unwritten where they can.
+WRITTEN_OUT = 20_000_000
+# What reading and compiling hold of every cell that is written out, at their peak: indices,
+# values, and both orders of a pattern.
+BYTES_PER_CELL = 80
 
 
 @attrs.frozen(eq=False)
@@ -29,7 +35,8 @@ class Table:
     entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
     element for each, or is None where all are 1; ``offset`` has the block's shape, or is
     None. ``index`` and ``names`` are the labels of a DataFrame, None for arrays and sparse
-    matrices.
+    matrices. With ``unwritten`` all other cells carry loss too, as unlabeled, but are not
+    among the entries: there are too many of them.
     """
 
     shape: tuple[int, int]
@@ -40,6 +47,12 @@ class Table:
     names: Any = None
     weights: Array | None = None
     offset: Array | None = None
+    unwritten: bool = False
+
+    @property
+    def n_cells(self) -> int:
+        """The number of entries, observed or not."""
+        return self.shape[0] * self.shape[1]
 
     @property
     def n_entries(self) -> int:
@@ -54,6 +67,8 @@ class Table:
     @property
     def total_weight(self) -> float:
         """The sum of the weights: the number of entries where all are 1."""
+        if self.unwritten:
+            return float(self.n_cells)
         return float(self.n_entries if self.weights is None else np.sum(self.weights))
 
     @property
@@ -78,10 +93,11 @@ class Table:
 
     def completed(self) -> "Table":
         """Every entry of the block, the missing ones with the value NaN."""
-        rows, columns = np.divmod(np.arange(self.shape[0] * self.shape[1]), self.shape[1])
+        rows, columns = np.divmod(np.arange(self.n_cells), self.shape[1])
         values = np.full(self.shape, np.nan)
         values[self.rows, self.columns] = self.values
-        return attrs.evolve(self, rows=rows, columns=columns, values=values.ravel())
+        written = values.ravel()
+        return attrs.evolve(self, rows=rows, columns=columns, values=written, unwritten=False)
 
     def column_label(self, column: int) -> str:
         """How messages call a column: by its name where it has one."""
@@ -114,17 +130,37 @@ class Table:
         return sys.modules["pandas"].Series(entries, index=self.names)
 
 
-def read_table(block: Block, given: Any) -> Table:
+def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
     """Read and check one block's data: an array, a DataFrame or a scipy.sparse matrix.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
-    observed zero. A one-dimensional array or a Series is one column.
+    observed zero. A one-dimensional array or a Series is one column. With ``unwritten`` the
+    unlabeled cells of a large table are not written out: its memory is that of the labels.
     """
     if isinstance(given, Observations):
         return read_observations(block, given)
     table = read_values(block, given)
     check_values(block, table)
-    return table.completed() if block.likelihood.reads_unlabeled else table
+    if not block.likelihood.reads_unlabeled:
+        return table
+    if unwritten and table.n_cells > WRITTEN_OUT:
+        return attrs.evolve(table, unwritten=True)
+    return written_out(block, table)
+
+
+def written_out(block: Block, table: Table) -> Table:
+    """The table with every cell, or a ``DataError`` where they do not fit into memory."""
+    gigabytes, memory = BYTES_PER_CELL * table.n_cells / 1e9, physical_gigabytes()
+    if gigabytes > MEMORY_SHARE * memory:
+        raise DataError(
+            f"block {block.name!r}: {type(block.likelihood).__name__} reads the unlabeled entries"
+            f" too, and all {table.n_cells} cells take about {gigabytes:.3g} GB, more than"
+            f" {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB. They stay unwritten with the"
+            " squared loss, likelihood=mc.Gaussian(), where the block has neither bias nor"
+            " row_effects, its data no weights and no offset, and the model a NuclearNorm as its"
+            " only term; or take pn=1, which reads labels alone"
+        )
+    return table.completed()
 
 
 def read_values(block: Block, given: Any) -> Table:
@@ -141,7 +177,7 @@ def read_observations(block: Block, given: Observations) -> Table:
     table = read_values(block, given.values)
     check_values(block, table)
     if block.likelihood.reads_unlabeled:
-        table = table.completed()
+        table = written_out(block, table)
     if given.exposure is not None:
         exposure = spread(block, given.exposure, "exposure", table)
         refuse(block, "exposure", exposure, exposure <= 0.0, "above 0")

@@ -12,10 +12,21 @@ arithmetic is 2 N k for the first two and N k (k + 4) + lines k^3 / 3 for the th
 gathered rows of the other factor come from the cache where that factor fits.
 """
 
+import attrs
 import numba as nb
 import numpy as np
 
-__all__ = ["entries", "gathered", "product", "product_vector", "ridge_solutions", "sampled"]
+from mcframe.contracts.arrays import Array, IntArray
+
+__all__ = [
+    "Shared",
+    "entries",
+    "gathered",
+    "product",
+    "product_vector",
+    "ridge_solutions",
+    "sampled",
+]
 
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
 FAST = {"reassoc", "contract", "nsz"}
@@ -92,13 +103,52 @@ def product_vector(starts, across, values, vector, out):  # type: ignore[no-unty
         out[line] = (a + b) + (c + d)
 
 
-@nb.njit(parallel=True, fastmath=FAST, cache=True)
-def ridge_solutions(starts, across, places, bend, pull, right, weight, out):  # type: ignore[no-untyped-def]
+@attrs.frozen(eq=False)
+class Shared:
+    """``bends[line]/2 u' normal u - pulls[line] <image, u>``: one quadratic behind all lines.
+
+    Without bends and pulls all of them are 1.
+    """
+
+    normal: Array
+    image: Array
+    bends: Array | None = None
+    pulls: Array | None = None
+
+
+def ridge_solutions(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    bend: Array,
+    pull: Array,
+    right: Array,
+    weight: float,
+    out: Array,
+    shared: Shared | None = None,
+) -> None:
     """out[line] = argmin over u of sum of (bend/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
 
     The normal equations of each line, by a Cholesky factorisation. ``bend`` has one element
-    for each entry, or a single one for all.
+    for each entry, or a single one for all. The quadratic ``shared`` by all lines is added.
     """
+    n_lines, width = out.shape
+    if shared is None:
+        none = np.zeros(n_lines)
+        shared = Shared(np.zeros((width, width)), np.zeros(width), none, none)
+    bends, pulls = (
+        np.ones(n_lines) if factors is None else factors
+        for factors in (shared.bends, shared.pulls)
+    )
+    behind = (shared.normal, shared.image, bends, pulls)
+    solve_lines(starts, across, places, bend, pull, right, weight, *behind, out)
+
+
+@nb.njit(parallel=True, fastmath=FAST, cache=True)
+def solve_lines(  # type: ignore[no-untyped-def]
+    starts, across, places, bend, pull, right, weight, behind, tilt, shares, tilts, out
+):
+    """The same, ``shares[line] * behind`` and ``tilts[line] * tilt`` added to each line's sums."""
     n_lines, width = out.shape
     stride = 1 if bend.size > 1 else 0
     for chunk in nb.prange((n_lines + CHUNK - 1) // CHUNK):
@@ -107,8 +157,10 @@ def ridge_solutions(starts, across, places, bend, pull, right, weight, out):  # 
         pulls = np.empty(PANEL)
         normal, image = np.empty((width, width)), np.empty(width)
         for line in range(chunk * CHUNK, min((chunk + 1) * CHUNK, n_lines)):
-            normal[:] = 0.0
-            image[:] = 0.0
+            for c in range(width):
+                image[c] = tilts[line] * tilt[c]
+                for b in range(c + 1):
+                    normal[c, b] = shares[line] * behind[c, b]
             for first in range(starts[line], starts[line + 1], PANEL):
                 count = min(PANEL, starts[line + 1] - first)
                 for p in range(count):

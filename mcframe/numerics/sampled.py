@@ -9,12 +9,15 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
 from mcframe.numerics import kernels
+from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = [
     "Lines",
     "Pattern",
+    "Sampled",
     "SampledMatrix",
+    "SparsePlusThin",
     "leading_block",
     "norm_bound",
     "spectral_bound",
@@ -157,6 +160,12 @@ class SampledMatrix:
         """The numbers column by column."""
         return self.pattern.by_columns.ordered(self.values)
 
+    @property
+    def rounding(self) -> float:
+        """How much rounding of products can hide of the norm."""
+        longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
+        return EPS * (longest + 8) * float(np.linalg.norm(self.values))
+
     def times(self, right: Array) -> Array:
         """S R, for R of one column or a few."""
         return thin_product(self.pattern.by_rows, self.by_rows, right)
@@ -164,6 +173,50 @@ class SampledMatrix:
     def transposed_times(self, left: Array) -> Array:
         """S' L."""
         return thin_product(self.pattern.by_columns, self.by_columns, left)
+
+
+@attrs.frozen(eq=False)
+class SparsePlusThin:
+    """S + L R': a sparse matrix beside thin factors, by its products."""
+
+    sparse: SampledMatrix
+    thin: LowRank
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.sparse.shape
+
+    @property
+    def rounding(self) -> float:
+        """How much rounding can hide of the norm, that of entries of L R' inside S included.
+
+        Products of the factors sum n_rows or n_columns and then as many numbers as L has columns.
+        """
+        lengths = float(np.linalg.norm(self.thin.left) * np.linalg.norm(self.thin.right))
+        summed = sum(self.shape) + 2 * self.thin.width + 8
+        return self.sparse.rounding + EPS * summed * lengths
+
+    def __mul__(self, scale: float) -> "SparsePlusThin":
+        """A multiple."""
+        return SparsePlusThin(
+            scale * self.sparse, LowRank(scale * self.thin.left, self.thin.right)
+        )
+
+    __rmul__ = __mul__
+
+    def times(self, right: Array) -> Array:
+        """(S + L R') V."""
+        product: Array = self.sparse.times(right)
+        return product + self.thin.left @ (self.thin.right.T @ right)
+
+    def transposed_times(self, left: Array) -> Array:
+        """(S + L R')' U."""
+        product: Array = self.sparse.transposed_times(left)
+        return product + self.thin.right @ (self.thin.left.T @ left)
+
+
+Sampled = SampledMatrix | SparsePlusThin
 
 
 def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
@@ -182,7 +235,7 @@ def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
 class Remainder:
     """(I - A A') S (I - B B') for orthonormal A and B, by its Lanczos steps on one side."""
 
-    matrix: SampledMatrix
+    matrix: Sampled
     left: Array
     right: Array
     basis: list[Array] = attrs.field(factory=list)
@@ -193,11 +246,11 @@ class Remainder:
     @property
     def wide(self) -> bool:
         """Whether the space of columns is the smaller one."""
-        return self.matrix.pattern.shape[1] <= self.matrix.pattern.shape[0]
+        return self.matrix.shape[1] <= self.matrix.shape[0]
 
     def begin(self, rng: np.random.Generator) -> None:
         """A random direction."""
-        vector: Array = rng.standard_normal((min(self.matrix.pattern.shape), 1))
+        vector: Array = rng.standard_normal((min(self.matrix.shape), 1))
         vector = without(vector, self.right if self.wide else self.left)
         length = float(np.linalg.norm(vector))
         if length <= 1e-12 * np.sqrt(vector.size):  # A or B span the whole space
@@ -307,7 +360,7 @@ def without(block: Array, basis: Array) -> Array:
     return rest
 
 
-def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> float:
+def norm_bound(matrix: Sampled, left: Array, right: Array, aim: float) -> float:
     """An upper bound on ||S||_2, tight where A and B span the leading singular spaces.
 
     S falls into four parts by A and B, orthonormal: ||S||_2 is at most the norm of the 2 x 2
@@ -345,9 +398,7 @@ def norm_bound(matrix: SampledMatrix, left: Array, right: Array, aim: float) -> 
         if more_left.shape[1] == 0:
             break
         left, right = np.hstack([left, more_left]), np.hstack([right, more_right])
-    longest = max(matrix.pattern.by_rows.longest, matrix.pattern.by_columns.longest)
-    rounding = EPS * (longest + 8) * float(np.linalg.norm(matrix.values))
-    return bound * (1.0 + 1e-12) + rounding
+    return bound * (1.0 + 1e-12) + matrix.rounding
 
 
 def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
@@ -367,7 +418,7 @@ class Parts:
     down: float
 
     @classmethod
-    def of(cls, matrix: SampledMatrix, left: Array, right: Array) -> "Parts":
+    def of(cls, matrix: Sampled, left: Array, right: Array) -> "Parts":
         """By a product with each column of A and B."""
         if left.shape[1] == 0:
             return cls(0.0, 0.0, 0.0)
@@ -387,14 +438,14 @@ class Parts:
 
 
 def leading_block(
-    matrix: SampledMatrix, count: int, rng: np.random.Generator
+    matrix: Sampled, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """About the leading singular triplets, by ``POWERS`` steps of block iteration.
 
     Rough, and cheap where several products at a time cost little more than one.
     """
-    width = min(count + EXTRA, *matrix.pattern.shape)
-    near = rng.standard_normal((matrix.pattern.shape[1], width))
+    width = min(count + EXTRA, *matrix.shape)
+    near = rng.standard_normal((matrix.shape[1], width))
     for _ in range(POWERS):
         far = np.linalg.qr(matrix.times(near))[0]
         near = np.linalg.qr(matrix.transposed_times(far))[0]
@@ -403,7 +454,7 @@ def leading_block(
 
 
 def top_singular(
-    matrix: SampledMatrix,
+    matrix: Sampled,
     left: Array,
     right: Array,
     count: int,

@@ -30,6 +30,7 @@ FAR = 4.0
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
 AMPLE = 0.1
+EPS = float(np.finfo(np.float64).eps)
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
 
@@ -281,7 +282,8 @@ def filtered(
     """
     if ritz is None:
         return square.times(orthonormal(square.times(basis)))
-    end = max(min(ritz[-1], threshold), np.finfo(float).tiny)
+    # A block that reaches into the null space ends in rounding, which must not be blown up.
+    end = max(min(ritz[-1], threshold), EPS * ritz[0], np.finfo(float).tiny)
     leading = int(np.count_nonzero(ritz > FAR * end))
     lead, rest = basis[:, :leading], basis[:, leading:]
 

@@ -143,6 +143,20 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         return bool(self.likelihood.quadratic and self.convex)
 
     @property
+    def unlabeled(self) -> tuple[float, float, float] | None:
+        """Curvature, centre and constant of an unlabeled entry's loss, where l is quadratic.
+
+        A label's curvature is that of l, of which the shares of PU and NU are no more than 1.
+        """
+        if not (self.quadratic and self.reads_unlabeled):
+            return None
+        state = (np.array([number]) for number in self.unlabeled_state)
+        value, slope = TiltedLoss(self.likelihood, *state).value_and_slope(np.zeros(1))
+        curvature = (self.pu + self.nu) * float(self.likelihood.curvature)
+        centre = -float(slope[0]) / curvature
+        return curvature, centre, float(value[0]) - 0.5 * curvature * centre**2
+
+    @property
     def odds(self) -> float:
         """k = missing_rate / (1 - missing_rate); 0 for PN, which has no use for it."""
         if not self.reads_unlabeled:
@@ -183,13 +197,18 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         Each costs w l(z, b) + t d(z): one form for all three risks, in which nothing cancels
         where an entry costs l(z, 1) or l(z, 0) alone.
         """
-        labeled, unlabeled = self.pn + self.pu + self.nu, self.pu + self.nu
-        base, tilt = (1.0, -self.pu) if self.nu > self.pu else (0.0, self.nu)
+        labeled, (base, unlabeled, tilt) = self.pn + self.pu + self.nu, self.unlabeled_state
         return (
             np.array([0.0, 1.0, base]),
             np.array([labeled, labeled, unlabeled]),
             np.array([-self.nu * self.odds, self.pu * self.odds, tilt]),
         )
+
+    @property
+    def unlabeled_state(self) -> tuple[float, float, float]:
+        """Base, weight and tilt of unlabeled entries, which do without the missing rate."""
+        base, tilt = (1.0, -self.pu) if self.nu > self.pu else (0.0, self.nu)
+        return base, self.pu + self.nu, tilt
 
     def entries(self, y: Array) -> TiltedLoss:
         """The losses of entries with these labels."""

@@ -1,0 +1,227 @@
+"""Unlabeled cells that are not written out, against the same problem with all of them."""
+
+import attrs
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+from mcframe.backends import certificate
+from mcframe.backends.alternating import Alternating, half_sweep
+from mcframe.backends.certificate import Point, judge
+from mcframe.compile import compile_problem
+from mcframe.model import Problem, table
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlusThin, norm_bound
+
+RISKS = {
+    "pu": mc.RiskMixture(pu=1.0, missing_rate=0.8, likelihood=mc.Gaussian()),
+    "pnu": mc.RiskMixture.pnu(0.6, 0.8, likelihood=mc.Gaussian(variance=0.3)),
+    "mixed": mc.RiskMixture(pn=0.2, pu=0.5, nu=0.3, likelihood=mc.Gaussian()),
+    "nu": mc.RiskMixture(pn=0.1, pu=0.2, nu=0.7, missing_rate=0.6, likelihood=mc.Gaussian()),
+}
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch):
+    monkeypatch.setattr(table, "WRITTEN_OUT", 0)
+
+
+def labels(shape, share, seed=0):
+    """Sparse labels of rank 3, some of them negative."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    rows, columns = np.nonzero(rng.random(shape) < share)
+    values = (z[rows, columns] > 0) * 1.0
+    return sp.csr_array((values, (rows, columns)), shape=shape)
+
+
+def problem_of(name, weight=8.0, mean=False, features=None):
+    """Labels under a risk, beside a block of sparse features where they are given."""
+    reduce = "mean" if mean else "sum"
+    blocks, data = [mc.Block("y", RISKS[name], reduce=reduce)], {"y": labels((60, 40), 0.2)}
+    weight = weight / 2400 if mean else weight
+    if features is not None:
+        seen = labels((60, 25), 0.3, seed=5)
+        blocks.insert(0, mc.Block("x", features, reduce=reduce))
+        data["x"] = seen
+    return mc.Model(blocks, [mc.NuclearNorm(weight)]), data
+
+
+def bound(name, **options):
+    problem = Problem.bind(*problem_of(name, **options))
+    assert problem.tables["y"].unwritten
+    return problem
+
+
+OPTIONS = [{}, {"mean": True}, {"features": mc.Gaussian()}, {"features": mc.Bernoulli()}]
+
+
+@pytest.fixture(params=OPTIONS, ids=["alone", "mean", "beside reals", "beside logistic"])
+def options(request):
+    return request.param
+
+
+def point(problem, seed=1, width=3):
+    rng = np.random.default_rng(seed)
+    n_rows, n_columns = problem.shape
+    return LowRank(rng.standard_normal((n_rows, width)), rng.standard_normal((n_columns, width)))
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_an_unlabeled_entry_is_that_quadratic(name):
+    risk = attrs.evolve(RISKS[name], missing_rate=0.7)
+    curvature, centre, constant = risk.unlabeled
+    z = np.linspace(-3, 4, 15)
+    quadratic = 0.5 * curvature * np.square(z - centre) + constant
+    np.testing.assert_allclose(risk.value(z, np.full(15, np.nan)), quadratic, atol=1e-13)
+    assert risk.second_derivative(z, np.ones(15)).min() >= curvature - 1e-15
+
+
+def test_only_a_quadratic_mixture_that_reads_unlabeled_entries_has_one():
+    assert mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli()).unlabeled is None
+    assert mc.RiskMixture(pn=1.0, likelihood=mc.Gaussian()).unlabeled is None
+    assert mc.Gaussian().unlabeled is None
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_objective_and_slope_are_those_of_all_cells(name, options):
+    problem = bound(name, **options)
+    whole = problem.written_out()
+    assert problem.scale("y") == whole.scale("y")
+    assert problem.loss_at_zero() == pytest.approx(whole.loss_at_zero(), rel=1e-12)
+    latent = point(problem)
+    assert problem.objective(latent, {}) == pytest.approx(whole.objective(latent, {}), rel=1e-12)
+    program, dense = compile_problem(problem), compile_problem(whole)
+    z = latent.at(program.loss.rows, program.loss.columns)
+    found = program.evaluate_thin(latent, z)
+    wanted = dense.loss.evaluate(latent.at(dense.loss.rows, dense.loss.columns))
+    assert found.value == pytest.approx(wanted.value, rel=1e-12)
+    matrix, slope = program.thin_slope(latent, z, found.slope), dense.slope_matrix(wanted)
+    right, left = np.eye(problem.shape[1])[:, :7], np.eye(problem.shape[0])[:, :5]
+    size = np.abs(slope).max()
+    np.testing.assert_allclose(matrix.times(right), slope[:, :7], atol=1e-12 * size)
+    np.testing.assert_allclose(matrix.transposed_times(left), slope[:5].T, atol=1e-12 * size)
+    np.testing.assert_allclose((2.0 * matrix).times(right), 2 * slope[:, :7], atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("name", RISKS)
+def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
+    problem = bound(name, **options)
+    start, solver = Point(point(problem)), Alternating()
+    swept = []
+    for one in (problem, problem.written_out()):
+        program = compile_problem(one)
+        state = solver.init(program, start, np.random.default_rng(0))
+        before = state.objective
+        half_sweep(program, state, by_rows)
+        assert state.objective < before
+        swept.append((state.objective, state.left @ state.right.T))
+    assert swept[0][0] == pytest.approx(swept[1][0], rel=1e-10)
+    np.testing.assert_allclose(swept[0][1], swept[1][1], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
+    monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+    problem = bound(name, **options)
+    for latent in (point(problem), LowRank.zeros(problem.shape)):
+        found, wanted = (
+            judge(compile_problem(one), Point(latent)) for one in (problem, problem.written_out())
+        )
+        assert found.objective == pytest.approx(wanted.objective, rel=1e-12)
+        assert found.bound == pytest.approx(wanted.bound, rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "options"), [*zip(RISKS, OPTIONS, strict=True)])
+def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
+    model, data = problem_of(name, **options)
+    found = mc.fit(model, data, tol=1e-7)
+    assert found.backend == "alternating"
+    assert found.status == "certified"
+    monkeypatch.setattr(table, "WRITTEN_OUT", 10**9)
+    exact = mc.fit(model, data, tol=1e-8)
+    assert exact.backend == "proximal"
+    assert found.objective == pytest.approx(exact.objective, rel=1e-6)
+    assert found.bound <= exact.objective
+    assert exact.bound <= found.objective
+    assert found.rank == exact.rank > 0
+    assert np.isnan(found.problem.tables["y"].values).sum() == 0
+
+
+def test_a_fit_of_almost_full_rank():
+    """The block of short columns then reaches into the null space beside the long ones."""
+    fit = mc.fit(*problem_of("pu", weight=4.0))
+    assert fit.rank > 30
+    assert fit.status == "certified"
+
+
+def test_nothing_stands_out():
+    fit = mc.fit(*problem_of("pu", weight=1e4))
+    assert fit.rank == 0
+    assert fit.status == "certified"
+
+
+def test_a_reference_states_all_cells():
+    model, _ = problem_of("mixed", weight=1.0)
+    side_by_side = mc.verify(model, {"y": labels((9, 7), 0.6)})
+    assert side_by_side.agrees
+
+
+def test_the_norm_of_a_sum_is_bounded():
+    rng = np.random.default_rng(2)
+    rows, columns = np.nonzero(rng.random((50, 30)) < 0.2)
+    pattern = Pattern.of((50, 30), rows, columns)
+    thin = LowRank(rng.standard_normal((50, 2)), rng.standard_normal((30, 2)))
+    values = rng.standard_normal(rows.size)
+    dense = thin.dense()
+    dense[rows, columns] += values
+    matrix = SparsePlusThin(SampledMatrix(pattern, values), thin)
+    exact = np.linalg.norm(dense, 2)
+    found = norm_bound(matrix, np.zeros((50, 0)), np.zeros((30, 0)), np.inf)
+    assert exact <= found * (1 + 1e-12)
+    left, _, right = np.linalg.svd(dense)
+    found = norm_bound(matrix, left[:, :3], right[:3].T, exact)
+    assert exact <= found <= exact * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bias": True},
+        {"likelihood": mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())},
+    ],
+)
+def test_what_is_no_background_is_written_out(change):
+    model, data = problem_of("pu")
+    changed = attrs.evolve(model, blocks=[attrs.evolve(model.blocks[0], **change)])
+    assert Problem.bind(changed, data).tables["y"].n_entries == 2400
+    beside = attrs.evolve(model, terms=[*model.terms, mc.Box(0.0, 1.0)])
+    assert Problem.bind(beside, data).tables["y"].n_entries == 2400
+    weighted = {"y": mc.Observations(data["y"], weights=2.0)}
+    assert Problem.bind(model, weighted).tables["y"].n_entries == 2400
+
+
+def test_cells_that_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr(table, "physical_gigabytes", lambda: 1e-4)
+    model, data = problem_of("pu")
+    assert Problem.bind(model, data).tables["y"].n_entries == data["y"].nnz
+    beside = attrs.evolve(model, terms=[*model.terms, mc.Box(0.0, 1.0)])
+    with pytest.raises(
+        mc.DataError, match=r"block 'y'.*all 2400 cells.*0\.000192 GB.*NuclearNorm"
+    ):
+        Problem.bind(beside, data)
+    with pytest.raises(mc.DataError, match="all 2400 cells"):
+        Problem.bind(model, {"y": mc.Observations(data["y"], weights=2.0)})
+
+
+def test_other_backends_say_why_not():
+    model, data = problem_of("pu")
+    explained = mc.explain(model, data)
+    assert "too many to be written out" in str(explained)
+    assert "carry loss as unlabeled" in str(Problem.bind(model, data))
+    with pytest.raises(mc.BackendError, match="too many to be written out"):
+        mc.fit(model, data, backend="proximal")
+    with pytest.raises(mc.BackendError, match="too many to be written out"):
+        mc.fit(model, data, backend="proximal", force=True)
