@@ -124,17 +124,17 @@ class Alternating(Solver[Program, AlternatingState]):
 
     The rank is found: columns begin as leading singular vectors of the slope at 0 and are
     dropped where leaving them out lowers the objective. Sweeps bring long columns close to the
-    optimum in a few rounds, but take many where singular values of the slope lie close to the
-    weight: once they have settled, ``proximal`` steps with iterates in factors go on from
-    there, which find and drop columns by themselves.
+    optimum in a few rounds; once they have settled, each is followed by a proximal gradient
+    step of the short columns outside of the long ones' spaces, which finds, turns and drops
+    them, and by a few quasi-Newton steps of their factors.
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
-    passes over N numbers, and (n_items + n_columns) k^3 operations; of a proximal step: 4 to 18
-    products of a sparse matrix and k + 12 columns. Of a certificate on a large table: two
-    products of a sparse matrix and a vector for each of 24 to 800 steps. Memory: about 130 bytes
-    an entry beside the data (measured on 100,000 x 10,000 with 5 million entries), and some thin
-    factors. Steps grow with the logarithm of the tolerance, and are many where much of the noise
-    is fitted: there ``proximal`` is faster on tables that fit in memory.
+    passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s short
+    columns: 4 to 18 products of a sparse matrix and s + 12 columns, and about as many with s.
+    Of a certificate on a large table: two products of a sparse matrix and a vector for each of
+    24 to 800 steps. Memory: about 190 bytes an entry, the data included, and some thin factors
+    (measured on 20,000 x 5,000 with 1 to 10 million entries). Steps grow with the logarithm of
+    the tolerance, and are many where much of the noise is fitted.
     """
 
     name = "alternating"

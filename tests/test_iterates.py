@@ -1,0 +1,74 @@
+"""Iterates in factors beside dense ones, and short columns beside the dense solver."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+from mcframe.backends import proximal
+from mcframe.backends.iterates import difference, inner, orthogonal
+from mcframe.numerics.low_rank import LowRank
+
+
+def sparse_data(n_rows=120, n_columns=90, rank=3, share=0.3, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n_rows, rank)) @ rng.standard_normal((rank, n_columns))
+    x = z + noise * rng.standard_normal(z.shape)
+    seen = rng.random(z.shape) < share
+    labels = np.where(seen, rng.random(z.shape) < 1 / (1 + np.exp(-z)), np.nan)
+    return np.where(seen, x, np.nan), labels
+
+
+def mixed_model(term):
+    blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(), bias=True)]
+    return mc.Model(blocks, [term])
+
+
+@pytest.mark.parametrize("term", [mc.NuclearNorm(6.0), mc.NuclearBall(60.0)])
+def test_iterates_in_factors_reach_the_same_optimum(term, monkeypatch):
+    x, y = sparse_data()
+    data = {"x": x, "y": y[:, :30]}
+    dense = mc.fit(mixed_model(term), data, backend="proximal")
+    monkeypatch.setattr(proximal, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(proximal, "SPARSE", 1.0)
+    thin = mc.fit(mixed_model(term), data, backend="proximal")
+    assert dense.status == thin.status == "certified"
+    assert abs(thin.objective - dense.objective) <= 2e-6 * abs(dense.objective)
+    again = mc.fit(mixed_model(term), data, backend="proximal", start=thin)
+    assert again.history[-1].iteration <= thin.history[-1].iteration
+
+
+def test_a_small_difference_of_factors_keeps_its_digits():
+    rng = np.random.default_rng(0)
+    old = orthogonal(LowRank(rng.standard_normal((40, 3)), rng.standard_normal((30, 3))))
+    shift = 1e-7 * rng.standard_normal((40, 1)) @ rng.standard_normal((1, 30))
+    left, s, right = np.linalg.svd(old.dense() + shift, full_matrices=False)
+    new = LowRank(left[:, :4] * s[:4], right[:4].T)
+    moved = difference(new, old)
+    np.testing.assert_allclose(moved.dense(), shift, atol=1e-13)
+    np.testing.assert_allclose(inner(moved, moved), np.sum(shift**2), rtol=1e-6)
+    other = LowRank(rng.standard_normal((40, 2)), rng.standard_normal((30, 2)))
+    np.testing.assert_allclose(inner(moved, other), np.sum(shift * other.dense()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("share_of_noise", [1.02, 0.97])
+def test_short_columns_where_the_noise_reaches_the_weight(share_of_noise):
+    """A weight just above and just below the largest singular value of the noise's slope."""
+    x, _ = sparse_data(300, 200, 2, share=0.1)
+    table = sp.csr_array(np.nan_to_num(x))
+    edge = 0.5 * np.sqrt(0.1) * (np.sqrt(300) + np.sqrt(200))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(share_of_noise * edge)])
+    dense = mc.fit(model, {"x": table}, backend="proximal", tol=1e-5)
+    found = mc.fit(model, {"x": table}, backend="alternating", tol=1e-5)
+    assert dense.status == found.status == "certified"
+    assert abs(found.objective - dense.objective) <= 2e-5 * dense.objective
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+def test_sparse_tables_go_to_the_sparse_backend():
+    table = sp.random_array((2000, 1000), density=0.001, random_state=np.random.default_rng(0))
+    block = mc.Block("x", mc.Gaussian())
+    nuclear = mc.explain(mc.Model([block], [mc.NuclearNorm(1.0)]), {"x": table})
+    assert nuclear.chosen == "alternating"
+    ball = mc.explain(mc.Model([block], [mc.NuclearBall(1.0)]), {"x": table})
+    assert ball.chosen == "proximal"
