@@ -31,8 +31,9 @@ __all__ = ["Alternating", "AlternatingState"]
 
 # Columns at the start.
 FIRST_WIDTH = 16
-# Sweeps end where one lowers the objective by less than this, relatively.
-SETTLED = 1e-6
+# Sweeps have settled where one lowers the objective by less than this, relatively, or after so
+# many: what goes on so long is short columns.
+SETTLED, SWEEPS = 1e-6, 10
 # A column whose singular value is below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-10
 # A column whose singular value is below this relative to the largest is short.
@@ -63,6 +64,7 @@ class AlternatingState:
     shrinker: Shrinker  # of what is outside the long columns
     curvature: float  # that the next step of short columns counts with
     length: float = np.inf  # of the last step of short columns
+    sweeps: int = 0
     residual: float = np.inf  # what the last sweep lowered the objective by, relatively
     settled: bool = False  # whether the long columns are about right, and short ones are sought
     finished: str | None = None
@@ -186,7 +188,9 @@ class Alternating(Solver[Program, AlternatingState]):
             for by_rows in (True, False):
                 half_sweep(program, state, by_rows)
         state.residual = decrease(before, state.objective)
-        state.settled = state.settled or state.residual <= SETTLED
+        state.sweeps += 1
+        if state.residual <= SETTLED or state.sweeps >= SWEEPS:
+            state.settled = True
         if state.settled:
             step_aside(program, state)
             refine(program, state)
