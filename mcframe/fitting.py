@@ -289,8 +289,9 @@ def fit(
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
         not stored. ``Observations`` adds weights and offsets.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
-        "proximal", "splitting", "factored", "fpc", "reference"; "auto" takes the first of
-        these, ``fpc`` aside, that can run. See ``explain``.
+        "proximal", "splitting", "alternating", "factored", "fpc", "reference"; "auto" takes
+        the first of these, ``fpc`` aside, that can run, and on sparse tables tries
+        "alternating" first. See ``explain``.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000

@@ -1,7 +1,7 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap, sampled
+from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
 from mcframe.backends.choice import (
     MEMORY_SHARE,
     Backend,
@@ -13,7 +13,7 @@ from mcframe.backends.choice import (
     verdict_on,
     verdicts,
 )
-from mcframe.backends.factored import FactoredDescent
+from mcframe.backends.factored import FactoredDescent, slope_of
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, run
@@ -46,7 +46,7 @@ __all__ = [
     "physical_gigabytes",
     "relative_gap",
     "run",
-    "sampled",
+    "slope_of",
     "solver_for",
     "to_cvxpy",
     "verdict_on",

@@ -165,15 +165,16 @@ class Alternating(Solver[Program, AlternatingState]):
         loss = program.loss
         n_rows, n_columns = program.shape
         z = np.zeros(loss.n_entries)
+        evaluation = program.evaluate_thin(LowRank.zeros(program.shape), z)
         state = AlternatingState(
             left=np.zeros((n_rows, 0)),
             right=np.zeros((n_columns, 0)),
             values=np.zeros(0),
             z=z,
-            evaluation=program.evaluate_thin(LowRank.zeros(program.shape), z),
+            evaluation=evaluation,
             penalty=0.0,
             shrinker=Shrinker(program.shape, rng),
-            curvature=loss.curvature_at(z, loss.evaluate(z).biases),
+            curvature=loss.curvature_at(z, evaluation.biases),
         )
         if start is not None and start.latent.width:
             state.arrive(program, start.latent.left, start.latent.right)
@@ -385,7 +386,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     slope, z, before = state.evaluation.slope, state.z, state.snapshot()
     matrix = slope_at(program, state)
     if state.shrinker.basis is None:
-        seek(program, state, *off)
+        seek(state, matrix, *off)
     while True:
         tried = state.curvature
         step = 1.0 / tried
@@ -412,11 +413,11 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         state.restore(before)
 
 
-def seek(program: Program, state: AlternatingState, left: Array, right: Array) -> None:
+def seek(state: AlternatingState, slope: Sampled, left: Array, right: Array) -> None:
     """Where the shrinker begins: leading singular vectors of the slope outside of two spaces."""
-    slope, rng = slope_at(program, state), state.shrinker.rng
+    rng = state.shrinker.rng
     near, s, far = top_singular(slope, left, right, FIRST_WIDTH, LOOKED, rng)
-    tall = program.shape[0] >= program.shape[1]
+    tall = slope.shape[0] >= slope.shape[1]
     state.shrinker.basis = far if tall else near
     state.shrinker.ritz = np.square(s / state.curvature)
 

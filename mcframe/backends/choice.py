@@ -68,7 +68,7 @@ def choose(problem: Problem) -> Backend:
     """The first backend of a ladder that can run the problem.
 
     On sparse tables ``alternating`` comes first: on 4000 x 2000 and 20,000 x 5,000 with 1 to
-    3 % observed it certified 1e-4 five to thirty times as fast as ``proximal``. Else:
+    2.5 % observed it certified 1e-4 five to 25 times as fast as ``proximal``. Else:
 
     1. ``proximal``: smooth losses and terms, one function of singular values;
     2. ``splitting``: any losses and terms with a slope or a prox beside it;

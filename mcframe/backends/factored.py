@@ -16,7 +16,7 @@ from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.quasi_newton import Memory, wolfe_step
 from mcframe.numerics.sampled import SampledMatrix
 
-__all__ = ["FactoredDescent", "FactoredState"]
+__all__ = ["FactoredDescent", "FactoredState", "slope_of"]
 
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.

@@ -7,7 +7,7 @@ from typing import Any, overload
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, sampled
+from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, slope_of
 from mcframe.compile import Program, compile_problem, refusal
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
@@ -16,7 +16,6 @@ from mcframe.contracts.validators import number, whole
 from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import SampledMatrix
 
 __all__ = ["Path", "path"]
 
@@ -299,6 +298,4 @@ def slope_at_zero(program: Program) -> Matrix:
     """The slope of everything but the main term at Z = 0, effects solved out."""
     latent = np.zeros(program.shape if program.terms else (0, 0))
     evaluation = program.evaluate(np.zeros(program.loss.n_entries), latent)
-    if sampled(program):
-        return SampledMatrix(program.pattern, evaluation.slope)
-    return program.slope_matrix(evaluation)
+    return slope_of(program, evaluation)
