@@ -25,9 +25,11 @@ FLOORS = {
     "papers": 7,
     "plots": 7,
     "datasets": 7,
+    "baselines": 8,
     "demo": 8,
-    "__main__": 9,
-    "__init__": 9,
+    "reproduction": 9,
+    "__main__": 10,
+    "__init__": 10,
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

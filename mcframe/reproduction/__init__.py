@@ -1,0 +1,1 @@
+"""Floor 9: the tables and figures of the papers, one command each."""
