@@ -7,6 +7,8 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.backends import proximal
 from mcframe.backends.iterates import difference, inner, orthogonal
+from mcframe.compile import compile_problem
+from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.low_rank import LowRank
 
 
@@ -36,6 +38,51 @@ def test_iterates_in_factors_reach_the_same_optimum(term, monkeypatch):
     assert abs(thin.objective - dense.objective) <= 2e-6 * abs(dense.objective)
     again = mc.fit(mixed_model(term), data, backend="proximal", start=thin)
     assert again.history[-1].iteration <= thin.history[-1].iteration
+
+
+@pytest.mark.parametrize("term", [mc.NuclearNorm(6.0), mc.NuclearBall(60.0), mc.NuclearNorm(0.5)])
+def test_single_precision_reaches_the_same_optimum(term):
+    """Long before the end its iterates are of 64 bits, where 32 would no longer move."""
+    x, y = sparse_data()
+    data = {"x": x, "y": y[:, :30]}
+    fits = {
+        precision: mc.fit(mixed_model(term), data, backend=mc.Proximal(precision=precision))
+        for precision in ("double", "single")
+    }
+    assert fits["single"].status == fits["double"].status == "certified"
+    objective = fits["double"].objective
+    assert abs(fits["single"].objective - objective) <= 2e-6 * abs(objective)
+
+
+def test_single_precision_begins_with_32_bits_and_ends_with_64():
+    x, _ = sparse_data()
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    solver = mc.Proximal(precision="single")
+    program = compile_problem(mc.Problem.bind(model, {"x": x}))
+    state = solver.init(program, None, np.random.default_rng(0))
+    kinds = []
+    for _ in range(300):
+        solver.step(program, state)
+        kinds.append(state.iterate.dtype)
+    assert kinds[0] == np.float32
+    assert kinds[-1] == np.float64
+    assert kinds == sorted(kinds, key=lambda kind: kind.itemsize)
+
+
+def test_passes_over_dense_matrices_beside_numpy():
+    rng = np.random.default_rng(0)
+    new, now, before, out = rng.standard_normal((4, 50, 30))
+    extrapolate(now, before, 0.7, out)
+    np.testing.assert_allclose(out, now + 0.7 * (now - before), rtol=1e-13)
+    places = rng.choice(out.size, 200, replace=False)
+    z, slope = rng.standard_normal((2, 200))
+    wanted = out.copy()
+    wanted.ravel()[places] = z - 0.3 * slope
+    descend(places, z, slope, 0.3, out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-13)
+    squared, cross = products(new, now, before)
+    np.testing.assert_allclose(squared, np.sum((new - now) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(cross, np.sum((new - now) * (now - before)), rtol=1e-10)
 
 
 def test_a_small_difference_of_factors_keeps_its_digits():

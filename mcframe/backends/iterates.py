@@ -1,7 +1,6 @@
 """Two consecutive iterates of a proximal gradient method, dense or in factors."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -9,14 +8,12 @@ import numpy as np
 
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import Pattern, SampledMatrix
 from mcframe.numerics.shrinkage import Dense, Operator, Shrunk
 
 __all__ = ["DenseIterates", "Iterates", "ThinIterates"]
-
-# Numbers that the nearest cache holds a few of.
-BLOCK = 16_384
 
 
 class Iterates(ABC):
@@ -40,7 +37,7 @@ class Iterates(ABC):
 
     @abstractmethod
     def products(self, theta: float) -> tuple[float, float]:
-        """||New - X||^2, and <New - X, X - the one before> where theta asks for it."""
+        """||New - X||^2, and <New - X, X - the one before>, which may be 0 where theta is."""
 
     @abstractmethod
     def block_products(
@@ -60,26 +57,25 @@ class Iterates(ABC):
 class DenseIterates(Iterates):
     """Four dense matrices: X, the one before, the new one, and room to work in."""
 
-    def __init__(self, program: Program, begin: LowRank) -> None:
+    def __init__(self, program: Program, begin: LowRank, single: bool = False) -> None:
         self.flat = program.flat
-        self.now = begin.dense()
-        self.before = self.now.copy()
-        self.new, self.work = np.empty(program.shape), np.empty(program.shape)
+        self.now: Array = begin.dense().astype(np.float32 if single else np.float64, copy=False)
+        self.before: Array = self.now.copy()
+        self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
+
+    def double(self) -> None:
+        """In 64 bits from here on."""
+        self.now, self.before = self.now.astype(np.float64), self.before.astype(np.float64)
+        self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
 
     def ahead(self, theta: float) -> Array:
         """Y, in the room to work in."""
-        if theta == 0.0:
-            np.copyto(self.work, self.now)
-            return self.work
-        for part in row_blocks(self.now.shape):
-            np.subtract(self.now[part], self.before[part], out=self.work[part])
-            self.work[part] *= theta
-            self.work[part] += self.now[part]
+        extrapolate(self.now, self.before, theta, self.work)
         return self.work
 
     def descended(self, z_ahead: Array, slope: Evaluation, curvature: float) -> Operator:
         """In place of Y."""
-        self.work.ravel()[self.flat] = z_ahead - slope.slope / curvature
+        descend(self.flat, z_ahead, slope.slope, 1.0 / curvature, self.work)
         for columns, block in slope.blocks:
             self.work[:, columns] -= block / curvature
         return Dense(self.work)
@@ -88,17 +84,11 @@ class DenseIterates(Iterates):
         """Written out."""
         factors.write(self.new)
         z = np.take(self.new, self.flat, mode="clip")  # in range: no check, no copy
-        return z, self.new
+        return z.astype(np.float64, copy=False), self.new
 
     def products(self, theta: float) -> tuple[float, float]:
-        """By blocks of rows, so that nothing as large as X is formed."""
-        squared = cross = 0.0
-        for part in row_blocks(self.now.shape):
-            moved = self.new[part] - self.now[part]
-            squared += float(np.vdot(moved, moved))
-            if theta:
-                cross += float(np.vdot(moved, self.now[part] - self.before[part]))
-        return squared, cross
+        """In one pass over all three."""
+        return products(self.new, self.now, self.before)
 
     def block_products(
         self, ahead: Evaluation, reached: Evaluation, theta: float
@@ -119,13 +109,6 @@ class DenseIterates(Iterates):
     def dense(self) -> Array:
         """X itself."""
         return self.now
-
-
-def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
-    """Slices of rows that fit the nearest cache, where further passes cost little."""
-    rows = max(1, BLOCK // max(shape[1], 1))
-    for first in range(0, shape[0], rows):
-        yield slice(first, first + rows)
 
 
 @attrs.frozen(eq=False)

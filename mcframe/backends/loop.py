@@ -111,12 +111,11 @@ class Watch:
         latest = int(np.clip(record.iteration // 2, SOONEST, LATEST))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
-            last = self.records[-1]
-            fallen = record.gap / last.gap if last.gap > 0 else 1.0
-            if 0.0 < fallen < STALLED:
-                rate = np.log(fallen) / (record.iteration - last.iteration)
-                wait = int(np.ceil(0.8 * np.log(self.budget.tol / record.gap) / rate))
-            elif fallen >= STALLED and record.iteration > 2 * FIRST_LOOK:
+            # One look may come just before the gap falls: the steeper fall of two counts.
+            rate = max(falling(earlier, record) for earlier in self.records[-2:])
+            if rate > 0.0:
+                wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
+            if stalled(self.records[-1], record) and record.iteration > 2 * FIRST_LOOK:
                 state.sharpen()
         self.next_look = max(FIRST_LOOK, record.iteration + min(max(wait, SOONEST), latest))
 
@@ -165,6 +164,19 @@ def run(
             raise
         status, message = "interrupted", FROM_OUTSIDE
     return watch.outcome(status, message)
+
+
+def falling(earlier: Record, later: Record) -> float:
+    """By how much the logarithm of the gap fell in an iteration, 0 where it hardly did."""
+    if stalled(earlier, later) or not np.isfinite(earlier.gap):
+        return 0.0
+    fallen = later.gap / earlier.gap
+    return float(-np.log(fallen)) / (later.iteration - earlier.iteration)
+
+
+def stalled(earlier: Record, later: Record) -> bool:
+    """Whether the gap is much the same, or was 0 already."""
+    return later.gap >= STALLED * earlier.gap
 
 
 def nowhere(program: Program) -> str:

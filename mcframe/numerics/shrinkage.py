@@ -1,7 +1,7 @@
 """Singular value shrinkage, by whichever decomposition is cheapest for the rank at hand."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -19,6 +19,8 @@ FRESH = 2
 GRAM_THRESHOLD = 1e-4
 # A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
 WELL_CONDITIONED = 1e-3
+# In 32 bits one that spans less than this, to 1e-6.
+WELL_CONDITIONED_SINGLE = 0.3
 # Below this smaller side a full decomposition takes less time than the bookkeeping.
 SMALL_SIDE = 64
 # The degree of a filter is at most this.
@@ -30,7 +32,6 @@ FAR = 4.0
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
 AMPLE = 0.1
-EPS = float(np.finfo(np.float64).eps)
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
 
@@ -102,7 +103,8 @@ class Shrunk:
 
     def write(self, out: Array) -> None:
         """The matrix itself, into a buffer."""
-        np.matmul(self.left * self.values, self.right.T, out=out)
+        left = (self.left * self.values).astype(out.dtype, copy=False)
+        np.matmul(left, self.right.astype(out.dtype, copy=False).T, out=out)
 
 
 def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
@@ -151,7 +153,7 @@ class Shrinker:
     basis: Array | None = None
     ritz: Array | None = None  # eigenvalues of A'A that belong to the basis, descending
     degree: int = 1  # of the filters
-    lowest: int = 1  # which it does not fall below
+    dtype: type[np.floating[Any]] = np.float64  # that of the matrices to come
 
     @classmethod
     def near(cls, latent: LowRank, rng: np.random.Generator) -> "Shrinker":
@@ -188,7 +190,7 @@ class Shrinker:
     def sharpen(self) -> None:
         """Smaller errors from the next call on, and a sharper eye for what may rise."""
         self.share *= SHARPER
-        self.lowest = DEGREE
+        self.degree = DEGREE
 
     @property
     def largest(self) -> float:
@@ -221,7 +223,7 @@ class Shrinker:
             self.degree = min(self.degree + 1, DEGREE)
         if distance <= AMPLE * self.share * length:
             self.degree -= 1
-        self.degree = max(self.degree, self.lowest)
+        self.degree = max(self.degree, 1)
         assert ritz is not None
         values = np.sqrt(ritz)
         shrunk = shrink(values)
@@ -237,9 +239,10 @@ class Shrinker:
     def widened(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
         basis = np.zeros((side, 0)) if self.basis is None else self.basis
+        basis = basis.astype(self.dtype, copy=False)
         wanted = min(self.rank + max(GUARD, self.rank // 4), side)
         missing = min(max(wanted - basis.shape[1], FRESH), side - basis.shape[1])
-        fresh = self.rng.standard_normal((side, missing)) / np.sqrt(side)
+        fresh = (self.rng.standard_normal((side, missing)) / np.sqrt(side)).astype(self.dtype)
         if self.ritz is not None:
             return np.hstack([basis, fresh]), np.append(self.ritz, np.full(missing, self.ritz[-1]))
         return np.hstack([basis, fresh]), None
@@ -283,7 +286,8 @@ def filtered(
     if ritz is None:
         return square.times(orthonormal(square.times(basis)))
     # A block that reaches into the null space ends in rounding, which must not be blown up.
-    end = max(min(ritz[-1], threshold), EPS * ritz[0], np.finfo(float).tiny)
+    eps = float(np.finfo(basis.dtype).eps)
+    end = float(max(min(ritz[-1], threshold), eps * ritz[0], np.finfo(float).tiny))
     leading = int(np.count_nonzero(ritz > FAR * end))
     lead, rest = basis[:, :leading], basis[:, leading:]
 
@@ -298,15 +302,17 @@ def filtered(
     now /= np.where(lengths > 0.0, lengths, 1.0)
     if not leading:
         return now
-    return np.hstack([square.times(lead) / ritz[:leading], now])
+    return np.hstack([square.times(lead) / ritz[:leading].astype(basis.dtype), now])
 
 
 def ritz_vectors(square: Square, block: Array) -> tuple[Array, Array, Array | None, Array]:
     """Ritz vectors V and values of A'A in the span of a block, A V, and their residuals."""
     basis = orthonormal(block)
     long, image = square.images(basis)
-    values, turn = np.linalg.eigh(basis.T @ image)
+    # Of 64 bits, as everything here that is as small as the block.
+    values, turn = np.linalg.eigh((basis.T @ image).astype(np.float64, copy=False))
     values, turn = np.maximum(values[::-1], 0.0), np.ascontiguousarray(turn[:, ::-1])
+    turn = turn.astype(basis.dtype, copy=False)
     basis = basis @ turn
     residuals = np.linalg.norm(image @ turn - basis * values, axis=0)
     return basis, values, None if long is None else long @ turn, residuals
@@ -316,16 +322,17 @@ def orthonormal(tall: Array) -> Array:
     """An orthonormal basis of the columns of a tall matrix.
 
     Cholesky QR: three times as fast as Householder's, and off by eps times the squared
-    condition number, so that it is done twice where that is large; beyond about 1e7 the
-    factorisation fails and Householder's serves.
+    condition number, so that it is done twice where that is large; beyond about 1e7 (3e3 in
+    32 bits) the factorisation fails and Householder's serves.
     """
     basis = tall
+    enough = WELL_CONDITIONED if tall.dtype == np.float64 else WELL_CONDITIONED_SINGLE
     try:
         for _ in range(2):
-            factor = np.linalg.cholesky(basis.T @ basis)
-            basis = basis @ np.linalg.inv(factor).T
+            factor = np.linalg.cholesky((basis.T @ basis).astype(np.float64, copy=False))
+            basis = basis @ np.linalg.inv(factor).T.astype(basis.dtype, copy=False)
             diagonal = np.diagonal(factor)
-            if np.min(diagonal) > WELL_CONDITIONED * np.max(diagonal):
+            if np.min(diagonal) > enough * np.max(diagonal):
                 break
     except np.linalg.LinAlgError:
         return np.linalg.qr(tall)[0]
@@ -334,7 +341,7 @@ def orthonormal(tall: Array) -> Array:
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
     """By a full singular value decomposition."""
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    left, values, right = np.linalg.svd(matrix.astype(np.float64, copy=False), full_matrices=False)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
     return Shrunk(left[:, :kept], shrunk[:kept], right[:kept].T)
@@ -342,7 +349,8 @@ def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
 
 def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: float) -> Shrunk:
     """Through the eigenvectors of the Gram matrix of the smaller side."""
-    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    standing = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    tall = standing.astype(np.float64, copy=False)
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     if threshold < GRAM_THRESHOLD * values[0]:
@@ -351,6 +359,6 @@ def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: floa
     kept = int(np.count_nonzero(shrunk > 0.0))
     short = np.ascontiguousarray(vectors[:, ::-1][:, :kept])
     long = (tall @ short) / values[:kept]
-    if tall is matrix:
+    if standing is matrix:
         return Shrunk(long, shrunk[:kept], short)
     return Shrunk(short, shrunk[:kept], long)
