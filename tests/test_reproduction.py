@@ -431,11 +431,39 @@ def test_results_without_a_header_say_what_to_put_first(tmp_path):
 # Its parts
 
 
-def test_every_name_begins_with_its_paper_and_is_found():
-    for name, kind in experiments().items():
-        assert name.partition("-")[0] in PAPERS
-        assert find(name) is kind
-        assert kind.title in listing()
+NAMES = sorted(experiments())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_keeps_the_contract(name):
+    kind = find(name)
+    assert experiments()[name] is kind
+    assert name.partition("-")[0] in PAPERS
+    assert kind.title in listing()
+    assert kind.default_trials >= 1
+    for experiment in (kind(), kind.tiny()):
+        settings = experiment.settings()
+        assert settings
+        assert len(set(settings)) == len(settings)
+        assert {setting for setting, _ in experiment.published()} <= set(settings)
+        trials = experiment.trials(3)
+        assert {trial.setting for trial in trials} == set(settings)
+        assert len(set(trials)) == len(trials)
+        json.dumps(attrs.asdict(Header.of(experiment, seed=0, tiny=False, begun="")))
+    assert not kind.tiny().published()
+
+
+@pytest.mark.slow
+@pytest.mark.reproduction
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_runs_in_its_tiny_form(name, place, capsys):
+    found = main(["reproduce", name, "--tiny", "--trials", "1", "--jobs", "1"])
+    error = capsys.readouterr().err
+    if found == 2:
+        pytest.skip(error)  # real data that are not there
+    assert found == 0, error
+    for result in stored(place / f"{name}-tiny.jsonl").values():
+        assert result
 
 
 def test_the_commands_start_without_the_papers():

@@ -152,7 +152,7 @@ class Report:
         own = sum(result.seconds for result in results.values() if result.seconds >= 0.0)
         yield "command", f"`{self.command}`"
         yield "seed", str(header.seed)
-        yield "trials", str(len(results))
+        yield "trials", f"{len(results)} in all"
         yield "date", today if today == header.begun else f"{today}, begun {header.begun}"
         yield "version", f"mcframe {header.version}"
         yield "machine", f"{os.cpu_count()} cores"
