@@ -370,7 +370,7 @@ def test_results_are_not_overwritten(place, capsys):
     assert main(FULL) == 0
     before = (place / "noise-table1.jsonl").read_bytes()
     error = refused(FULL, capsys)
-    assert "holds the results of 5 trials; go on with them by --resume" in error
+    assert "holds results, 6 lines of them; go on with them by --resume" in error
     assert "another folder by --out" in error
     assert (place / "noise-table1.jsonl").read_bytes() == before
 
@@ -383,6 +383,16 @@ def test_results_of_another_run_are_not_mixed_in(place, capsys, monkeypatch):
     monkeypatch.setattr("mcframe.reproduction.store.__version__", "9.9")
     assert 'version is "0.1.0" there and "9.9" here' in refused([*FULL, "--resume"], capsys)
     assert (place / "noise-table1.jsonl").read_bytes() == before
+
+
+def test_a_file_that_was_killed_at_birth_is_begun_again(tmp_path):
+    header = Header.of(Noise(), seed=0, tiny=False, begun="2026-01-01")
+    path = tmp_path / "some.jsonl"
+    for content in ("", '{"name": "noi', json.dumps(attrs.asdict(header)) + "\n"):
+        for resume in (False, True):
+            path.write_text(content)
+            assert Store(path, header, resume=resume).results == {}
+            assert json.loads(path.read_text()) == attrs.asdict(header)
 
 
 def test_other_sizes_are_another_run(tmp_path):
@@ -422,6 +432,8 @@ def test_results_without_a_header_say_what_to_put_first(tmp_path):
     path = tmp_path / "some.jsonl"
     result = '{"setting": "low", "number": 0, "measures": {"mean": 1.5}}\n'
     path.write_text(result)
+    with pytest.raises(mc.DataError, match="holds results, 1 lines of them"):
+        Store(path, header, resume=False)
     with pytest.raises(mc.DataError, match="is no header") as caught:
         Store(path, header, resume=True)
     path.write_text(str(caught.value).partition("put first: ")[2] + "\n" + result)

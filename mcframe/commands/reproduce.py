@@ -36,7 +36,10 @@ def add_reproduce(commands: Any) -> None:
         epilog=NOTES,
         formatter_class=LAYOUT,
     )
-    command.set_defaults(run=run_reproduce, interrupted="interrupted before the first trial")
+    command.set_defaults(
+        run=run_reproduce,
+        interrupted="interrupted; what was finished is stored, and --resume goes on",
+    )
     command.add_argument("name", metavar="NAME", nargs="?", help="such as goldberg-table1")
     command.add_argument(
         "--trials",

@@ -66,7 +66,7 @@ def attempts(
     One job runs in this process, more in processes of joblib's; linear algebra has one thread in
     both, so that the digits of a result do not depend on ``jobs``.
     """
-    if jobs == 1 or len(trials) == 1:
+    if jobs == 1 or len(trials) <= 1:
         for trial in trials:
             yield attempt(experiment, trial, seed)
         return

@@ -81,28 +81,29 @@ class Store:
         self.header = header
         self.results: dict[Trial, Result] = {}
         lines = self.complete_lines()
-        if len(lines) > 1 and not resume:
-            raise DataError(
-                f"{path} holds the results of {len(lines) - 1} trials; go on with them by"
-                " --resume, keep them and take another folder by --out, or delete the file"
-            )
         if lines and resume:
             self.header = self.same_run(lines[0])
             self.results = dict(self.parsed(number, text) for number, text in lines[1:])
+            self.cut_off_the_rest()
+        elif lines[1:] or (lines and '"measures"' in lines[0][1]):
+            raise DataError(
+                f"{path} holds results, {len(lines)} lines of them; go on with them by --resume,"
+                " keep them and take another folder by --out, or delete the file"
+            )
         else:
             self.rewrite()
 
     def complete_lines(self) -> list[tuple[int, str]]:
-        """Read what is there, with line numbers; a last line without its end is cut off."""
+        """Read what is there, with line numbers; a last line without its end is left out."""
         if not self.path.exists():
             return []
-        content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            with self.path.open("r+b") as file:
-                file.truncate(len(whole))
-        text = whole.decode("utf-8", errors="replace")
-        return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+        *whole, _ = self.path.read_bytes().decode("utf-8", errors="replace").split("\n")
+        return [(number, line) for number, line in enumerate(whole, 1) if line.strip()]
+
+    def cut_off_the_rest(self) -> None:
+        """Cut off a last line without its end, so that the next one does not follow it."""
+        with self.path.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
 
     def same_run(self, line: tuple[int, str]) -> Header:
         """Read the header, and refuse results of another run."""
