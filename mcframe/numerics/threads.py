@@ -22,7 +22,7 @@ def controller() -> ThreadpoolController:
 
 @contextmanager
 def blas_threads(n_cells: int) -> Iterator[None]:
-    """One thread for matrices of up to a million entries, as many as there are above."""
+    """One thread for matrices of up to ``ONE_THREAD_CELLS``, as many as there are above."""
     if n_cells > ONE_THREAD_CELLS:
         yield
         return
