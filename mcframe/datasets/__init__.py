@@ -4,5 +4,15 @@ from mcframe.datasets.files import folder
 from mcframe.datasets.handwritten import digits
 from mcframe.datasets.hiding import hide
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
+from mcframe.datasets.transduction import Transduction, masked, transduction
 
-__all__ = ["MultiLabel", "digits", "folder", "hide", "read_multilabel"]
+__all__ = [
+    "MultiLabel",
+    "Transduction",
+    "digits",
+    "folder",
+    "hide",
+    "masked",
+    "read_multilabel",
+    "transduction",
+]
