@@ -5,8 +5,8 @@ Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson`
 ``Ordinal``, ``Multinomial``;
 regularizers ``NuclearNorm``, ``MaxNorm``, ``Ridge``, ``ResidualNuclearNorm``; constraints
 ``NuclearBall``, ``MaxNormBall``, ``Box``, ``OnesColumn``; ``Calibration``, which is either.
-Verbs: ``fit``, ``path``, ``cross_validate``, ``verify``, ``explain``, ``to_cvxpy``. See the README for an
-example.
+Verbs: ``fit``, ``path``, ``cross_validate``, ``verify``, ``explain``, ``to_cvxpy``. See the
+README for an example.
 """
 
 # The sentence

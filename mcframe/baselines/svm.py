@@ -95,8 +95,9 @@ def trained(x: Array, y: Mask, strength: float) -> Any:
     from sklearn.svm import LinearSVC
 
     # A machine on the way to one that separates everything predicts about what that one does.
-    with warnings.catch_warnings(), config_context(
-        assume_finite=True, skip_parameter_validation=True
+    with (
+        warnings.catch_warnings(),
+        config_context(assume_finite=True, skip_parameter_validation=True),
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine = LinearSVC(C=strength, loss="squared_hinge", dual=False).fit(x, y)

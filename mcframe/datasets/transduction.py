@@ -97,7 +97,6 @@ def transduction(
     soft = clean @ weights + deviation * rng.standard_normal(n_labels)
     features = clean + np.sqrt(noise) * rng.standard_normal(clean.shape)
     labels = rng.random(soft.shape) < 1.0 / (1.0 + np.exp(-soft))
-    truth = MultiLabel(f"rank {rank}, noise {noise:g}", features, labels)
     return masked(MultiLabel("synthetic", features, labels), observed, rng)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import attrs
 import numpy as np
-from scipy.special import expit
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
@@ -117,9 +116,11 @@ class FixedPoint:
         z *= self.signs
         residual = np.take(self.iterate, self.x_at) - self.x
         self.loss = 0.5 * float(residual @ residual) / self.x.size
-        losses = np.logaddexp(0.0, -z)
-        self.loss += self.label_weight * float(np.sum(losses)) / z.size
-        self.pulled = self.signs * expit(-z)
+        # log(1 + exp(-z)) and 1 / (1 + exp(z)) from one exponential that cannot overflow.
+        small = np.exp(-np.abs(z))
+        losses = np.log1p(small) - np.minimum(z, 0.0)
+        self.loss += self.label_weight * float(losses.sum()) / z.size
+        self.pulled = self.signs * np.where(z >= 0.0, small, 1.0) / (1.0 + small)
 
     def step(self, mu: float, exact: bool) -> None:
         """One iteration of the published algorithm."""
@@ -175,15 +176,16 @@ def shrunk(target: Array, threshold: float) -> tuple[Array, float]:
     """U max(S - threshold, 0) V', and its nuclear norm."""
     tall = target if target.shape[0] >= target.shape[1] else target.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
-    above = eigenvalues > threshold**2
     if threshold**2 < GRAM_SHARE**2 * eigenvalues[-1]:
         left, values, right = np.linalg.svd(target, full_matrices=False)
         values = np.maximum(values - threshold, 0.0)
-        return (left * values) @ right, float(np.sum(values))
-    values, short = np.sqrt(eigenvalues[above]), vectors[:, above]
-    short_shrunk = (short * (1.0 - threshold / values)) @ short.T
-    result = tall @ short_shrunk if tall is target else short_shrunk @ target
-    return result, float(np.sum(values - threshold))
+        return (left * values) @ right, float(values.sum())
+    first = int(np.searchsorted(eigenvalues, threshold**2, side="right"))
+    values, short = np.sqrt(eigenvalues[first:]), vectors[:, first:]
+    scaled = short * (1.0 - threshold / values)
+    thin = 2 * values.size < eigenvalues.size
+    result = (tall @ scaled) @ short.T if thin else tall @ (scaled @ short.T)
+    return result if tall is target else result.T, float((values - threshold).sum())
 
 
 def nuclear_norm(matrix: Array, exact: bool) -> float:

@@ -241,9 +241,7 @@ class CertifiedPath:
     backend: str | Backend
     budget: Budget
 
-    def __call__(
-        self, model: Model, data: Mapping[str, Any], weights: Array
-    ) -> Iterator[Fit]:
+    def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
         """A fit at each weight."""
         problem = Problem.bind(model, data)
         chosen = checked_backend(self.backend, problem)
