@@ -84,7 +84,7 @@ def test_the_published_algorithms_refuse_what_they_are_not_for(table):
     with pytest.raises(mc.ModelError, match="for the models of mc_b and mc_1 alone"):
         list(papers.fixed_point_path(ridge, table, [0.1]))
     weighted = {**table, "labels": mc.Observations(table["labels"], weights=2.0)}
-    with pytest.raises(mc.DataError, match="'labels': the published .* neither weights"):
+    with pytest.raises(mc.DataError, match=r"'labels': the published .* neither weights"):
         fixed_point_mc_b(weighted, 0.1)
     with pytest.raises(mc.ModelError, match="must descend"):
         list(papers.fixed_point_path(mc_b(0.1), table, [0.1, 0.2]))
@@ -92,8 +92,8 @@ def test_the_published_algorithms_refuse_what_they_are_not_for(table):
 
 def test_algorithm_1_is_the_fpc_backend_with_their_rule(table):
     """Two implementations, one of them over dense matrices: the same iterates."""
+    backend = mc.FPC(stopping="published")
     with pytest.warns(mc.NotCertifiedWarning):
-        backend = mc.FPC(stopping="published")
         other = mc.fit(mc_b(0.02, 0.7), table, backend=backend, tol=0.0)
     fit = fixed_point_mc_b(table, 0.02, 0.7)
     assert fit.history[-1].iteration == other.history[-1].iteration

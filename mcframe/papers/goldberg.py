@@ -187,7 +187,7 @@ def last_stage(
 ) -> Fit:
     """The answer at the model's own mu, with a record for every stage that led there."""
     problem, run = begun(model, data)
-    mu = problem.terms[0].weight  # type: ignore[attr-defined]
+    mu = weight_of(model)
     began, made, records = time.perf_counter(), 0, []
     for stage in run.stages(decreasing(run.sigma, mu, eta), change, max_iter):
         fit = judged(problem.reweighted(0, stage.mu), stage, history=())
@@ -201,10 +201,9 @@ def begun(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
     """The data, and the start of the algorithm that the model is for."""
     ones = OnesColumn() in model.terms
     preset = mc_1 if ones else mc_b
-    nuclear = model.terms[0]
-    known = isinstance(nuclear, NuclearNorm) and "labels" in [b.name for b in model.blocks]
-    label_weight = model.block("labels").weight if known else 1.0
-    if not known or model != preset(nuclear.weight, label_weight):  # type: ignore[union-attr]
+    labels = [block for block in model.blocks if block.name == "labels"]
+    known = isinstance(model.terms[0], NuclearNorm) and labels
+    if not known or model != preset(weight_of(model), labels[0].weight):
         raise ModelError(
             "the published algorithms are for the models of mc_b and mc_1 alone; fit(model, data)"
             " solves any model"
@@ -216,7 +215,14 @@ def begun(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
                 f"block {name!r}: the published algorithms know neither weights nor offsets;"
                 " fit(model, data) does"
             )
-    return problem, FixedPoint.of(problem, label_weight, ones)
+    return problem, FixedPoint.of(problem, labels[0].weight, ones)
+
+
+def weight_of(model: Model) -> float:
+    """The mu of a model of theirs."""
+    nuclear = model.terms[0]
+    assert isinstance(nuclear, NuclearNorm)
+    return nuclear.weight
 
 
 def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:

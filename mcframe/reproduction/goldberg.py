@@ -322,7 +322,7 @@ class Table3(Experiment):
 class RealData(Experiment):
     """Tables 4 and 5: real tables under random masks, lambda = 1."""
 
-    data: str
+    data: str = ""
     shares: tuple[float, ...] = (0.4, 0.6, 0.8)
     rows: int | None = None
     tuning: Tuning = attrs.field(factory=lambda: Tuning(lambdas=(1.0,)))
