@@ -5,8 +5,8 @@ Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson`
 ``Ordinal``, ``Multinomial``;
 regularizers ``NuclearNorm``, ``MaxNorm``, ``Ridge``, ``ResidualNuclearNorm``; constraints
 ``NuclearBall``, ``MaxNormBall``, ``Box``, ``OnesColumn``; ``Calibration``, which is either.
-Verbs: ``fit``, ``path``, ``verify``, ``explain``, ``to_cvxpy``. See the README for an
-example.
+Verbs: ``fit``, ``path``, ``cross_validate``, ``verify``, ``explain``, ``to_cvxpy``. See the
+README for an example.
 """
 
 # The sentence
@@ -62,7 +62,7 @@ from mcframe.backends import (
 
 # Verbs and their answers
 from mcframe.fitting import Fit, fit
-from mcframe.selection import Path, path
+from mcframe.selection import CrossValidation, Path, cross_validate, path
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # The public harness
@@ -89,6 +89,7 @@ __all__ = [
     "Calibration",
     "CalibrationConstraint",
     "CalibrationPenalty",
+    "CrossValidation",
     "DataError",
     "Equality",
     "Explanation",
@@ -127,6 +128,7 @@ __all__ = [
     "RiskMixture",
     "UnobservedWarning",
     "Verification",
+    "cross_validate",
     "explain",
     "fit",
     "laws",

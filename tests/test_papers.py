@@ -7,7 +7,6 @@ import pytest
 import mcframe as mc
 from mcframe import papers
 from mcframe.papers import fixed_point_mc_1, fixed_point_mc_b, mc_1, mc_b
-from mcframe.papers.goldberg import FixedPointMC1
 
 
 def test_mc_b_is_equation_2(table):
@@ -80,12 +79,51 @@ def test_algorithm_1_reaches_the_optimum_as_far_as_its_rule_lets_it(table):
     assert published.gap >= published.objective / exact.objective - 1
 
 
-def test_algorithm_2_refuses_what_it_is_not_for(table):
+def test_the_published_algorithms_refuse_what_they_are_not_for(table):
     ridge = attrs.evolve(mc_1(0.1), terms=[*mc_1(0.1).terms, mc.Ridge(0.1)])
-    with pytest.raises(mc.BackendError, match="without a ridge"):
-        mc.fit(ridge, table, backend=FixedPointMC1())
-    with pytest.raises(mc.BackendError, match="fixed to 1"):
-        mc.fit(mc_b(0.1), table, backend=FixedPointMC1())
+    with pytest.raises(mc.ModelError, match="for the models of mc_b and mc_1 alone"):
+        list(papers.fixed_point_path(ridge, table, [0.1]))
+    weighted = {**table, "labels": mc.Observations(table["labels"], weights=2.0)}
+    with pytest.raises(mc.DataError, match=r"'labels': the published .* neither weights"):
+        fixed_point_mc_b(weighted, 0.1)
+    with pytest.raises(mc.ModelError, match="must descend"):
+        list(papers.fixed_point_path(mc_b(0.1), table, [0.1, 0.2]))
+
+
+def test_algorithm_1_is_the_fpc_backend_with_their_rule(table):
+    """Two implementations, one of them over dense matrices: the same iterates."""
+    backend = mc.FPC(stopping="published")
+    with pytest.warns(mc.NotCertifiedWarning):
+        other = mc.fit(mc_b(0.02, 0.7), table, backend=backend, tol=0.0)
+    fit = fixed_point_mc_b(table, 0.02, 0.7)
+    assert fit.history[-1].iteration == other.history[-1].iteration
+    np.testing.assert_allclose(fit.latent.dense(), other.latent.dense(), atol=1e-9)
+
+
+@pytest.mark.parametrize("preset", [mc_b, mc_1])
+def test_every_mu_of_one_run(table, preset):
+    """A path ends where the algorithm does that goes straight to its last mu."""
+    weights = papers.published_weights(table, last=0.02)
+    assert weights[-1] == 0.02
+    np.testing.assert_allclose(weights[1:-1] / weights[:-2], 0.25)
+    whole = fixed_point_mc_1 if preset is mc_1 else fixed_point_mc_b
+    path = list(papers.fixed_point_path(preset(1.0), table, weights))
+    assert [fit.model.terms[0].weight for fit in path] == list(weights)
+    for fit in path:
+        exact = mc.fit(fit.model, table, tol=1e-6)
+        assert fit.bound <= exact.objective * (1 + 1e-9)
+        assert fit.objective >= exact.bound
+    if preset is mc_b:  # MC-1 begins from sigma_1 of the table with its ones
+        expected = whole(table, 0.02)
+        np.testing.assert_allclose(path[-1].latent.dense(), expected.latent.dense(), atol=1e-12)
+        assert len(expected.history) == len(path)
+
+
+def test_iterations_that_run_out(table):
+    fit = fixed_point_mc_1(table, 0.02, max_iter=3)
+    assert fit.status == "iteration_limit"
+    assert fit.history[-1].iteration == 3
+    assert fixed_point_mc_1(table, 0.02, max_iter=0).status == "iteration_limit"
 
 
 def coco_data(seed=0):

@@ -8,16 +8,20 @@ from mcframe.datasets.mulan import read_mulan
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
 from mcframe.datasets.openml import fetch_multilabel
 from mcframe.datasets.ratings import Ratings, read_ratings
+from mcframe.datasets.transduction import Transduction, masked, transduction
 
 __all__ = [
     "MultiLabel",
     "Ratings",
+    "Transduction",
     "digits",
     "fetch_multilabel",
     "folder",
     "hide",
+    "masked",
     "read_csv",
     "read_mulan",
     "read_multilabel",
     "read_ratings",
+    "transduction",
 ]

@@ -4,26 +4,36 @@ The two problems they state, as models, and the algorithms they published for th
 items here, where the paper has them as columns.
 """
 
-import warnings
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
-from mcframe.backends import FPC, Budget, Point, run
-from mcframe.backends.fpc import FPCState
-from mcframe.compile import Program, compile_problem
+from mcframe.backends import History, Point, Record, judge, relative_gap
+from mcframe.compile import compile_problem
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import NotCertifiedWarning
-from mcframe.contracts.solver import Solver
-from mcframe.fitting import Fit, answered, fit
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.fitting import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
+from mcframe.numerics.low_rank import LowRank
+from mcframe.papers.fixed_point import FixedPoint, Stage, decreasing
 from mcframe.regularizers import NuclearNorm
+from mcframe.selection.paths import checked_weights
 
-__all__ = ["FixedPointMC1", "fixed_point_mc_1", "fixed_point_mc_b", "mc_1", "mc_b"]
+__all__ = [
+    "fixed_point_mc_1",
+    "fixed_point_mc_b",
+    "fixed_point_path",
+    "mc_1",
+    "mc_b",
+    "published_weights",
+]
+
+FINISHED = "stopped by its own rule: the objective changed by less, relatively, than it asks"
+UNFINISHED = "max_iter iterations were made before its own rule stopped it"
 
 
 def mc_b(mu: float, label_weight: float = 1.0) -> Model:
@@ -74,7 +84,13 @@ def mc_1(mu: float, label_weight: float = 1.0) -> Model:
 
 
 def fixed_point_mc_b(
-    data: Mapping[str, Any], mu: float, label_weight: float = 1.0, *, max_iter: int = 20_000
+    data: Mapping[str, Any],
+    mu: float,
+    label_weight: float = 1.0,
+    *,
+    eta: float = 0.25,
+    change: float = 1e-5,
+    max_iter: int = 20_000,
 ) -> Fit:
     """Algorithm 1 as published: fixed-point continuation for MC-b, with their stopping rule.
 
@@ -85,11 +101,14 @@ def fixed_point_mc_b(
     ----------
     data : dict with "features" (n_items x d) and "labels" (n_items x t; 0 and 1)
     mu, label_weight : as in ``mc_b``
+    eta : float, default 0.25
+        The decay of the continuation.
+    change : float, default 1e-5
+        The relative change of the objective that ends a stage.
+    max_iter : int, default 20,000
+        Of all stages together.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotCertifiedWarning)
-        backend = FPC(stopping="published")
-        return fit(mc_b(mu, label_weight), data, backend=backend, tol=0.0, max_iter=max_iter)
+    return last_stage(mc_b(mu, label_weight), data, eta, change, max_iter)
 
 
 def fixed_point_mc_1(
@@ -111,83 +130,127 @@ def fixed_point_mc_1(
     ----------
     data : dict with "features" (n_items x d) and "labels" (n_items x t; 0 and 1)
     mu, label_weight : as in ``mc_1``
-    eta : float, default 0.25
-        The decay of the continuation.
-    change : float, default 1e-5
-        The relative change of the objective that ends a stage.
+    eta, change, max_iter : as in ``fixed_point_mc_b``
     """
-    problem = Problem.bind(mc_1(mu, label_weight), data)
-    solver = FixedPointMC1(FPC(eta=eta, change=change, stopping="published"))
-    outcome = run(solver, compile_problem(problem), Budget(tol=0.0, max_iter=max_iter))
-    return answered(problem, outcome, solver.name)
+    return last_stage(mc_1(mu, label_weight), data, eta, change, max_iter)
 
 
-@attrs.define(eq=False)
-class FixedPointMC1State(FPCState):
-    """That of Algorithm 1 on the program with the ones column as data, and the multiplier."""
+def fixed_point_path(
+    model: Model,
+    data: Mapping[str, Any],
+    weights: Sequence[float] | Array,
+    *,
+    change: float = 1e-5,
+    max_iter: int = 20_000,
+) -> Iterator[Fit]:
+    """Give the answer of Algorithm 1 or 2 at each of the descending mu, all from one run.
 
-    extended: Program | None = None
-    multiplier: Array | None = None
+    Their section 4 tunes mu so; it is a ``path`` for ``mc.cross_validate``.
 
+    Parameters
+    ----------
+    model : Model
+        As ``mc_b`` or ``mc_1`` gives it; its own mu is not used.
+    data : as in ``fixed_point_mc_b``
+    weights : list of float
+        mu_1 > mu_2 > ..., as ``published_weights`` gives them.
+    change, max_iter : as in ``fixed_point_mc_b``
 
-@attrs.frozen
-class FixedPointMC1(Solver[Program, FixedPointMC1State]):
-    """Algorithm 2 of the paper, stopped by their rule; see ``fixed_point_mc_1``.
-
-    A step is ``A = Z - tau g(Z)``, ``Z = shrink(A, tau mu)``, last column of Z = 1: that of
-    Algorithm 1 on the table with a column of ones, whose residual the overwriting keeps at 0.
-    The dual point of its certificate comes from the shrinkage: ``(A - shrink(A)) / tau`` has
-    spectral norm at most mu, and its last column is minus the multiplier.
-
-    Cost of an iteration: one pass over the observed entries, one decomposition of the smaller
-    side, and the singular values of Z with its ones for the rule.
+    Raises
+    ------
+    DataError, ModelError
+        A model of another form; weights that do not descend; data with weights or offsets.
     """
+    sequence = checked_weights(weights)
+    problem, run = begun(model, data)
+    for stage in run.stages([float(mu) for mu in sequence], change, max_iter):
+        yield judged(problem.reweighted(0, stage.mu), stage, history=())
 
-    rule: FPC = attrs.field(factory=lambda: FPC(stopping="published"))
 
-    name = "fixed_point_mc_1"
+def published_weights(data: Mapping[str, Any], last: float = 1e-5, eta: float = 0.25) -> Array:
+    """mu_k = eta^k sigma_1 down to ``last``: the weights that they consider.
 
-    def refuses(self, program: Program) -> str | None:
-        """It is an algorithm for a fixed column and a nuclear norm alone."""
-        if not program.ones:
-            return "Algorithm 2 is for a column fixed to 1"
-        if program.penalty.main is None or program.penalty.ridge > 0.0:
-            return "Algorithm 2 is for a nuclear norm without a ridge"
-        return None
+    sigma_1 is the largest singular value of [X Y], unobserved entries 0, labels -1 and 1.
+    """
+    filled = []
+    for name, coded in (("features", False), ("labels", True)):
+        table = Problem.bind(mc_b(1.0), data).tables[name]
+        block = np.zeros(table.shape)
+        block[table.rows, table.columns] = 2.0 * table.values - 1.0 if coded else table.values
+        filled.append(block)
+    sigma = float(np.linalg.norm(np.hstack(filled), 2))
+    return np.array(decreasing(sigma, last, eta))
 
-    def init(
-        self, program: Program, start: Point | None, rng: np.random.Generator
-    ) -> FixedPointMC1State:
-        """Their start: the best rank-1 approximation of [X Y 1], its last column then 1."""
-        # A weight that is small beside the others leaves their step sizes as they are.
-        lightest = min(piece.curvature for piece in program.loss.pieces)
-        extended = program.with_multiplier(np.zeros(program.shape[0]), 0.5 * lightest)
-        state = FixedPointMC1State(
-            **attrs.asdict(self.rule.init(extended, start, rng), recurse=False), extended=extended
+
+def last_stage(
+    model: Model, data: Mapping[str, Any], eta: float, change: float, max_iter: int
+) -> Fit:
+    """The answer at the model's own mu, with a record for every stage that led there."""
+    problem, run = begun(model, data)
+    mu = weight_of(model)
+    began, made, records = time.perf_counter(), 0, []
+    for stage in run.stages(decreasing(run.sigma, mu, eta), change, max_iter):
+        fit = judged(problem.reweighted(0, stage.mu), stage, history=())
+        made += stage.iterations
+        seconds = time.perf_counter() - began
+        records.append(Record(made, seconds, fit.objective, fit.bound, fit.gap, fit.rank))
+    return judged(problem, stage, tuple(records))
+
+
+def begun(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
+    """The data, and the start of the algorithm that the model is for."""
+    ones = OnesColumn() in model.terms
+    preset = mc_1 if ones else mc_b
+    labels = [block for block in model.blocks if block.name == "labels"]
+    known = isinstance(model.terms[0], NuclearNorm) and labels
+    if not known or model != preset(weight_of(model), labels[0].weight):
+        raise ModelError(
+            "the published algorithms are for the models of mc_b and mc_1 alone; fit(model, data)"
+            " solves any model"
         )
-        self.overwrite(state)
-        return state
+    problem = Problem.bind(model, data)
+    for name, table in problem.tables.items():
+        if table.weights is not None or table.offset is not None:
+            raise DataError(
+                f"block {name!r}: the published algorithms know neither weights nor offsets;"
+                " fit(model, data) does"
+            )
+    return problem, FixedPoint.of(problem, labels[0].weight, ones)
 
-    def step(self, program: Program, state: FixedPointMC1State) -> None:
-        """Gradient, shrinkage, ones; and the next stage where this one is done."""
-        assert state.extended is not None
-        self.rule.move(state.extended, state)
-        state.multiplier = (state.iterate[:, -1] - 1.0) / state.steps[0]
-        self.overwrite(state)
-        penalty = attrs.evolve(program.penalty, strength=state.stages[0])
-        latent = self.candidate(program, state).latent
-        state.penalty = penalty.of_singular_values(latent.singular_values())
-        self.rule.advance(state)
 
-    def overwrite(self, state: FixedPointMC1State) -> None:
-        """The last column of Z is 1."""
-        assert state.extended is not None
-        loss = state.extended.loss
-        state.iterate[:, -1] = 1.0
-        z = np.take(state.iterate, state.flat)
-        state.evaluation = loss.evaluate_at(z, state.biases)
+def weight_of(model: Model) -> float:
+    """The mu of a model of theirs."""
+    nuclear = model.terms[0]
+    assert isinstance(nuclear, NuclearNorm)
+    return nuclear.weight
 
-    def candidate(self, program: Program, state: FixedPointMC1State) -> Point:
-        """The iterate with its ones, and the multiplier that the shrinkage shows."""
-        shrunk = self.rule.candidate(program, state).latent
-        return Point(shrunk.with_last_column(1.0), state.multiplier)
+
+def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
+    """Where a stage ended, as a fit: with the algorithm's own biases, and a lower bound.
+
+    The dual point of Algorithm 2's certificate comes from the shrinkage: with A the target,
+    ``(A - shrink(A)) / tau`` has spectral norm at most mu, and its last column is minus the
+    multiplier.
+    """
+    ones = problem.model.extra_columns > 0
+    latent = LowRank.of(stage.iterate)
+    if ones:
+        latent = latent.with_last_column(1.0)  # exactly, which a decomposition is not
+    point = Point(latent, stage.multiplier)
+    bound = judge(compile_problem(problem), point).bound
+    biases = {} if ones else {"labels": stage.biases}
+    objective = problem.objective(latent, biases)
+    if not history:
+        gap = relative_gap(objective, bound, problem.rounding)
+        history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank()),)
+    return Fit(
+        problem=problem,
+        point=point,
+        biases=biases,
+        status="interrupted" if stage.converged else "iteration_limit",
+        message=FINISHED if stage.converged else UNFINISHED,
+        objective=objective,
+        bound=bound,
+        backend="fixed_point_mc_1" if ones else "fixed_point_mc_b",
+        history=History(history),
+    )

@@ -1,5 +1,20 @@
-"""Floor 7: one model at many weights."""
+"""Floor 7: one model at many weights, and which of them to take."""
 
+from mcframe.selection.criteria import Criterion, HeldOutLoss, LabelError, RelativeError
+from mcframe.selection.cross_validation import CrossValidation, cross_validate
+from mcframe.selection.folds import Fold, Held, drawn_folds
 from mcframe.selection.paths import Path, path
 
-__all__ = ["Path", "path"]
+__all__ = [
+    "Criterion",
+    "CrossValidation",
+    "Fold",
+    "Held",
+    "HeldOutLoss",
+    "LabelError",
+    "Path",
+    "RelativeError",
+    "cross_validate",
+    "drawn_folds",
+    "path",
+]

@@ -154,13 +154,11 @@ def walk(
     if progress:
         print(HEADER, flush=True)
     try:
-        for weight in sequence:
-            variant = problem.reweighted(place, float(weight))
-            begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
-            fits.append(solved(variant, chosen, budget, begin=begin, random_state=seed))
+        for fit in along(problem, place, sequence, chosen, budget, seed):
+            fits.append(fit)
             if progress:
-                print(row(weight, fits[-1]), flush=True)
-            if fits[-1].message == FROM_OUTSIDE:
+                print(row(sequence[len(fits) - 1], fit), flush=True)
+            if fit.message == FROM_OUTSIDE:
                 return fits, "it was interrupted from outside"
     except (KeyboardInterrupt, BackendError) as error:
         # The fits that there are have cost work: what ended the next one is said in a warning.
@@ -168,6 +166,18 @@ def walk(
             raise
         return fits, str(error) or "it was interrupted from outside"
     return fits, None
+
+
+def along(
+    problem: Problem, place: int, sequence: Array, chosen: Backend, budget: Budget, seed: int
+) -> Iterator[Fit]:
+    """A fit at each weight, when it is asked for."""
+    fits: list[Fit] = []
+    for weight in sequence:
+        variant = problem.reweighted(place, float(weight))
+        begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
+        fits.append(solved(variant, chosen, budget, begin=begin, random_state=seed))
+        yield fits[-1]
 
 
 def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:

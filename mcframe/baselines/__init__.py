@@ -1,0 +1,14 @@
+"""Floor 8: what others would do with the same table: the baselines of the papers."""
+
+from mcframe.baselines.imputation import mean_imputed, zero_imputed
+from mcframe.baselines.mixture import GaussianMixture, fit_mixture
+from mcframe.baselines.svm import STRENGTHS, svm_labels
+
+__all__ = [
+    "STRENGTHS",
+    "GaussianMixture",
+    "fit_mixture",
+    "mean_imputed",
+    "svm_labels",
+    "zero_imputed",
+]
