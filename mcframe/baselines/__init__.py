@@ -1,0 +1,8 @@
+"""Floor 8: what others would do with the same table: the baselines of the papers."""
+
+from mcframe.baselines.maxide import SideCompletion, maxide
+
+__all__ = [
+    "SideCompletion",
+    "maxide",
+]
