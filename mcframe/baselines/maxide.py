@@ -16,6 +16,8 @@ __all__ = ["SideCompletion", "maxide"]
 EPS = float(np.finfo(np.float64).eps)
 # How far above the norm of a slope its bound is tried first.
 NORM_SLACK = 1e-10
+# By how much rounding may raise a loss above its model, relatively.
+ROUNDING = 1e-12
 # With a tolerance the certificate is computed at every so many iterations.
 LOOKS = 10
 
@@ -29,7 +31,7 @@ class SideCompletion:
     core : array (k_rows, k_columns)
         Z.
     rows, columns : array or None
-        A (n_rows, k_rows) and B (n_columns, k_columns), orthonormal; None for the identity.
+        A (n_rows, k_rows) and B (n_columns, k_columns); None for the identity.
     objective, bound : float
         Of the problem of ``maxide`` at Z; a lower bound on its minimum.
     iterations : int
@@ -67,6 +69,7 @@ def maxide(
     columns: Any = None,
     weight: float = 1.0,
     *,
+    orthonormal: bool = True,
     max_iter: int = 100,
     change: float = 1e-5,
     tol: float = 0.0,
@@ -86,11 +89,13 @@ def maxide(
     entries : array (n_rows, n_columns)
         Y; NaN is missing.
     rows : array (n_rows, d), optional
-        Side information of the rows, as features: of its columns an orthonormal basis is taken.
+        Side information of the rows, as features.
     columns : array (n_columns, e), optional
         The same of the columns.
     weight : float, default 1
         Of the nuclear norm.
+    orthonormal : bool, default True
+        Take orthonormal bases of the sides, as the problem states; else the sides as they are.
     max_iter : int, default 100
     change : float, default 1e-5
         Stop where the objective changes by less than this, relatively: the rule of the authors'
@@ -100,10 +105,14 @@ def maxide(
     start : SideCompletion, optional
         Begin at its Z, as along a path of weights.
 
+    Raises
+    ------
+    DataError, ModelError
+
     References
     ----------
     M. Xu, R. Jin, Z.-H. Zhou. Speedup matrix completion with side information: application to
-    multi-label learning. NIPS 2013, Eq. 2 and Algorithm 1.
+    multi-label learning. NIPS 2013.
 
     Examples
     --------
@@ -116,33 +125,68 @@ def maxide(
            [2., 4.],
            [3., 6.]])
     """
-    problem = Completion.of(entries, rows, columns, positive_weight(weight))
+    problem = Completion.of(entries, rows, columns, positive_weight(weight), orthonormal)
     max_iter = whole(max_iter, "max_iter", 0)
-    previous = core = problem.first(start)
-    alpha, alpha_before = 1.0, 1.0
-    last = problem.objective(core)
-    iterations, status = 0, "iteration_limit"
-    while iterations < max_iter:
-        momentum = alpha * (1.0 / alpha_before - 1.0)
-        ahead = core + momentum * (core - previous)
-        previous, (core, nuclear) = core, problem.proximal(ahead)
-        alpha_before = alpha
-        alpha = 0.5 * (np.sqrt(alpha**4 + 4.0 * alpha**2) - alpha**2)
-        iterations += 1
-        reached = problem.objective(core, nuclear)
-        if tol > 0.0 and iterations % LOOKS == 0 and problem.gap(core) <= tol:
+    iterate = Iterate.at(problem, problem.first(start))
+    status = "iteration_limit"
+    while iterate.count < max_iter:
+        last = iterate.objective
+        iterate.advance(problem)
+        look = tol > 0.0 and iterate.count % LOOKS == 0
+        if look and relative_gap(*problem.judged(iterate.core)) <= tol:
             status = "certified"
             break
-        if iterations > 1 and abs(reached - last) < change * reached:
+        if iterate.count > 1 and abs(iterate.objective - last) < change * iterate.objective:
             status = "stopped"
             break
-        last = reached
-    objective, bound = problem.judged(core)
+    objective, bound = problem.judged(iterate.core)
     if tol > 0.0 and relative_gap(objective, bound) <= tol:
         status = "certified"
-    return SideCompletion(
-        core, problem.rows, problem.columns, objective, bound, iterations, status
-    )
+    sides = problem.rows, problem.columns
+    return SideCompletion(iterate.core, *sides, objective, bound, iterate.count, status)
+
+
+@attrs.define(eq=False)
+class Iterate:
+    """Z, the one before, their momentum, and the curvature found so far."""
+
+    core: Array
+    previous: Array
+    objective: float
+    alpha: float = 1.0
+    momentum: float = 0.0
+    curvature: float = 1.0
+    count: int = 0
+
+    @classmethod
+    def at(cls, problem: "Completion", core: Array) -> "Iterate":
+        """At rest."""
+        return cls(core, core, problem.objective(core))
+
+    def advance(self, problem: "Completion") -> None:
+        """A step from ahead of Z; the curvature doubles until its model lies above the loss.
+
+        With orthonormal sides 1, where it begins, is enough.
+        """
+        ahead = self.core + self.momentum * (self.core - self.previous)
+        residual = problem.residual(ahead)
+        loss, slope = 0.5 * float(np.vdot(residual, residual)), problem.gathered(residual)
+        while True:
+            threshold = problem.weight / self.curvature
+            core, nuclear = shrunk(ahead - slope / self.curvature, threshold)
+            reached = problem.loss(core)
+            moved = core - ahead
+            model = loss + float(np.vdot(slope, moved))
+            model += 0.5 * self.curvature * float(np.vdot(moved, moved))
+            if problem.orthonormal or reached <= model * (1.0 + ROUNDING):
+                break
+            self.curvature *= 2.0
+        self.previous, self.core = self.core, core
+        self.objective = reached + problem.weight * nuclear
+        following = 0.5 * (np.sqrt(self.alpha**4 + 4.0 * self.alpha**2) - self.alpha**2)
+        self.momentum = following * (1.0 / self.alpha - 1.0)
+        self.alpha = following
+        self.count += 1
 
 
 @attrs.frozen(eq=False)
@@ -154,10 +198,13 @@ class Completion:
     rows: Array | None
     columns: Array | None
     weight: float
+    orthonormal: bool
 
     @classmethod
-    def of(cls, entries: Any, rows: Any, columns: Any, weight: float) -> "Completion":
-        """Checked, with orthonormal bases."""
+    def of(
+        cls, entries: Any, rows: Any, columns: Any, weight: float, orthonormal: bool
+    ) -> "Completion":
+        """Checked, with orthonormal bases where they are asked for."""
         values = matrix_of(entries, "entries")
         seen = ~np.isnan(values)
         if not seen.any():
@@ -165,9 +212,10 @@ class Completion:
         return cls(
             np.where(seen, values, 0.0),
             seen,
-            None if rows is None else basis(rows, "rows", values.shape[0]),
-            None if columns is None else basis(columns, "columns", values.shape[1]),
+            side_of(rows, "rows", values.shape[0], orthonormal),
+            side_of(columns, "columns", values.shape[1], orthonormal),
             weight,
+            orthonormal or (rows is None and columns is None),
         )
 
     def first(self, start: SideCompletion | None) -> Array:
@@ -188,25 +236,25 @@ class Completion:
         """R_Omega(A Z B' - Y)."""
         return self.seen * spread(core, self.rows, self.columns) - self.known
 
-    def proximal(self, core: Array) -> tuple[Array, float]:
-        """A gradient step of length 1 and the shrinkage after it; and ||Z||_* there.
+    def gathered(self, matrix: Array) -> Array:
+        """A' S B."""
+        image = matrix if self.rows is None else self.rows.T @ matrix
+        return image if self.columns is None else image @ self.columns
 
-        The curvature of the loss is 1, since A and B are orthonormal.
-        """
-        return shrunk(core - gathered(self.residual(core), self.rows, self.columns), self.weight)
-
-    def objective(self, core: Array, nuclear: float | None = None) -> float:
-        """At Z, whose nuclear norm may be known."""
-        if nuclear is None:
-            nuclear = float(np.sum(np.linalg.svd(core, compute_uv=False))) if core.any() else 0.0
+    def loss(self, core: Array) -> float:
+        """Half the sum of squares."""
         residual = self.residual(core)
-        return 0.5 * float(np.vdot(residual, residual)) + self.weight * nuclear
+        return 0.5 * float(np.vdot(residual, residual))
+
+    def objective(self, core: Array) -> float:
+        """The loss and the nuclear norm."""
+        nuclear = float(np.sum(np.linalg.svd(core, compute_uv=False))) if core.any() else 0.0
+        return self.loss(core) + self.weight * nuclear
 
     def judged(self, core: Array) -> tuple[float, float]:
         """The objective, and Fenchel's bound from the residual."""
         residual = self.residual(core)
-        pulled = gathered(residual, self.rows, self.columns)
-        norm = norm_upper_bound(pulled, NORM_SLACK)
+        norm = norm_upper_bound(self.gathered(residual), NORM_SLACK)
         square = float(np.vdot(residual, residual))
         product = float(np.vdot(residual, self.known))
         scale = 0.0 if square == 0.0 else max(0.0, -product / square)
@@ -217,21 +265,11 @@ class Completion:
         summands = scale**2 * square + scale * float(np.sum(np.abs(residual * self.known)))
         return self.objective(core), bound - 8.0 * EPS * np.log2(residual.size + 2.0) * summands
 
-    def gap(self, core: Array) -> float:
-        """Of Z."""
-        return relative_gap(*self.judged(core))
-
 
 def spread(core: Array, rows: Array | None, columns: Array | None) -> Array:
     """A Z B'."""
     image = core if rows is None else rows @ core
     return image if columns is None else image @ columns.T
-
-
-def gathered(matrix: Array, rows: Array | None, columns: Array | None) -> Array:
-    """A' S B."""
-    image = matrix if rows is None else rows.T @ matrix
-    return image if columns is None else image @ columns
 
 
 def shrunk(matrix: Array, threshold: float) -> tuple[Array, float]:
@@ -265,19 +303,22 @@ def matrix_of(values: Any, what: str) -> Array:
     return matrix
 
 
-def basis(side: Any, what: str, length: int) -> Array:
-    """An orthonormal basis of the columns of complete side information."""
+def side_of(side: Any, what: str, length: int, orthonormal: bool) -> Array | None:
+    """Complete side information, or an orthonormal basis of its columns; None without any."""
+    if side is None:
+        return None
     matrix = matrix_of(side, what)
     if len(matrix) != length or np.isnan(matrix).any():
         raise DataError(
-            f"{what}: {matrix.shape[0]} rows with {int(np.isnan(matrix).sum())} missing values were"
-            f" given; {length} complete ones are needed: complete them first"
+            f"{what}: {matrix.shape[0]} rows with {int(np.isnan(matrix).sum())} missing values"
+            f" were given; {length} complete ones are needed: complete them first"
         )
-    left, values, _ = np.linalg.svd(matrix, full_matrices=False)
-    kept = values > max(matrix.shape) * EPS * values[0]
-    if not kept.any():
+    if not matrix.any():
         raise DataError(f"{what}: every value is 0, which says nothing; leave {what} out")
-    return left[:, kept]
+    if not orthonormal:
+        return matrix
+    left, values, _ = np.linalg.svd(matrix, full_matrices=False)
+    return left[:, values > max(matrix.shape) * EPS * values[0]]
 
 
 def positive_weight(weight: float) -> float:

@@ -44,7 +44,9 @@ def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0
         Where a weight is not positive, or lambda_2 below 0.
     """
     if not number(lambda_2, "lambda_2") >= 0.0:
-        raise ModelError(f"lambda_2={lambda_2!r} was given; COCO needs lambda_2 >= 0, 0 for COCO-0")
+        raise ModelError(
+            f"lambda_2={lambda_2!r} was given; COCO needs lambda_2 >= 0, 0 for COCO-0"
+        )
     terms: list[Term] = [NuclearNorm(lambda_1)]
     if lambda_2 > 0:
         terms.append(ResidualNuclearNorm("features", lambda_2))
