@@ -90,7 +90,7 @@ class Watch:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         candidate = solver.candidate(self.program, state)
         judgement = judge(self.program, candidate)
-        if judgement.objective < self.objective:
+        if judgement.objective < self.objective or solver.answers_last:
             self.point, self.judgement = candidate, judgement
         self.bound = max(self.bound, judgement.bound)
         record = Record(

@@ -88,6 +88,9 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     dense: bool = True
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
+    #: Whether its answer is its last iterate, as a published algorithm states, and not the best
+    #: one that was looked at.
+    answers_last: bool = False
 
     @abstractmethod
     def refuses(self, program: ProgramT) -> str | None:

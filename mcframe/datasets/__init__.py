@@ -1,5 +1,6 @@
 """Floor 7: real tables to try things on, read from what is installed or from your own files."""
 
+from mcframe.datasets.cocompletion import CoCompletion, cocompletion
 from mcframe.datasets.csv_blocks import read_csv
 from mcframe.datasets.files import folder
 from mcframe.datasets.handwritten import digits
@@ -11,9 +12,11 @@ from mcframe.datasets.ratings import Ratings, read_ratings
 from mcframe.datasets.transduction import Transduction, masked, transduction
 
 __all__ = [
+    "CoCompletion",
     "MultiLabel",
     "Ratings",
     "Transduction",
+    "cocompletion",
     "digits",
     "fetch_multilabel",
     "folder",

@@ -9,10 +9,11 @@ from mcframe.papers.goldberg import (
     published_weights,
 )
 from mcframe.papers.hayashi import projected_factors, tri
-from mcframe.papers.xu import coco, coco_subgradient
+from mcframe.papers.xu import coco, coco_0, coco_subgradient
 
 __all__ = [
     "coco",
+    "coco_0",
     "coco_subgradient",
     "fixed_point_mc_1",
     "fixed_point_mc_b",

@@ -3,8 +3,7 @@
 Missing features and missing labels completed together, with a nuclear norm of the residual.
 """
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -13,16 +12,19 @@ import numpy as np
 from mcframe.backends import Budget, Dual, Point, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import NotCertifiedWarning
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
+from mcframe.contracts.validators import number, positive
 from mcframe.fitting import Fit, answered
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.polar import nuclear_subgradient
+from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
-__all__ = ["CocoSubgradient", "coco", "coco_subgradient"]
+__all__ = ["CocoSubgradient", "coco", "coco_0", "coco_subgradient"]
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
@@ -34,8 +36,17 @@ def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0
     Parameters
     ----------
     lambda_1, lambda_2, feature_weight : float
-        As in their section 4.1; ``lambda_2=0`` is COCO-0.
+        As in their section 4.1: 1, 1 and 0.01. ``lambda_2=0`` is COCO-0, see ``coco_0``.
+
+    Raises
+    ------
+    ModelError
+        Where a weight is not positive, or lambda_2 below 0.
     """
+    if not number(lambda_2, "lambda_2") >= 0.0:
+        raise ModelError(
+            f"lambda_2={lambda_2!r} was given; COCO needs lambda_2 >= 0, 0 for COCO-0"
+        )
     terms: list[Term] = [NuclearNorm(lambda_1)]
     if lambda_2 > 0:
         terms.append(ResidualNuclearNorm("features", lambda_2))
@@ -49,6 +60,22 @@ def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0
     )
 
 
+def coco_0(lambda_1: float = 1.0, feature_weight: float = 0.01) -> Model:
+    """COCO-0: Eq. 1 with lambda_2 = 0, without the nuclear norm of the residual.
+
+    Parameters
+    ----------
+    lambda_1, feature_weight : as in ``coco``
+
+    Examples
+    --------
+    >>> from mcframe.papers import coco, coco_0
+    >>> coco_0() == coco(lambda_2=0.0)
+    True
+    """
+    return coco(lambda_1, 0.0, feature_weight)
+
+
 def coco_subgradient(
     data: Mapping[str, Any],
     lambda_1: float = 1.0,
@@ -56,31 +83,34 @@ def coco_subgradient(
     feature_weight: float = 0.01,
     *,
     max_iter: int = 300,
-    tol: float = 0.0,
+    first_step: float = 100.0,
+    decay: float = 0.99,
+    least_step: float = 40.0,
+    observe: Callable[[int, LowRank], object] | None = None,
 ) -> Fit:
     """Algorithm 1 as published: a subgradient step of all but the nuclear norm, then shrinkage.
 
-    **It has no guarantee of optimality**: with a constant step a subgradient method stays
-    away from the optimum by a distance of the order of the step. The fit's ``gap`` bounds how
-    far; ``fit(coco(...), data)`` solves the problem. Eq. 4 as printed shrinks by lambda_1; with
-    that the published settings do not reproduce their Table 1. As in any proximal step the
-    threshold here is step * lambda_1, which does.
+    The answer is the last iterate, as there. **It has no guarantee of optimality**: with a
+    constant step a subgradient method stays away from the optimum by a distance of the order
+    of the step. The fit's ``gap`` bounds how far; ``fit(coco(...), data)`` solves the problem.
+    Eq. 4 as printed shrinks by lambda_1; with that the published settings do not reproduce
+    their Table 1. As in any proximal step the threshold here is step * lambda_1, which does.
 
     Parameters
     ----------
     data : dict with "features" (n_items x d) and "labels" (n_items x l; 0 and 1)
     lambda_1, lambda_2, feature_weight : as in ``coco``
     max_iter : int, default 300
-        Their T.
-    tol : float, default 0
-        Stop earlier at this gap.
+        Their T, which the paper does not give.
+    first_step, decay, least_step : float, default 100, 0.99 and 40
+        The step of their section 4.1: multiplied by ``decay`` until it is below
+        ``least_step``. With ``least_step=0`` it decays without end, as in section 4.2.
+    observe : function of t and Z, optional
+        Called with every iterate (t from 1), Z in factors.
     """
     problem = Problem.bind(coco(lambda_1, lambda_2, feature_weight), data)
-    solver = CocoSubgradient()
-    budget = Budget(tol=tol, max_iter=max_iter)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotCertifiedWarning)
-        outcome = run(solver, compile_problem(problem), budget)
+    solver = CocoSubgradient(first_step, decay, least_step, observe)
+    outcome = run(solver, compile_problem(problem), Budget(tol=0.0, max_iter=max_iter))
     return answered(problem, outcome, solver.name)
 
 
@@ -94,6 +124,7 @@ class CocoState:
     duals: tuple[Array, ...]
     penalty: float
     step: float
+    t: int = 0
     residual: float = np.inf
     finished: str | None = None
 
@@ -115,14 +146,17 @@ class CocoState:
 class CocoSubgradient(Solver[Program, CocoState]):
     """Algorithm 1 of the paper, with its steps: 100, decaying by 0.99 until below 40.
 
-    Cost of an iteration: one decomposition of Z and one of the residual.
+    Cost of an iteration: one eigenvalue decomposition of the smaller side of Z, with COCO-1
+    one of the smaller side of the features, and four products of these with Z.
     """
 
-    first_step: float = 100.0
-    decay: float = 0.99
+    first_step: float = attrs.field(default=100.0, validator=positive)
+    decay: float = attrs.field(default=0.99, validator=positive)
     least_step: float = 40.0
+    observe: Callable[[int, LowRank], object] | None = None
 
     name = "coco_subgradient"
+    answers_last = True
 
     def refuses(self, program: Program) -> str | None:
         """It is for a nuclear norm, smooth losses, and at most a residual's nuclear norm."""
@@ -130,36 +164,43 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
         """Z = 0, or the start."""
-        latent = LowRank.zeros(program.shape) if start is None else start.latent
-        return self.arrived(program, latent, self.first_step)
+        if start is None:
+            nothing = LowRank.zeros(program.shape)
+            begin = Shrunk(nothing.left, np.zeros(0), nothing.right)
+        else:
+            begin = shrink_full(start.latent.dense(), lambda values: values)
+        return self.arrived(program, begin, self.first_step)
 
     def step(self, program: Program, state: CocoState) -> None:
         """Z - step * subgradient, shrunk by step * lambda_1."""
         target = state.iterate - state.step * subgradient(program, state)
-        left, values, right = np.linalg.svd(target, full_matrices=False)
-        values = program.penalty.shrink(values, state.step)
-        kept = values > 0.0
-        latent = LowRank(left[:, kept] * values[kept], right[kept].T)
+        shrunk = shrink_gram(
+            target,
+            lambda values: program.penalty.shrink(values, state.step),
+            program.penalty.threshold(state.step),
+        )
         step = state.step
         if step >= self.least_step:
             step *= self.decay
-        moved = self.arrived(program, latent, step)
+        moved = self.arrived(program, shrunk, step)
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate)) / state.step
+        moved.t = state.t + 1
         for field in attrs.fields(CocoState):
             setattr(state, field.name, getattr(moved, field.name))
+        if self.observe is not None:
+            self.observe(state.t, state.latent)
 
-    def arrived(self, program: Program, latent: LowRank, step: float) -> CocoState:
+    def arrived(self, program: Program, shrunk: Shrunk, step: float) -> CocoState:
         """The state at some Z."""
+        latent = LowRank(shrunk.left * shrunk.values, shrunk.right)
         iterate = latent.dense()
         evaluation = program.loss.evaluate(np.take(iterate, program.flat))
-        penalty = program.penalty.of_singular_values(latent.singular_values())
+        penalty = program.penalty.of_singular_values(shrunk.values)
         duals = []
         for term in program.terms:
-            image = term.forward(iterate)
-            left, values, right = np.linalg.svd(image, full_matrices=False)
-            kept = values > 1e-12 * max(float(values[0]), 1e-300)
-            duals.append(term.term.weight * left[:, kept] @ right[kept])
-            penalty += term.value(iterate)
+            nuclear, factor = nuclear_subgradient(term.forward(iterate))
+            duals.append(term.term.weight * factor)
+            penalty += term.term.weight * nuclear
         return CocoState(iterate, latent, evaluation, tuple(duals), penalty, step)
 
     def candidate(self, program: Program, state: CocoState) -> Point:
