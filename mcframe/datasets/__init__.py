@@ -1,8 +1,17 @@
 """Floor 7: real tables to try things on, read from what is installed or from your own files."""
 
+from mcframe.datasets.calibrated_tasks import CalibratedTasks, calibrated_tasks
 from mcframe.datasets.files import folder
 from mcframe.datasets.handwritten import digits
 from mcframe.datasets.hiding import hide
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
 
-__all__ = ["MultiLabel", "digits", "folder", "hide", "read_multilabel"]
+__all__ = [
+    "CalibratedTasks",
+    "MultiLabel",
+    "calibrated_tasks",
+    "digits",
+    "folder",
+    "hide",
+    "read_multilabel",
+]
