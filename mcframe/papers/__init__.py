@@ -4,7 +4,7 @@ from mcframe.papers.goldberg import fixed_point_mc_1, fixed_point_mc_b, mc_1, mc
 from mcframe.papers.hayashi import projected_factors, tri
 from mcframe.papers.wang import collective, mc0, tmcc, tmcc_accelerated
 from mcframe.papers.xu import coco, coco_subgradient
-from mcframe.papers.zheng import gamma, soft_impute
+from mcframe.papers.zheng import gamma, soft_impute, soft_impute_iterations
 
 __all__ = [
     "coco",
@@ -18,6 +18,7 @@ __all__ = [
     "mc_b",
     "projected_factors",
     "soft_impute",
+    "soft_impute_iterations",
     "tmcc",
     "tmcc_accelerated",
     "tri",
