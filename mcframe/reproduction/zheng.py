@@ -55,8 +55,8 @@ class ZhengRule(Experiment):
 
     @classmethod
     def tiny(cls) -> Self:
-        """40 items, 5 new ones."""
-        return cls(n_items=40, n_new=5, n_features=12, rank=2, labelled=0.5, weights=6)
+        """40 items, 3 new ones."""
+        return cls(n_items=40, n_new=3, n_features=12, rank=2, labelled=0.5, weights=6)
 
     def settings(self) -> Sequence[str]:
         """The semi-supervised case of the paper, and a general pattern of missing entries."""
