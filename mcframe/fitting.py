@@ -32,6 +32,7 @@ from mcframe.contracts.validators import number
 from mcframe.likelihoods import Equality
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
+from mcframe.prediction import NewRows
 
 __all__ = [
     "Fit",
@@ -140,6 +141,54 @@ class Fit:
         width = self.model.block(name).likelihood.width
         return self.problem.tables[name].wrap(self.mean(name), width)
 
+    def predict_rows(self, data: Mapping[str, Any], name: str) -> Any:
+        """The mean response of a block for new items, which were not in the fit.
+
+        The rule of Zheng and Hastie (2015, section 3) for any smooth convex loss: with
+        Z = U V' in balanced factors a new row's score minimises
+        ``sum of its losses(u'v_j + b_j) + weight / 2 ||u||^2`` over its observed entries, V, b
+        and the scales of the losses as they were fitted. On the rows of the fit it gives the
+        fitted rows, as exactly as the fit is optimal. Refitting with the new rows would let
+        them change V.
+
+        Parameters
+        ----------
+        data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
+            Of the new items: some or all blocks, in the columns of the fit. NaN is missing.
+        name : str
+            The block that is asked for, given or not. An offset counts where it is given.
+
+        Returns
+        -------
+        array (n_new x its columns), or DataFrame if the new data were one
+
+        Raises
+        ------
+        ModelError
+            Where the model has more than a NuclearNorm, effects of rows, or a rough loss.
+        DataError
+            Where the new data do not fit the model.
+
+        Notes
+        -----
+        Cost: one ridge regression of rank columns a row, or some Newton steps of it.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+        >>> fit = mc.fit(model, {"x": x})
+        >>> print(fit.predict_rows({"x": [[np.nan, 8.0]]}, "x").round(1))
+        [[4. 8.]]
+        """
+        width = self.model.block(name).likelihood.width
+        table = self.problem.tables[name]
+        new = NewRows.of(self.problem, self.latent, self.biases, data)
+        z = new.predictor(self.problem, name, self.biases)
+        mean = self.mean_of(name, z)
+        return attrs.evolve(table, shape=mean.shape, index=new.index).wrap(mean, width)
+
     def impute(self, name: str) -> Any:
         """The block with observed entries kept and missing ones filled.
 
@@ -210,8 +259,11 @@ class Fit:
 
     def mean(self, name: str) -> Array:
         """The mean response as a plain array."""
+        return self.mean_of(name, self.predictor(name))
+
+    def mean_of(self, name: str, z: Array) -> Array:
+        """The mean response at a linear predictor (rows x latent columns of the block)."""
         width = self.model.block(name).likelihood.width
-        z = self.predictor(name)
         likelihood = self.likelihood(name)
         if width == 1:
             return likelihood.mean(z)

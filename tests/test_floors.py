@@ -19,6 +19,7 @@ FLOORS = {
     "compile": 4,
     "backends": 5,
     "fitting": 6,
+    "prediction": 6,
     "verification": 6,
     "laws": 6,
     "selection": 7,

@@ -1,5 +1,6 @@
 """Floor 7: real tables to try things on, read from what is installed or from your own files."""
 
+from mcframe.datasets.calibrated_tasks import CalibratedTasks, calibrated_tasks
 from mcframe.datasets.cocompletion import CoCompletion, cocompletion
 from mcframe.datasets.csv_blocks import read_csv
 from mcframe.datasets.files import folder
@@ -9,13 +10,17 @@ from mcframe.datasets.mulan import read_mulan
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
 from mcframe.datasets.openml import fetch_multilabel
 from mcframe.datasets.ratings import Ratings, read_ratings
+from mcframe.datasets.semi_supervised import SemiSupervised, semi_supervised
 from mcframe.datasets.transduction import Transduction, masked, transduction
 
 __all__ = [
+    "CalibratedTasks",
     "CoCompletion",
     "MultiLabel",
     "Ratings",
+    "SemiSupervised",
     "Transduction",
+    "calibrated_tasks",
     "cocompletion",
     "digits",
     "fetch_multilabel",
@@ -26,5 +31,6 @@ __all__ = [
     "read_mulan",
     "read_multilabel",
     "read_ratings",
+    "semi_supervised",
     "transduction",
 ]

@@ -1,0 +1,265 @@
+"""Wang, Zhang, Mao and Wang (ICASSP 2023): Transductive Matrix Completion with Calibration.
+
+TMCC completes features and the natural parameters of several tasks together, helped by known
+linear functions of the true features, ``A X = B``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Budget, Point, run
+from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.solver import Solver
+from mcframe.contracts.term import Term
+from mcframe.contracts.validators import number, whole
+from mcframe.fitting import Fit, answered, checked_seed
+from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
+from mcframe.model import Block, Model, Problem
+from mcframe.model.calibration import Calibration
+from mcframe.numerics.low_rank import LowRank
+from mcframe.regularizers import NuclearNorm
+
+__all__ = ["TmccAccelerated", "collective", "mc0", "tmcc", "tmcc_accelerated"]
+
+FEATURES = "features"
+
+
+def three_tasks() -> dict[str, Likelihood]:
+    """Their tasks: labels, counts, and measurements of known variance 1."""
+    return {"bernoulli": Bernoulli(), "poisson": Poisson(), "gaussian": Gaussian()}
+
+
+def tmcc(
+    n_cells: int,
+    tau_1: float | None,
+    tau_2: float,
+    A: Any,
+    B: Any,
+    tasks: Mapping[str, Likelihood] | None = None,
+) -> Model:
+    """TMCC: features and tasks share one low-rank matrix, the features are calibrated.
+
+    ``1 / (n D) (negative log-likelihoods of the tasks + sum (x_hat - x)^2 / 2)
+    + tau_1 ||A X - B||_F^2 + tau_2 ||[X Z]||_*``, sums over observed entries. As they print
+    it, tau_1 and tau_2 are not divided by n D.
+
+    Parameters
+    ----------
+    n_cells : int
+        n D, the cells of features and tasks together.
+    tau_1 : float or None
+        Weight of the calibration; None asks for ``A X = B`` exactly.
+    tau_2 : float
+        Weight of the nuclear norm.
+    A : array (m x n_items)
+    B : array (m x columns of the features)
+        The external summaries of the true features.
+    tasks : dict from block name to likelihood, optional
+        By default "bernoulli", "poisson" and "gaussian", as in their experiments. The block
+        "features" is Gaussian.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.papers import tmcc
+    >>> print(tmcc(200, 0.5, 0.01, np.full(4, 0.25), np.zeros(3), tasks={}))
+    minimise over Z
+        0.005 Σ_(i,j)∈features (z_ij − x_ij)²/2
+      + 0.01 ‖Z‖_*
+      + 0.5 ‖A Z_features − B‖_F²
+    where Z = [features] is n_items × n_columns
+    """
+    return declared(n_cells, tau_2, tasks, [Calibration(FEATURES, A, B, weight=tau_1)])
+
+
+def mc0(n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None = None) -> Model:
+    """MC.0: TMCC without calibration; parameters as in ``tmcc``."""
+    return declared(n_cells, tau_2, tasks, [])
+
+
+def declared(
+    n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None, more: list[Term]
+) -> Model:
+    """Features beside tasks, a nuclear norm, and more terms."""
+    likelihoods = {FEATURES: Gaussian(), **(three_tasks() if tasks is None else tasks)}
+    return Model(blocks_of(likelihoods, n_cells), [NuclearNorm(tau_2), *more])
+
+
+def collective(
+    n_cells: int, weight: float, tasks: Mapping[str, Likelihood] | None = None
+) -> Model:
+    """Collective matrix completion of Alaya and Klopp (JMLR 2019), Eq. 4: the tasks alone.
+
+    ``1 / (n D) sum over tasks of their negative log-likelihoods + weight ||Z||_*``
+
+    Parameters
+    ----------
+    n_cells : int
+        n D, the cells of all tasks together.
+    weight : float
+        Of the nuclear norm.
+    tasks : dict from block name to likelihood, optional
+        As in ``tmcc``.
+    """
+    likelihoods = three_tasks() if tasks is None else tasks
+    return Model(blocks_of(likelihoods, n_cells), [NuclearNorm(weight)])
+
+
+def blocks_of(likelihoods: Mapping[str, Likelihood], n_cells: int) -> list[Block]:
+    """Blocks in which each observed entry counts 1 / (n D)."""
+    scale = 1.0 / whole(n_cells, "n_cells", 1)
+    return [Block(name, likelihood, weight=scale) for name, likelihood in likelihoods.items()]
+
+
+def tmcc_accelerated(
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    step: float | None = None,
+    kappa: float = 1e-6,
+    max_iter: int = 1000,
+    random_state: int = 0,
+) -> Fit:
+    """Algorithm 1 as published: accelerated proximal gradient, restarted when L has risen.
+
+    **Its rule says nothing of the optimum**: it stops where L changes by at most kappa, an
+    absolute number, although L is divided by n D. The fit's ``gap`` bounds how far away the
+    optimum still is; ``fit(model, data)`` goes there.
+
+    Parameters
+    ----------
+    model : Model
+        As ``tmcc`` (with a number for tau_1) or ``mc0`` gives it.
+    data : dict from block name to matrix
+    step : float, optional
+        Their eta, which the poster leaves open; by default 1 / L, with L the curvature of f
+        where all entries of Z are in [-1, 1], as those of their Z_* are.
+    kappa : float, default 1e-6
+        Of their stopping rule; the poster gives no number.
+    max_iter : int, default 1000
+        Their K.
+    random_state : int, default 0
+        Of the random start: entries uniform on [-1, 1].
+    """
+    problem = Problem.bind(model, data)
+    solver = TmccAccelerated(step, kappa)
+    program = compile_problem(problem)
+    reason = solver.refuses(program)
+    if reason is not None:
+        raise ModelError(f"tmcc_accelerated cannot run this model: {reason}")
+    budget = Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1))
+    outcome = run(solver, program, budget, random_state=checked_seed(random_state))
+    return answered(problem, outcome, solver.name)
+
+
+@attrs.define(eq=False)
+class TmccState:
+    """M, the M before it, and the counter of the momentum."""
+
+    iterate: Array
+    before: Array
+    evaluation: Evaluation
+    latent: LowRank
+    penalty: float
+    step: float
+    counter: int = 1  # their c
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """Of the iterate."""
+        return self.latent.width
+
+    @property
+    def objective(self) -> float:
+        """L of the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Every decomposition is exact already."""
+
+
+def step_or_none(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: None or a number above 0."""
+    if value is not None and number(value, "TmccAccelerated: step") <= 0.0:
+        raise ModelError(f"TmccAccelerated: step={value!r} was given; it must be above 0")
+
+
+def not_negative(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a number from 0."""
+    if number(value, f"TmccAccelerated: {attribute.name}") < 0.0:
+        raise ModelError(f"TmccAccelerated: kappa={value!r} was given; a number from 0 is needed")
+
+
+@attrs.frozen
+class TmccAccelerated(Solver[Program, TmccState]):
+    """Algorithm 1 of the paper; see ``tmcc_accelerated``.
+
+    ``Q = M_k + theta (M_k - M_(k-1))`` with theta = (c - 1) / (c + 2), then
+    ``M_(k+1) = shrink(Q - eta grad f(Q), eta tau_2)``; c falls back to 1 where L has risen,
+    and else grows by 1.
+
+    Cost of an iteration: one full singular value decomposition of Z, two passes over the
+    observed entries, and a few over dense matrices.
+    """
+
+    step_size: float | None = attrs.field(default=None, validator=step_or_none)
+    kappa: float = attrs.field(default=1e-6, validator=not_negative)
+
+    name = "tmcc_accelerated"
+
+    def refuses(self, program: Program) -> str | None:
+        """It is for smooth losses, a smooth calibration and a nuclear norm."""
+        if program.factored is not None or program.penalty.main is None:
+            return "its main term must be a nuclear norm"
+        if not program.plain:
+            return "Algorithm 1 is for smooth losses and a calibration with a weight"
+        return None
+
+    def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> TmccState:
+        """Random entries, or the start."""
+        drawn = rng.uniform(-1.0, 1.0, program.shape)
+        latent = LowRank.of(drawn) if start is None else start.latent
+        step = self.step_size
+        if step is None:
+            within = np.ones(program.loss.n_entries)
+            biases = program.loss.evaluate(within).biases
+            step = 1.0 / program.curvature_at(within, biases)
+        return arrived(program, latent, latent.dense(), step)
+
+    def step(self, program: Program, state: TmccState) -> None:
+        """Steps 2 to 12 of Algorithm 1."""
+        theta = (state.counter - 1) / (state.counter + 2)
+        ahead = state.iterate + theta * (state.iterate - state.before)
+        evaluation = program.evaluate(np.take(ahead, program.flat), ahead)
+        target = ahead - state.step * program.slope_matrix(evaluation)
+        left, values, right = np.linalg.svd(target, full_matrices=False)
+        values = program.penalty.shrink(values, state.step)
+        kept = values > 0.0
+        latent = LowRank(left[:, kept] * values[kept], right[kept].T)
+        moved = arrived(program, latent, state.iterate, state.step)
+        moved.counter = 1 if moved.objective > state.objective else state.counter + 1
+        moved.residual = float(np.linalg.norm(moved.iterate - ahead)) / state.step
+        if abs(moved.objective - state.objective) <= self.kappa:
+            moved.finished = f"the objective changed by at most kappa={self.kappa:g}"
+        for field in attrs.fields(TmccState):
+            setattr(state, field.name, getattr(moved, field.name))
+
+    def candidate(self, program: Program, state: TmccState) -> Point:
+        """The iterate."""
+        return Point(state.latent)
+
+
+def arrived(program: Program, latent: LowRank, before: Array, step: float) -> TmccState:
+    """The state at some Z."""
+    iterate = latent.dense()
+    evaluation = program.evaluate(np.take(iterate, program.flat), iterate)
+    penalty = program.penalty.of_singular_values(latent.singular_values())
+    return TmccState(iterate, before, evaluation, latent, penalty, step)

@@ -1,0 +1,190 @@
+"""Zheng and Hastie (2015): Semi-supervised learning via matrix completion.
+
+Soft-Impute (Mazumder, Hastie and Tibshirani, JMLR 2010) read as a rule for new rows, which is
+``Fit.predict_rows``, and its special case for complete features.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Budget, Point, run
+from mcframe.backends.alternating import balanced
+from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.solver import Solver
+from mcframe.contracts.validators import positive, whole
+from mcframe.fitting import Fit, answered
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block, Model, Problem
+from mcframe.numerics.low_rank import LowRank
+from mcframe.regularizers import NuclearNorm
+
+__all__ = ["SoftImputeIterations", "gamma", "soft_impute", "soft_impute_iterations"]
+
+
+def soft_impute(lam: float, blocks: Sequence[str] = ("features", "labels")) -> Model:
+    """Soft-Impute, the first display of their section 1: squares and a nuclear norm.
+
+    ``1/2 sum over observed (r - z)^2 + lambda ||Z||_*`` with R = [X Y] for two blocks.
+
+    Parameters
+    ----------
+    lam : float
+        Their lambda.
+    blocks : names of the blocks, default "features" and "labels"
+        All of them Gaussian.
+
+    Examples
+    --------
+    >>> from mcframe.papers import soft_impute
+    >>> print(soft_impute(2.0, ["table"]))
+    minimise over Z
+        Σ_(i,j)∈table (z_ij − x_ij)²/2
+      + 2 ‖Z‖_*
+    where Z = [table] is n_items × n_columns
+    """
+    return Model([Block(name, Gaussian()) for name in blocks], [NuclearNorm(lam)])
+
+
+def gamma(fit: Fit, labels: str = "labels") -> Array:
+    """The linear rule ``y = gamma x`` of their section 3, for rows with complete features.
+
+    ``gamma = V_y (V_x'V_x + lambda I)^-1 V_x'`` where Z = U V' in balanced factors, V_y are
+    the rows of V that belong to the labels and V_x all others.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of ``soft_impute``.
+    labels : str, default "labels"
+        The block that a new row lacks; the others, in the order of the model, are x.
+
+    Returns
+    -------
+    array (columns of the labels x all other columns)
+
+    Raises
+    ------
+    ModelError
+        Where the fit is not one of ``soft_impute``.
+    """
+    names = [block.name for block in fit.model.blocks]
+    fit.model.block(labels)
+    if len(names) < 2:
+        raise ModelError(f"the model has no block beside {labels!r} to predict it from")
+    lam = sum(term.weight for term in fit.model.terms if isinstance(term, NuclearNorm))
+    if lam == 0.0 or fit.model != soft_impute(lam, names):
+        raise ModelError("gamma is known of soft_impute alone; use fit.predict_rows")
+    loadings = balanced(fit.latent.left, fit.latent.right)[2]
+    here = fit.problem.columns(labels)
+    own, others = loadings[here], np.delete(loadings, here, axis=0)
+    normal = others.T @ others + lam * np.eye(loadings.shape[1])
+    rule: Array = own @ np.linalg.solve(normal, others.T)
+    return rule
+
+
+def soft_impute_iterations(
+    data: Mapping[str, Any], lam: float, *, change: float = 1e-5, max_iter: int = 1000
+) -> Fit:
+    """Algorithm 1 of Mazumder et al. (2010) as published, for one lambda, from Z = 0.
+
+    Missing entries are filled with those of Z, singular values shrunk by lambda, until Z
+    hardly moves. It converges to the optimum, by its section 4 like 1 / k; how far away it
+    still is when its rule stops it is the ``gap`` of the fit.
+
+    Parameters
+    ----------
+    data : dict from block name to matrix
+        All blocks are Gaussian.
+    lam : float
+        Their lambda.
+    change : float, default 1e-5
+        Their epsilon, which they leave open: stop where
+        ``||Z_new - Z||_F^2 <= epsilon ||Z||_F^2``.
+    max_iter : int, default 1000
+    """
+    problem = Problem.bind(soft_impute(lam, list(data)), data)
+    solver = SoftImputeIterations(change)
+    budget = Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1))
+    return answered(problem, run(solver, compile_problem(problem), budget), solver.name)
+
+
+@attrs.define(eq=False)
+class SoftImputeState:
+    """Z and the losses there."""
+
+    iterate: Array
+    latent: LowRank
+    evaluation: Evaluation
+    penalty: float
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """Of the iterate."""
+        return self.latent.width
+
+    @property
+    def objective(self) -> float:
+        """At the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Every decomposition is exact already."""
+
+
+@attrs.frozen
+class SoftImputeIterations(Solver[Program, SoftImputeState]):
+    """Soft-Impute; see ``soft_impute_iterations``.
+
+    Filling in is a gradient step of length 1, so that ``Z_new = shrink(Z - gradient, lambda)``.
+    Cost of an iteration: one full singular value decomposition.
+    """
+
+    change: float = attrs.field(default=1e-5, validator=positive)
+
+    name = "soft_impute_iterations"
+
+    def refuses(self, program: Program) -> str | None:
+        """It is for squares of weight 1 and a nuclear norm."""
+        gaussian = all(isinstance(piece.likelihood, Gaussian) for piece in program.loss.pieces)
+        if not (gaussian and program.plain and not program.terms and program.curvature == 1.0):
+            return "Soft-Impute is for Gaussian entries that count 1 each, and nothing else"
+        return None if program.penalty.main is not None else "Soft-Impute needs a nuclear norm"
+
+    def init(
+        self, program: Program, start: Point | None, rng: np.random.Generator
+    ) -> SoftImputeState:
+        """Z = 0, or the start."""
+        return reached(program, LowRank.zeros(program.shape) if start is None else start.latent)
+
+    def step(self, program: Program, state: SoftImputeState) -> None:
+        """Fill in, shrink, and look whether Z has moved."""
+        filled = state.iterate - program.slope_matrix(state.evaluation)
+        left, values, right = np.linalg.svd(filled, full_matrices=False)
+        values = program.penalty.shrink(values, 1.0)
+        kept = values > 0.0
+        moved = reached(program, LowRank(left[:, kept] * values[kept], right[kept].T))
+        size = float(np.linalg.norm(state.iterate))
+        moved.residual = float(np.linalg.norm(moved.iterate - state.iterate))
+        if size > 0.0 and moved.residual**2 <= self.change * size**2:
+            moved.finished = f"Z moved by at most epsilon={self.change:g}"
+        for field in attrs.fields(SoftImputeState):
+            setattr(state, field.name, getattr(moved, field.name))
+
+    def candidate(self, program: Program, state: SoftImputeState) -> Point:
+        """The iterate."""
+        return Point(state.latent)
+
+
+def reached(program: Program, latent: LowRank) -> SoftImputeState:
+    """The state at some Z."""
+    iterate = latent.dense()
+    evaluation = program.loss.evaluate(np.take(iterate, program.flat))
+    penalty = program.penalty.of_singular_values(latent.singular_values())
+    return SoftImputeState(iterate, latent, evaluation, penalty)

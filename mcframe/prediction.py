@@ -1,0 +1,155 @@
+"""New items: what a fit says of rows that it was not fitted to."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends.alternating import balanced
+from mcframe.backends.new_rows import rows_for
+from mcframe.compile import compile_problem
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.model import Model, Problem
+from mcframe.model.table import Table
+from mcframe.numerics.low_rank import LowRank
+from mcframe.regularizers import NuclearNorm
+
+__all__ = ["NewRows"]
+
+
+@attrs.frozen(eq=False)
+class NewRows:
+    """Scores u of new items for the loadings V of a fit, by the rule of Zheng and Hastie (2015).
+
+    At the optimum ``Z = U V'`` with balanced factors, and each row of U minimises its own
+    losses plus ``weight / 2 ||u||^2``, V fixed (their section 3, there for Gaussian entries;
+    the argument needs convexity alone). The rule does the same for a new row.
+
+    Attributes
+    ----------
+    scores : array (n_new x rank)
+    loadings : array (n_columns x rank)
+    tables : dict from block name to Table
+        The data of the new items.
+    index : their labels, or None
+    """
+
+    scores: Array
+    loadings: Array
+    tables: Mapping[str, Table]
+    index: Any
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        latent: LowRank,
+        effects: Mapping[str, Array],
+        data: Mapping[str, Any],
+    ) -> "NewRows":
+        """The scores of new items with these data, some or all blocks of the problem.
+
+        Raises
+        ------
+        ModelError
+            Where the rule is not known of the model.
+        DataError
+            Where the data do not fit it.
+        """
+        weight = nuclear_weight(problem)
+        new = bound_to_new_rows(problem, effects, data)
+        loadings = balanced(latent.left, latent.right)[2]
+        here = np.concatenate(
+            [np.arange(problem.n_columns)[problem.columns(name)] for name in new.tables]
+        )
+        scores = rows_for(compile_problem(new), loadings[here], weight)
+        return cls(scores, loadings, new.tables, new.index)
+
+    def predictor(self, problem: Problem, name: str, effects: Mapping[str, Array]) -> Array:
+        """z + b of a block (n_new x its latent columns), with the offset of the new data."""
+        z = self.scores @ self.loadings[problem.columns(name)].T
+        offset = self.tables[name].offset if name in self.tables else None
+        if offset is not None:  # the biases are in there already
+            return z + np.repeat(offset, problem.model.block(name).likelihood.width, axis=1)
+        return problem.layout(name).add_to(z, effects[name]) if name in effects else z
+
+
+def nuclear_weight(problem: Problem) -> float:
+    """The weight of the nuclear norm, or a ``ModelError`` where the rule needs more than that."""
+    for term in problem.terms:
+        if not isinstance(term, NuclearNorm):
+            raise ModelError(
+                f"the rule for new rows is that of a NuclearNorm alone; the model has"
+                f" {type(term).__name__} too. Refit with the new rows among the data"
+            )
+    for block in problem.model.blocks:
+        if block.row_effects:
+            raise ModelError(
+                f"block {block.name!r} has effects of rows, which a new row has none of yet;"
+                " refit with the new rows among the data"
+            )
+        if not (block.likelihood.smooth and block.likelihood.convex):
+            raise ModelError(
+                f"block {block.name!r}: the rule for new rows needs a smooth convex loss, which"
+                f" {type(block.likelihood).__name__} is not; refit with the new rows among the"
+                " data"
+            )
+    return sum(term.weight for term in problem.terms if isinstance(term, NuclearNorm))
+
+
+def bound_to_new_rows(
+    problem: Problem, effects: Mapping[str, Array], data: Mapping[str, Any]
+) -> Problem:
+    """The blocks that are given, on the new data: fitted effects as offsets, the same scales."""
+    if not isinstance(data, Mapping) or not data:
+        known = ", ".join(repr(block.name) for block in problem.model.blocks)
+        raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
+    blocks = [
+        attrs.evolve(
+            block,
+            likelihood=problem.likelihood(block.name, effects),
+            weight=problem.scale(block.name),
+            reduce="sum",
+            bias=False,
+        )
+        for block in problem.model.blocks
+        if block.name in data
+    ]
+    for name in data:
+        problem.model.block(name)
+    with warnings.catch_warnings():
+        # A column may well be missing in all new rows.
+        warnings.simplefilter("ignore", UnobservedWarning)
+        new = Problem.bind(Model(blocks, problem.model.terms), data)
+    tables = {name: shifted(problem, name, table, effects) for name, table in new.tables.items()}
+    return attrs.evolve(new, tables=tables)
+
+
+def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Array]) -> Table:
+    """A table of new rows with the fitted biases in its offset; its columns are checked."""
+    fitted = problem.tables[name]
+    if table.shape[1] != fitted.shape[1]:
+        raise DataError(
+            f"block {name!r}: new rows with {table.shape[1]} columns were given; the fit has"
+            f" {fitted.shape[1]}"
+        )
+    if table.names is not None and fitted.names is not None:
+        for new, old in zip(table.names, fitted.names, strict=True):
+            if new != old:
+                raise DataError(
+                    f"block {name!r}: new rows have column {new!r} where the fit has {old!r};"
+                    " give the columns in the order of the fit"
+                )
+    biases = problem.layout(name).biases(effects[name]) if name in effects else np.zeros(0)
+    if not biases.size:
+        return table
+    if problem.model.block(name).likelihood.width > 1:
+        raise ModelError(
+            f"block {name!r}: new rows of classes with a bias are not supported; leave the block"
+            " out of the new data, or refit with them"
+        )
+    offset = np.zeros(table.shape) if table.offset is None else table.offset
+    return attrs.evolve(table, offset=offset + biases)

@@ -1,0 +1,90 @@
+"""New items: the rule of Zheng and Hastie for rows that were not in the fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mcframe as mc
+
+
+def fitted(likelihood, values, *, tol=1e-12, **block):
+    """One block of features and one of another kind, fitted almost exactly."""
+    features = values["features"]
+    model = mc.Model(
+        [mc.Block("features", mc.Gaussian(), reduce="mean"), mc.Block("y", likelihood, **block)],
+        [mc.NuclearNorm(0.05)],
+    )
+    return mc.fit(model, {"features": features, "y": values["y"]}, tol=tol)
+
+
+@pytest.fixture
+def counts(table):
+    rng = np.random.default_rng(3)
+    y = rng.poisson(np.exp(0.5 * np.nan_to_num(table["features"][:, :4]))).astype(float)
+    y[rng.random(y.shape) < 0.3] = np.nan
+    return {"features": table["features"], "y": y}
+
+
+def test_rows_of_the_fit_come_out_as_fitted(table):
+    values = {"features": table["features"], "y": table["labels"]}
+    fit = fitted(mc.Bernoulli(), values, weight=0.5, reduce="mean", bias=True)
+    for name in ("features", "y"):
+        np.testing.assert_allclose(fit.predict_rows(values, name), fit.predict(name), atol=1e-5)
+
+
+def test_counts_too_and_weights(counts):
+    """Poisson has no bound on its curvature: the Newton steps are shortened where needed."""
+    weights = np.random.default_rng(0).integers(1, 4, counts["y"].shape).astype(float)
+    values = {**counts, "y": mc.Observations(counts["y"], weights=weights)}
+    fit = fitted(mc.Poisson(), values, weight=0.02, reduce="sum")
+    found = fit.predict_rows(values, "y")
+    np.testing.assert_allclose(found, fit.predict("y"), atol=1e-4)
+
+
+def test_the_score_minimises_its_own_objective(table):
+    """Of a new row, from its features alone: no nearby score is better."""
+    values = {"features": table["features"], "y": table["labels"]}
+    fit = fitted(mc.Bernoulli(), values, weight=0.5, reduce="mean", bias=True, tol=1e-9)
+    new = np.full((1, 8), np.nan)
+    new[0, :3] = 1.0, -2.0, 0.5
+    found = fit.predict_rows({"features": new}, "features")[0]
+    _, s, right = np.linalg.svd(fit.latent.dense(), full_matrices=False)
+    rank = fit.rank
+    v = right[:rank].T * np.sqrt(s[:rank])
+    scale = 1.0 / np.count_nonzero(~np.isnan(table["features"]))
+    normal = scale * v[:3].T @ v[:3] + 0.05 * np.eye(rank)
+    u = np.linalg.solve(normal, scale * v[:3].T @ new[0, :3])
+    np.testing.assert_allclose(found, v[:8] @ u, atol=1e-9)
+    labels = 1 / (1 + np.exp(-(v[8:] @ u + fit.bias("y"))))
+    np.testing.assert_allclose(fit.predict_rows({"features": new}, "y")[0], labels, atol=1e-9)
+
+
+def test_names_of_new_rows_are_kept_and_columns_checked():
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=list("abc"))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    fit = mc.fit(model, {"x": frame})
+    new = pd.DataFrame([[1.0, np.nan, 3.0]], columns=list("abc"), index=["late"])
+    found = fit.predict_rows({"x": new}, "x")
+    assert list(found.columns) == list("abc")
+    assert list(found.index) == ["late"]
+    with pytest.raises(mc.DataError, match="column 'c' where the fit has 'a'"):
+        fit.predict_rows({"x": new[list("cba")]}, "x")
+    with pytest.raises(mc.DataError, match="2 columns were given; the fit has 3"):
+        fit.predict_rows({"x": np.ones((1, 2))}, "x")
+    with pytest.raises(mc.DataError, match="no data of new rows"):
+        fit.predict_rows({}, "x")
+
+
+@pytest.mark.parametrize(
+    ("block", "term", "reason"),
+    [
+        (mc.Block("x", mc.Gaussian()), mc.Ridge(0.1), "has Ridge too"),
+        (mc.Block("x", mc.Gaussian(), row_effects=True), None, "effects of rows"),
+        (mc.Block("x", mc.Quantile(0.5)), None, "Quantile is not"),
+    ],
+)
+def test_what_the_rule_does_not_know_is_refused(block, term, reason):
+    x = np.random.default_rng(0).standard_normal((6, 4))
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.5), *([term] if term else [])]), {"x": x})
+    with pytest.raises(mc.ModelError, match=reason):
+        fit.predict_rows({"x": x[:1]}, "x")

@@ -1,0 +1,91 @@
+"""Tiny versions of the commands of Wang et al. and of Zheng and Hastie, with what must hold.
+
+Seeds are fixed; a margin is about half of the smallest difference seen over ten other seeds.
+"""
+
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.datasets import semi_supervised
+from mcframe.papers import gamma, soft_impute, soft_impute_iterations
+from mcframe.reproduction.experiment import Trial
+from mcframe.reproduction.tmcc import TmccFig2, TmccFig3
+from mcframe.reproduction.zheng import ZhengRule
+
+# How far TMCC's mean error of the features over two trials must lie below that of MC.0.
+MARGINS = {"linear": 0.044, "non-linear": 0.036}
+
+
+def trials(experiment, setting, count, seed=0):
+    runs = [
+        experiment.run(setting, Trial(setting, number).generator(seed)) for number in range(count)
+    ]
+    return {measure: np.array([run[measure] for run in runs]) for measure in runs[0]}
+
+
+@pytest.mark.reproduction
+@pytest.mark.parametrize("setting", MARGINS)
+def test_calibration_lowers_the_error_of_the_features(setting):
+    found = trials(TmccFig2.tiny(), setting, 2)
+    assert found["TMCC"].mean() < found["MC.0"].mean() - MARGINS[setting]
+    assert all(np.isfinite(values).all() for values in found.values())
+
+
+@pytest.mark.reproduction
+def test_figure_3_measures_every_target_of_every_method():
+    found = trials(TmccFig3.tiny(), "non-linear", 1)
+    assert len(found) == 12
+    assert all(0.0 < values[0] < 2.0 for values in found.values())
+
+
+@pytest.mark.reproduction
+@pytest.mark.parametrize("setting", ZhengRule.tiny().settings())
+def test_the_rule_gives_the_fitted_rows(setting):
+    """To 1e-6, gamma as well; and new rows are predicted about as well as by refitting."""
+    found = trials(ZhengRule.tiny(), setting, 2)
+    assert found["rule - fitted rows, largest"].max() <= 1e-6
+    if "gamma - rule, largest" in found:
+        assert found["gamma - rule, largest"].max() <= 1e-6
+        assert found["gamma - fitted labels, largest"].max() <= 1e-6
+    assert found["rule, error"].mean() < 0.7 * found["label mean, error"].mean()
+    assert found["rule - refitting, rms"].min() > 0.0
+
+
+def test_a_rule_that_is_not_the_optimum_s_does_not_give_the_fitted_rows():
+    """That the comparison above can fail: a rough fit, and loadings of another weight."""
+    drawn = semi_supervised(np.random.default_rng(0), n_items=40, n_features=12, rank=2)
+    data = {"features": drawn.features, "labels": drawn.labels}
+    with pytest.warns(mc.NotCertifiedWarning):
+        rough = mc.fit(soft_impute(2.0), data, max_iter=2)
+    far = np.abs(rough.predict_rows(data, "features") - rough.predict("features")).max()
+    assert far > 1e-3
+
+
+def test_gamma_is_for_soft_impute_alone(table):
+    fit = mc.fit(soft_impute(2.0), table)
+    assert gamma(fit).shape == (4, 8)
+    other = mc.Model(
+        [mc.Block("features", mc.Gaussian(2.0)), mc.Block("labels", mc.Gaussian())],
+        [mc.NuclearNorm(2.0)],
+    )
+    with pytest.raises(mc.ModelError, match="soft_impute alone"):
+        gamma(mc.fit(other, table))
+    alone = mc.fit(soft_impute(2.0, ["features"]), {"features": table["features"]})
+    with pytest.raises(mc.ModelError, match="no block beside"):
+        gamma(alone, "features")
+
+
+def test_soft_impute_s_iterations_are_what_was_published(table):
+    """Fill in, shrink: the plain loop; its rule stops it above the optimum."""
+    r = np.hstack([table["features"], table["labels"]])
+    z = np.zeros_like(r)
+    published = soft_impute_iterations(table, 1.0)
+    for _ in range(published.history[-1].iteration):
+        left, s, right = np.linalg.svd(np.where(np.isnan(r), z, r), full_matrices=False)
+        z = (left * np.maximum(s - 1.0, 0.0)) @ right
+    np.testing.assert_allclose(published.latent.dense(), z, atol=1e-9)
+    exact = mc.fit(soft_impute(1.0), table, tol=1e-10)
+    assert "epsilon" in published.message
+    assert published.objective > exact.objective * (1 + 1e-7)
+    assert published.bound <= exact.objective
