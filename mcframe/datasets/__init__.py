@@ -1,5 +1,6 @@
 """Floor 7: real tables to try things on, read from what is installed or from your own files."""
 
+from mcframe.datasets.binary_low_rank import BinaryLowRank, binary_low_rank
 from mcframe.datasets.calibrated_tasks import CalibratedTasks, calibrated_tasks
 from mcframe.datasets.cocompletion import CoCompletion, cocompletion
 from mcframe.datasets.csv_blocks import read_csv
@@ -14,12 +15,14 @@ from mcframe.datasets.semi_supervised import SemiSupervised, semi_supervised
 from mcframe.datasets.transduction import Transduction, masked, transduction
 
 __all__ = [
+    "BinaryLowRank",
     "CalibratedTasks",
     "CoCompletion",
     "MultiLabel",
     "Ratings",
     "SemiSupervised",
     "Transduction",
+    "binary_low_rank",
     "calibrated_tasks",
     "cocompletion",
     "digits",

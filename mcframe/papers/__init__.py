@@ -8,12 +8,27 @@ from mcframe.papers.goldberg import (
     mc_b,
     published_weights,
 )
-from mcframe.papers.hayashi import projected_factors, tri
+from mcframe.papers.hayashi import (
+    logistic_quantization,
+    max_norm_radius,
+    nu,
+    pn,
+    pnu,
+    probit_quantization,
+    projected_factors,
+    pu,
+    punu,
+    trace_norm_radius,
+    tri,
+)
+from mcframe.papers.hayashi_factors import projected_factors
+from mcframe.papers.hayashi_growth import GrowingFactors, growing_factors
 from mcframe.papers.wang import collective, mc0, tmcc, tmcc_accelerated
 from mcframe.papers.xu import coco, coco_0, coco_subgradient
 from mcframe.papers.zheng import gamma, soft_impute, soft_impute_iterations
 
 __all__ = [
+    "GrowingFactors",
     "coco",
     "coco_0",
     "coco_subgradient",
@@ -22,14 +37,24 @@ __all__ = [
     "fixed_point_mc_b",
     "fixed_point_path",
     "gamma",
+    "growing_factors",
+    "logistic_quantization",
+    "max_norm_radius",
     "mc0",
     "mc_1",
     "mc_b",
+    "nu",
+    "pn",
+    "pnu",
+    "probit_quantization",
     "projected_factors",
+    "pu",
     "published_weights",
+    "punu",
     "soft_impute",
     "soft_impute_iterations",
     "tmcc",
     "tmcc_accelerated",
+    "trace_norm_radius",
     "tri",
 ]

@@ -1,26 +1,79 @@
-"""Hayashi, Sakai and Sugiyama, Binary Matrix Completion Using Unobserved Entries (2018)."""
+"""Hayashi, Sakai and Sugiyama, Binary Matrix Completion Using Unobserved Entries (2018).
 
-from collections.abc import Mapping
-from typing import Any
+The problems they state, as models of one block "labels": three risks and their mixtures, in a
+ball of the max norm or of the trace norm, entries in a box. Labels are 0 and 1 here, NaN where
+they are unobserved; theirs are -1, +1 and 0. ``hayashi_factors`` has their algorithm.
+"""
 
-import attrs
-import numpy as np
+import math
+from typing import Any, Literal
 
-from mcframe.backends import Budget, Dual, Point, run
-from mcframe.compile import Evaluation, Program, compile_problem
-from mcframe.constraints import Box, MaxNormBall
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.solver import Solver
+from mcframe.constraints import Box, MaxNormBall, NuclearBall
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import positive
-from mcframe.fitting import Fit, answered
+from mcframe.contracts.validators import number
 from mcframe.likelihoods import Bernoulli
-from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.model import Block, Model
 from mcframe.risks import RiskMixture
 
-__all__ = ["ProjectedFactors", "projected_factors", "tri"]
+__all__ = [
+    "logistic_quantization",
+    "max_norm_radius",
+    "nu",
+    "pn",
+    "pnu",
+    "probit_quantization",
+    "pu",
+    "punu",
+    "trace_norm_radius",
+    "tri",
+]
+
+NormClass = Literal["max", "trace"]
+
+
+def probit_quantization(sigma: float = 1.0) -> Bernoulli:
+    """f(x) = Phi(x / sigma): Gaussian noise of that deviation (section 2.2.1).
+
+    PU and NU are not convex with it: they take ``nonconvex=True``.
+    """
+    return Bernoulli("probit", scale=sigma)
+
+
+def logistic_quantization(steepness: float = 1.0) -> Bernoulli:
+    """f(x) = 1 / (1 + exp(-steepness x)): logistic noise; their section 6.2 has 7.
+
+    Examples
+    --------
+    >>> from mcframe.papers import logistic_quantization
+    >>> logistic_quantization(4.0)
+    Bernoulli(link='logit', scale=0.25)
+    """
+    return Bernoulli("logit", scale=1.0 / positive_number(steepness, "steepness"))
+
+
+def max_norm_radius(alpha: float, rank: float) -> float:
+    """alpha sqrt(r): matrices of rank r within [-alpha, alpha] have no larger max norm (Eq. 14).
+
+    Examples
+    --------
+    >>> from mcframe.papers import max_norm_radius
+    >>> max_norm_radius(0.5, 4)
+    1.0
+    """
+    return positive_number(alpha, "alpha") * math.sqrt(positive_number(rank, "rank"))
+
+
+def trace_norm_radius(alpha: float, rank: float, shape: tuple[int, int]) -> float:
+    """alpha sqrt(r d1 d2), that of the trace norm (Eq. 10).
+
+    Examples
+    --------
+    >>> from mcframe.papers import trace_norm_radius
+    >>> trace_norm_radius(0.5, 4, (3, 12))
+    6.0
+    """
+    return max_norm_radius(alpha, rank) * math.sqrt(shape[0] * shape[1])
 
 
 def tri(
@@ -30,147 +83,109 @@ def tri(
     radius: float,
     *,
     bound: float | None = None,
+    norm: NormClass = "max",
     missing_rate: float | None = None,
-    likelihood: Likelihood | None = None,
+    likelihood: Any = None,
+    nonconvex: bool = False,
 ) -> Model:
-    """The TRI risk in K_max(alpha, R), Eqs. 101 to 104: block "labels".
+    """The TRI risk, Eqs. 101 to 104: ``pn PN + pu PU + nu NU`` over K_max or K_*.
 
     Parameters
     ----------
     pn, pu, nu : float
-        Their gamma_PN, gamma_PU and gamma_NU.
+        Their gamma_PN, gamma_PU and gamma_NU: at least 0, with sum 1.
     radius : float
-        R, of the max norm.
+        R, of the norm: see ``max_norm_radius`` and ``trace_norm_radius``.
     bound : float, optional
         alpha: entries of Z lie in [-alpha, alpha]. The max norm alone bounds them by R.
+    norm : "max" (default) or "trace"
+        K_max of Eq. 11, or K_* of Eq. 10.
     missing_rate : float, optional
         rho; estimated if None, see ``RiskMixture``.
-    likelihood : Likelihood, default Bernoulli()
+    likelihood : default Bernoulli()
         Its mean is their quantization probability function.
+    nonconvex : bool, default False
+        Allow what is not convex: PU and NU of a probit.
+
+    Examples
+    --------
+    >>> from mcframe.papers import tri
+    >>> print(tri(0.4, 0.3, 0.3, 2.0, bound=1.0, missing_rate=0.8))
+    minimise over Z
+        Σ_(i,j)∈labels (0.4 PN + 0.3 PU + 0.3 NU at ρ = 0.8)[log(1 + exp((1 − 2y_ij)(z_ij)))]
+    subject to
+        ‖Z‖_max ≤ 2
+        -1 ≤ z_ij ≤ 1
+    where Z = [labels] is n_items × n_columns
     """
     risk = RiskMixture(
-        pn=pn, pu=pu, nu=nu, missing_rate=missing_rate, likelihood=likelihood or Bernoulli()
+        pn=pn,
+        pu=pu,
+        nu=nu,
+        missing_rate=missing_rate,
+        likelihood=Bernoulli() if likelihood is None else likelihood,
+        nonconvex=nonconvex,
     )
-    terms: list[Term] = [MaxNormBall(radius)]
+    if norm not in ("max", "trace"):
+        raise ModelError(f"norm={norm!r} was given; 'max' or 'trace' is needed")
+    terms: list[Term] = [MaxNormBall(radius) if norm == "max" else NuclearBall(radius)]
     if bound is not None:
         terms.append(Box(-bound, bound))
     return Model([Block("labels", risk)], terms)
 
 
-def projected_factors(
-    model: Model,
-    data: Mapping[str, Any],
-    width: int,
-    step: float,
-    *,
-    max_iter: int = 1000,
-    max_seconds: float = np.inf,
-    tol: float = 0.0,
-    random_state: int = 0,
-) -> Fit:
-    """Their section 5.3 as published: gradient steps in factors of a fixed width, projections.
-
-    **It has no guarantee of optimality**: the factors are rank-starved when the width is
-    small, which the fit's ``gap`` shows; ``fit(model, data)`` adds columns until it closes.
+def pn(radius: float, **options: Any) -> Model:
+    """The PN risk, Eq. 77: observed entries alone (Davenport et al.; Cai and Zhou).
 
     Parameters
     ----------
-    model : Model
-        As ``tri`` gives it.
-    data : dict with "labels" (0, 1, NaN for unlabeled)
-    width : int
-        Their k.
-    step : float
-        Their tau.
+    radius, options : as in ``tri``
+        Davenport et al. have ``norm="trace"``, Cai and Zhou the max norm. The missing rate
+        plays no part.
     """
-    problem = Problem.bind(model, data)
-    solver = ProjectedFactors(width, step)
-    budget = Budget(tol=tol, max_iter=max_iter, max_seconds=max_seconds)
-    outcome = run(solver, compile_problem(problem), budget, random_state=random_state)
-    return answered(problem, outcome, solver.name)
+    return tri(1.0, 0.0, 0.0, radius, **options)
 
 
-@attrs.define(eq=False)
-class ProjectedState:
-    """U over V, and the slopes at Z = U V'."""
-
-    stacked: Array
-    evaluation: Evaluation
-    slope: Array
-    residual: float = np.inf
-    finished: str | None = None
-
-    @property
-    def rank(self) -> int:
-        """The width."""
-        return int(self.stacked.shape[1])
-
-    @property
-    def objective(self) -> float:
-        """The risk."""
-        return self.evaluation.value
-
-    def sharpen(self) -> None:
-        """Nothing here is approximate."""
+def pu(radius: float, **options: Any) -> Model:
+    """The PU risk, Eqs. 83 and 84: positive labels, and all else as unlabeled (Hsieh et al.)."""
+    return tri(0.0, 1.0, 0.0, radius, **options)
 
 
-@attrs.frozen
-class ProjectedFactors(Solver[Program, ProjectedState]):
-    """Eqs. 107 and 108: a gradient step in U and V, long rows cut, both scaled into the box.
+def nu(radius: float, **options: Any) -> Model:
+    """The NU risk, Eqs. 86 and 87: the counterpart of PU."""
+    return tri(0.0, 0.0, 1.0, radius, **options)
 
-    Cost of an iteration: three products n_rows x n_columns x width and a pass over the
-    entries.
+
+def punu(gamma: float, radius: float, **options: Any) -> Model:
+    """The PUNU risk, Eq. 89: ``(1 - gamma) PU + gamma NU``, 0 <= gamma <= 1."""
+    gamma = within(gamma, "gamma", 0.0)
+    return tri(0.0, 1.0 - gamma, gamma, radius, **options)
+
+
+def pnu(eta: float, radius: float, **options: Any) -> Model:
+    """The PNU risk, Eqs. 90 to 92: ``(1 - |eta|) PN``, and |eta| of PU (above 0) or NU (below).
+
+    Examples
+    --------
+    >>> from mcframe.papers import pnu, tri
+    >>> pnu(-0.25, 2.0) == tri(0.75, 0.0, 0.25, 2.0)
+    True
     """
+    eta = within(eta, "eta", -1.0)
+    return tri(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), radius, **options)
 
-    width: int
-    step_size: float = attrs.field(validator=positive)
 
-    name = "projected_factors"
+def positive_number(value: object, name: str) -> float:
+    """A finite number above 0, or a ``ModelError`` that names what was given."""
+    found = number(value, name)
+    if found <= 0.0:
+        raise ModelError(f"{name}={value!r} was given; a number above 0 is needed")
+    return found
 
-    def refuses(self, program: Program) -> str | None:
-        """It is for a smooth risk in a ball of the max norm, and a box."""
-        return None if isinstance(program.factored, MaxNormBall) else "it is for K_max alone"
 
-    def init(
-        self, program: Program, start: Point | None, rng: np.random.Generator
-    ) -> ProjectedState:
-        """Small random factors."""
-        stacked = 0.1 * rng.standard_normal((sum(program.shape), self.width))
-        return self.arrived(program, stacked)
-
-    def step(self, program: Program, state: ProjectedState) -> None:
-        """One step of the published iteration."""
-        n_rows = program.shape[0]
-        left, right = state.stacked[:n_rows], state.stacked[n_rows:]
-        gradient = np.vstack([state.slope @ right, state.slope.T @ left])
-        moved = self.arrived(program, state.stacked - self.step_size * gradient)
-        moved.residual = float(np.linalg.norm(moved.stacked - state.stacked)) / self.step_size
-        for field in attrs.fields(ProjectedState):
-            setattr(state, field.name, getattr(moved, field.name))
-
-    def arrived(self, program: Program, stacked: Array) -> ProjectedState:
-        """The state at projected factors."""
-        n_rows = program.shape[0]
-        assert isinstance(program.factored, MaxNormBall)
-        stacked = program.factored.prox_factors(stacked, 1.0)
-        latent = stacked[:n_rows] @ stacked[n_rows:].T
-        for term in program.terms:
-            bound = term.term.upper
-            largest = float(np.max(np.abs(latent)))
-            if largest > bound:
-                stacked = np.sqrt(bound / largest) * stacked
-                latent = np.clip(latent * (bound / largest), -bound, bound)
-        evaluation = program.loss.evaluate(np.take(latent, program.flat))
-        return ProjectedState(stacked, evaluation, program.slope_matrix(evaluation))
-
-    def candidate(self, program: Program, state: ProjectedState) -> Point:
-        """The factors; no multiplier of the box is known, so that its dual is 0."""
-        n_rows = program.shape[0]
-        # A hair inside of the box, which rounding would otherwise leave.
-        shorter = 1.0 - 1e-12 if program.terms else 1.0
-        latent = LowRank(shorter * state.stacked[:n_rows], state.stacked[n_rows:])
-        duals = tuple(np.zeros(program.shape) for _ in program.terms)
-        evaluation = state.evaluation
-        z = latent.at(program.loss.rows, program.loss.columns)
-        known = program.loss.known_conjugates(z, evaluation.biases)
-        return Point(latent, None, Dual(evaluation.slope, duals, evaluation.biases, known))
+def within(value: object, name: str, least: float) -> float:
+    """A number from the least one to 1, or a ``ModelError`` that names what was given."""
+    found = number(value, name)
+    if not least <= found <= 1.0:
+        raise ModelError(f"{name}={value!r} was given; {least:g} to 1 is needed")
+    return found

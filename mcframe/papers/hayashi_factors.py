@@ -1,0 +1,172 @@
+"""Projected gradient in factors of one width: Eqs. 107 and 108 of Hayashi et al. (2018).
+
+They publish it for the max norm alone, and give neither its step nor its start nor when it
+stops. ``hayashi_growth`` has the scheme around it that lets the width grow.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Budget, Dual, Point, run
+from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.constraints import MaxNormBall
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.solver import Solver
+from mcframe.contracts.validators import positive
+from mcframe.fitting import Fit, answered
+from mcframe.model import Model, Problem
+from mcframe.numerics.low_rank import LowRank
+
+__all__ = ["ProjectedFactors", "descended", "projected", "projected_factors", "widened"]
+
+# The size of the random numbers that factors, or columns that join them, begin with.
+BEGINNING = 0.1
+
+
+def projected_factors(
+    model: Model,
+    data: Mapping[str, Any],
+    width: int,
+    step: float,
+    *,
+    max_iter: int = 1000,
+    max_seconds: float = np.inf,
+    tol: float = 0.0,
+    random_state: int = 0,
+) -> Fit:
+    """Their section 5.4 for one width: gradient steps in factors, then projections.
+
+    **It does not solve the problem**, for two reasons that the fit's ``gap`` shows together:
+    factors of a small width are rank-starved, and the scaling of Eq. 108 is no projection onto
+    the box (see ``ProjectedFactors``); ``fit(model, data)`` adds columns until the gap closes.
+
+    Parameters
+    ----------
+    model : Model
+        As ``tri`` gives it, with the max norm.
+    data : dict with "labels" (0, 1, NaN for unlabeled)
+    width : int
+        Their k.
+    step : float
+        Their tau.
+    max_iter, max_seconds, tol, random_state : as in ``fit``
+    """
+    problem = Problem.bind(model, data)
+    solver = ProjectedFactors(width, step)
+    budget = Budget(tol=tol, max_iter=max_iter, max_seconds=max_seconds)
+    outcome = run(solver, compile_problem(problem), budget, random_state=random_state)
+    return answered(problem, outcome, solver.name)
+
+
+@attrs.define(eq=False)
+class ProjectedState:
+    """U over V, and the slopes at Z = U V'."""
+
+    stacked: Array
+    evaluation: Evaluation
+    slope: Array
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """The width."""
+        return int(self.stacked.shape[1])
+
+    @property
+    def objective(self) -> float:
+        """The risk."""
+        return self.evaluation.value
+
+    def sharpen(self) -> None:
+        """Nothing here is approximate."""
+
+
+@attrs.frozen
+class ProjectedFactors(Solver[Program, ProjectedState]):
+    """Eqs. 107 and 108: a gradient step in U and V, long rows cut, both scaled into the box.
+
+    The scaling shrinks all of Z for the sake of its largest entry. Where it alone is at work
+    the iteration rests at ``G V = -c U, G' U = -c V`` with some c > 0, G the slope of the risk:
+    the equations of a stationary point of ``risk + c (||U||_F^2 + ||V||_F^2) / 2``, which is
+    the risk with a nuclear norm of weight c. So what it finds is the answer to a problem with
+    a penalty, whose weight is such that the largest entry is alpha, and not to Eq. 106.
+
+    Cost of an iteration: three products n_rows x n_columns x width and a pass over the
+    entries.
+    """
+
+    width: int
+    step_size: float = attrs.field(validator=positive)
+
+    name = "projected_factors"
+
+    def refuses(self, program: Program) -> str | None:
+        """It is for a smooth risk in a ball of the max norm, and a box."""
+        return None if isinstance(program.factored, MaxNormBall) else "it is for K_max alone"
+
+    def init(
+        self, program: Program, start: Point | None, rng: np.random.Generator
+    ) -> ProjectedState:
+        """The start's factors as they are, and small random columns up to the width."""
+        stacked: Array = np.zeros((sum(program.shape), 0))
+        if start is not None:
+            stacked = np.vstack([start.latent.left, start.latent.right])
+        return self.arrived(program, widened(stacked, self.width, rng))
+
+    def step(self, program: Program, state: ProjectedState) -> None:
+        """One step of the published iteration."""
+        moved = self.arrived(program, descended(state.stacked, state.slope, self.step_size))
+        moved.residual = float(np.linalg.norm(moved.stacked - state.stacked)) / self.step_size
+        for field in attrs.fields(ProjectedState):
+            setattr(state, field.name, getattr(moved, field.name))
+
+    def arrived(self, program: Program, stacked: Array) -> ProjectedState:
+        """The state at projected factors."""
+        assert isinstance(program.factored, MaxNormBall)
+        bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
+        stacked, latent = projected(stacked, program.shape[0], program.factored, bound)
+        evaluation = program.loss.evaluate(np.take(latent, program.flat))
+        return ProjectedState(stacked, evaluation, program.slope_matrix(evaluation))
+
+    def candidate(self, program: Program, state: ProjectedState) -> Point:
+        """The factors; no multiplier of the box is known, so that its dual is 0."""
+        n_rows = program.shape[0]
+        # A hair inside of the box, which rounding would otherwise leave.
+        shorter = 1.0 - 1e-12 if program.terms else 1.0
+        latent = LowRank(shorter * state.stacked[:n_rows], state.stacked[n_rows:])
+        duals = tuple(np.zeros(program.shape) for _ in program.terms)
+        evaluation = state.evaluation
+        z = latent.at(program.loss.rows, program.loss.columns)
+        known = program.loss.known_conjugates(z, evaluation.biases)
+        return Point(latent, None, Dual(evaluation.slope, duals, evaluation.biases, known))
+
+
+def widened(stacked: Array, width: int, rng: np.random.Generator) -> Array:
+    """U over V with small random columns beside them, ``width`` columns in all."""
+    missing = max(width - stacked.shape[1], 0)
+    fresh = BEGINNING * rng.standard_normal((stacked.shape[0], missing))
+    return np.hstack([stacked, fresh])
+
+
+def descended(stacked: Array, slope: Array, step: float) -> Array:
+    """Eq. 107: U - tau G V over V - tau G' U."""
+    n_rows = slope.shape[0]
+    left, right = stacked[:n_rows], stacked[n_rows:]
+    moved: Array = stacked - step * np.vstack([slope @ right, slope.T @ left])
+    return moved
+
+
+def projected(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:
+    """Long rows cut to sqrt(R), then Eq. 108: both factors scaled into the box; and Z."""
+    stacked = ball.prox_factors(stacked, 1.0)
+    latent = stacked[:n_rows] @ stacked[n_rows:].T
+    largest = max(float(np.max(latent)), -float(np.min(latent)))
+    if largest > bound:
+        stacked = np.sqrt(bound / largest) * stacked
+        latent *= bound / largest
+        np.clip(latent, -bound, bound, out=latent)
+    return stacked, latent
