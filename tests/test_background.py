@@ -7,7 +7,8 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import certificate
-from mcframe.backends.alternating import Alternating, half_sweep
+from mcframe.backends.alternating import Alternating
+from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import Point, judge
 from mcframe.compile import compile_problem
 from mcframe.model import Problem, table
