@@ -54,9 +54,11 @@ def relength(program: Program, state: AlternatingState) -> None:
     if not short.any():
         return
     left, right = state.bases
-    gains = -np.einsum("ij,ij->j", left, slope_at(program, state).times(right))
+    pair = state.left[:, short], state.right[:, short]
+    forward, _ = program.thin_gradients(state.evaluation, *pair, short)
+    gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
     excess = gains - program.penalty.threshold(1.0)
-    moves = excess[short] / bends_along(program, state, left[:, short], right[:, short])
+    moves = excess / bends_along(program, state, left[:, short], right[:, short])
     begun = state.values
 
     def moved(share: float) -> tuple[Array, Array]:
@@ -158,7 +160,7 @@ def refine(program: Program, state: AlternatingState) -> None:
     kept = state.left[:, ~short], state.right[:, ~short]
     begun = np.vstack([state.left[:, short], state.right[:, short]])
     rest = state.z - entries(program, begun[:n_rows], begun[n_rows:])
-    biases = state.evaluation.biases
+    biases, last = state.evaluation.biases, slice(kept[0].shape[1], None)
 
     def value_and_gradient(vector: Array) -> tuple[float, Array]:
         factors = vector.reshape(begun.shape)
@@ -166,8 +168,7 @@ def refine(program: Program, state: AlternatingState) -> None:
         z = rest + entries(program, left, right)
         latent = LowRank(np.hstack([kept[0], left]), np.hstack([kept[1], right]))
         evaluation = program.evaluate_thin(latent, z, biases)
-        slope = program.thin_slope(latent, z, evaluation.slope)
-        gradient = np.vstack([slope.times(right), slope.transposed_times(left)])
+        gradient = np.vstack(program.thin_gradients(evaluation, left, right, last))
         gradient += weight * factors
         value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
         return value, gradient.ravel()

@@ -102,7 +102,7 @@ def balanced(left: Array, right: Array) -> tuple[Array, Array, Array]:
 
 def slope_at(program: Program, state: AlternatingState) -> Sampled:
     """The slope of the loss as a sparse matrix, that of a background beside it."""
-    return program.thin_slope(LowRank(state.left, state.right), state.z, state.evaluation.slope)
+    return program.thin_slope(state.evaluation)
 
 
 def lower(

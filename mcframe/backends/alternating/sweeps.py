@@ -17,11 +17,11 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
     bend, sure = bends(program, state)
     pull: Array = bend * state.z - state.evaluation.slope
-    shared = None
-    if program.background is not None:
-        bend = program.background.beyond_bend(bend)
-        pull = program.background.beyond_pull(pull)
-        shared = program.background.shared(other, by_rows)
+    shared, behind = None, state.evaluation.behind
+    if behind is not None:
+        bend = behind.background.beyond_bend(bend)
+        pull = behind.beyond_pull(pull)
+        shared = behind.shared(by_rows)
     lines = program.pattern.lines(by_rows)
     weight = program.penalty.threshold(1.0)
     fresh = np.empty_like(own)
@@ -80,5 +80,5 @@ def of_lines(
             total += np.bincount(lines, weights=losses, minlength=total.size)
     if program.background is not None:
         pair = (factor, state.right) if by_rows else (state.left, factor)
-        total += program.background.of_lines(LowRank(*pair), z, places, by_rows)
+        total += program.background.of_lines(LowRank(*pair), z, by_rows)
     return total
