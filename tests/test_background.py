@@ -7,12 +7,15 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import certificate
-from mcframe.backends.alternating import Alternating, half_sweep
+from mcframe.backends.alternating import Alternating
+from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import Point, judge
 from mcframe.compile import compile_problem
 from mcframe.model import Problem, table
+from mcframe.numerics import blockwise
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlusThin, norm_bound
+from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlus, norm_bound
+from mcframe.numerics.uniform import Thin
 
 RISKS = {
     "pu": mc.RiskMixture(pu=1.0, missing_rate=0.8, likelihood=mc.Gaussian()),
@@ -20,11 +23,23 @@ RISKS = {
     "mixed": mc.RiskMixture(pn=0.2, pu=0.5, nu=0.3, likelihood=mc.Gaussian()),
     "nu": mc.RiskMixture(pn=0.1, pu=0.2, nu=0.7, missing_rate=0.6, likelihood=mc.Gaussian()),
 }
+QUADRATIC = tuple(RISKS)
+LOGIT, SHORT = mc.Bernoulli(), mc.Bernoulli(scale=0.5)
+LOGISTIC = {
+    "logistic pu": mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=LOGIT),
+    "logistic pnu": mc.RiskMixture.pnu(0.6, 0.5, likelihood=SHORT),
+    "logistic tri": mc.RiskMixture(pn=0.2, pu=0.5, nu=0.3, missing_rate=0.4, likelihood=LOGIT),
+    "logistic nu": mc.RiskMixture.pnu(-0.8, 0.3, likelihood=LOGIT),
+}
+RISKS |= LOGISTIC
 
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
+    """No cell is written out; those that are read come in several blocks and slices."""
     monkeypatch.setattr(table, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(blockwise, "BLOCK", 530)
+    monkeypatch.setattr(blockwise, "SLICE", 128)
 
 
 def labels(shape, share, seed=0):
@@ -68,18 +83,20 @@ def point(problem, seed=1, width=3):
     return LowRank(rng.standard_normal((n_rows, width)), rng.standard_normal((n_columns, width)))
 
 
-@pytest.mark.parametrize("name", RISKS)
+@pytest.mark.parametrize("name", QUADRATIC)
 def test_an_unlabeled_entry_is_that_quadratic(name):
     risk = attrs.evolve(RISKS[name], missing_rate=0.7)
-    curvature, centre, constant = risk.unlabeled
+    curvature, centre, constant = risk.unlabeled.quadratic
     z = np.linspace(-3, 4, 15)
     quadratic = 0.5 * curvature * np.square(z - centre) + constant
     np.testing.assert_allclose(risk.value(z, np.full(15, np.nan)), quadratic, atol=1e-13)
     assert risk.second_derivative(z, np.ones(15)).min() >= curvature - 1e-15
 
 
-def test_only_a_quadratic_mixture_that_reads_unlabeled_entries_has_one():
-    assert mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli()).unlabeled is None
+def test_only_a_convex_mixture_that_reads_unlabeled_entries_has_one():
+    assert mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli()).unlabeled.quadratic is None
+    probit = mc.Bernoulli("probit")
+    assert mc.RiskMixture(pu=1.0, likelihood=probit, nonconvex=True).unlabeled is None
     assert mc.RiskMixture(pn=1.0, likelihood=mc.Gaussian()).unlabeled is None
     assert mc.Gaussian().unlabeled is None
 
@@ -97,7 +114,7 @@ def test_objective_and_slope_are_those_of_all_cells(name, options):
     found = program.evaluate_thin(latent, z)
     wanted = dense.loss.evaluate(latent.at(dense.loss.rows, dense.loss.columns))
     assert found.value == pytest.approx(wanted.value, rel=1e-12)
-    matrix, slope = program.thin_slope(latent, z, found.slope), dense.slope_matrix(wanted)
+    matrix, slope = program.thin_slope(found), dense.slope_matrix(wanted)
     right, left = np.eye(problem.shape[1])[:, :7], np.eye(problem.shape[0])[:, :5]
     size = np.abs(slope).max()
     np.testing.assert_allclose(matrix.times(right), slope[:, :7], atol=1e-12 * size)
@@ -106,7 +123,7 @@ def test_objective_and_slope_are_those_of_all_cells(name, options):
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
-@pytest.mark.parametrize("name", RISKS)
+@pytest.mark.parametrize("name", QUADRATIC)
 def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
     problem = bound(name, **options)
     start, solver = Point(point(problem)), Alternating()
@@ -134,7 +151,63 @@ def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
         assert found.bound == pytest.approx(wanted.bound, rel=1e-6)
 
 
-@pytest.mark.parametrize(("name", "options"), [*zip(RISKS, OPTIONS, strict=True)])
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_slopes_that_do_not_fit_are_computed_anew(name, options, monkeypatch):
+    problem, latent = bound(name, **options), point(bound(name, **options))
+    judged = []
+    for held in (10**9, 0):
+        monkeypatch.setattr(blockwise, "HELD", held)
+        judged.append(judge(compile_problem(problem), Point(latent)))
+    assert judged[0].objective == judged[1].objective
+    assert judged[0].bound == pytest.approx(judged[1].bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monkeypatch):
+    """Equal at its own slopes, above the product at others; unwritten cells alone count."""
+    problem = bound(name)
+    program, latent = compile_problem(problem), point(problem)
+    seen, loss = problem.tables["y"], RISKS[name].unlabeled
+    mask = np.ones(problem.shape, dtype=bool)
+    mask[seen.rows, seen.columns] = False
+    z = latent.dense()[mask]
+    slopes = share * loss.value_and_slope(z)[1]
+    monkeypatch.setattr(blockwise, "HELD", 0)
+    behind = program.behind(latent, latent.at(program.loss.rows, program.loss.columns))
+    found, size = behind.conjugate(share)
+    assert found == pytest.approx(np.sum(loss.conjugate(slopes)), rel=1e-10)
+    assert size >= abs(found)
+    product = float(np.sum(z * slopes))
+    assert behind.value + found >= product - 1e-9
+    if share == 1.0:
+        assert behind.value + found == pytest.approx(product, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_slopes_in_32_bits_stay_in_their_domain(name):
+    loss = RISKS[name].unlabeled
+    slopes = loss.value_and_slope(np.array([-900.0, -80.0, -17.0, 0.0, 17.0, 80.0, 900.0]))[1]
+    short = blockwise.rounded(loss, slopes)
+    assert short.dtype == np.float32
+    assert np.all(np.isfinite(loss.conjugate(short.astype(float))))
+    np.testing.assert_allclose(short, slopes, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_half_a_sweep_lowers_the_objective(name, by_rows, options):
+    """Its quadratics lie above the losses, and touch them: the objective falls, from anywhere."""
+    program, solver = compile_problem(bound(name, **options)), Alternating()
+    for seed in range(3):
+        start = Point(point(bound(name, **options), seed))
+        state = solver.init(program, start, np.random.default_rng(0))
+        before = state.objective
+        half_sweep(program, state, by_rows)
+        assert state.objective < before
+
+
+@pytest.mark.parametrize(("name", "options"), [*zip(RISKS, OPTIONS * 2, strict=True)])
 def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
     model, data = problem_of(name, **options)
     found = mc.fit(model, data, tol=1e-7)
@@ -177,7 +250,7 @@ def test_the_norm_of_a_sum_is_bounded():
     values = rng.standard_normal(rows.size)
     dense = thin.dense()
     dense[rows, columns] += values
-    matrix = SparsePlusThin(SampledMatrix(pattern, values), thin)
+    matrix = SparsePlus(SampledMatrix(pattern, values), ((slice(None), Thin(thin)),))
     exact = np.linalg.norm(dense, 2)
     found = norm_bound(matrix, np.zeros((50, 0)), np.zeros((30, 0)), np.inf)
     assert exact <= found * (1 + 1e-12)
@@ -190,7 +263,11 @@ def test_the_norm_of_a_sum_is_bounded():
     "change",
     [
         {"bias": True},
-        {"likelihood": mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())},
+        {
+            "likelihood": mc.RiskMixture(
+                pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli("probit"), nonconvex=True
+            )
+        },
     ],
 )
 def test_what_is_no_background_is_written_out(change):

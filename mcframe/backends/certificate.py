@@ -173,6 +173,8 @@ class DualPoint:
     def conjugates(self, scale: float) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t) + the fixed column's share; and the size of the summands."""
         total, size = self.program.loss.conjugate(self.slope, scale, self.known)
+        if not np.isfinite(total):  # what the others are does not matter
+            return total, size
         others, spread = self.conjugates_of_terms(scale)
         if self.behind is not None:
             unwritten, unsure = self.behind.conjugate(self.share)
@@ -254,7 +256,7 @@ def sampled_norm(point: DualPoint) -> float:
     left, right = np.linalg.qr(latent.left)[0], np.linalg.qr(latent.right)[0]
     slope: Sampled = SampledMatrix(point.program.pattern, point.slope)
     if point.behind is not None:
-        slope = point.behind.matrix(point.program.pattern, point.slope, point.share)
+        slope = point.behind.slope(point.program.pattern, point.slope, point.share)
     return norm_bound(slope, left, right, point.program.penalty.dual_radius)
 
 

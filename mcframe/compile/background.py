@@ -1,4 +1,6 @@
-"""The losses of cells that are no entries: too many to be written out, and quadratic."""
+"""The losses of cells that are no entries: too many to be written out."""
+
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -6,119 +8,149 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.kernels import Shared
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlusThin
-from mcframe.numerics.uniform import Uniform
+from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlus
+from mcframe.numerics.unwritten import Unwritten, UnwrittenAt
 
-__all__ = ["Background", "Behind"]
+__all__ = ["Background", "Behind", "Part"]
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """The unwritten cells of one block: its columns of Z, and its entries among all entries."""
+
+    cells: Unwritten
+    columns: slice
+    entries: slice
+
+    def at(self, latent: LowRank, z: Array) -> UnwrittenAt:
+        """They at Z, whose entries are z."""
+        return self.cells.at(latent.columns(self.columns), z[self.entries])
 
 
 @attrs.frozen(eq=False)
 class Background:
-    """Quadratics of all cells but the entries: those of all cells, minus those of the entries.
+    """The losses of all cells of some blocks but their entries.
 
-    ``columns`` are the entries' columns of Z. An entry's own loss bends at least as much, so
-    that what the entries add to the sum over all cells is convex. All methods take memory of
-    the entries and of thin factors.
+    ``columns`` are the entries' columns of Z, of all blocks. Where a quadratic stands for a
+    cell's loss, it is one of all cells, so that Gram matrices serve, minus that of the entries.
+    All methods take memory of the entries and of thin factors, and of a few blocks of rows.
     """
 
-    uniform: Uniform
+    parts: tuple[Part, ...]
     columns: IntArray
+    shape: tuple[int, int]
 
-    def value(self, latent: LowRank, z: Array) -> float:
-        """The sum at Z, whose entries are z."""
-        return self.uniform.total(latent) - float(np.sum(self.uniform.at(z, self.columns)))
+    @cached_property
+    def weights(self) -> Array:
+        """For each column of Z a bound on the second derivative of its cells' losses."""
+        weights = np.zeros(self.shape[1])
+        for part in self.parts:
+            weights[part.columns] = part.cells.weights
+        return weights
 
-    def slope(
-        self, pattern: Pattern, latent: LowRank, z: Array, slope: Array, share: float = 1.0
-    ) -> SparsePlusThin:
-        """``share`` times the slope of all cells but the entries, where ``slope`` stands."""
-        thin = self.uniform.slope(latent)
-        beyond = slope - share * self.uniform.slope_at(z, self.columns)
-        return SparsePlusThin(
-            SampledMatrix(pattern, beyond), LowRank(share * thin.left, thin.right)
-        )
+    @property
+    def n_read(self) -> int:
+        """The number of cells that a pass reads one by one."""
+        return sum(part.cells.n_read for part in self.parts)
+
+    def at(self, latent: LowRank, z: Array) -> "Behind":
+        """The background at Z, whose entries are z."""
+        points = tuple(part.at(latent, z) for part in self.parts)
+        return Behind(self, latent, z, points)
 
     def bend(self, moved: LowRank, z: Array) -> float:
-        """<slope(Z + D) - slope(Z), D> for D with these entries."""
-        entries = float(np.dot(self.uniform.weights[self.columns] * z, z))
-        return self.uniform.weighted(moved) - entries
+        """A bound on <slope(Z + D) - slope(Z), D>; D has entries z. It is exact for quadratics."""
+        bent = moved.right * self.weights[:, None]
+        everywhere = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ bent)))
+        return everywhere - float(np.dot(self.weights[self.columns] * z, z))
 
     def beyond_bend(self, bend: Array) -> Array:
         """The entries' curvature beyond that of all cells."""
-        beyond: Array = bend - self.uniform.weights[self.columns]
+        beyond: Array = bend - self.weights[self.columns]
         return beyond
 
-    def beyond_pull(self, pull: Array) -> Array:
-        """The same for p of ``curvature/2 z^2 - p z``."""
-        tilts = self.uniform.weights * self.uniform.centres
-        beyond: Array = pull - tilts[self.columns]
-        return beyond
-
-    def shared(self, other: Array, by_rows: bool) -> Shared:
-        """What all cells add to the normal equations of each line, ``other`` the fixed factor."""
-        weights, tilts = self.uniform.weights, self.uniform.weights * self.uniform.centres
-        if by_rows:
-            return Shared(other.T @ (other * weights[:, None]), other.T @ tilts)
-        return Shared(other.T @ other, np.sum(other, axis=0), weights, tilts)
-
-    def of_lines(self, latent: LowRank, z: Array, lines: IntArray, by_rows: bool) -> Array:
-        """The sum over each row of Z, or each column; ``lines`` are those of the entries."""
-        total = self.uniform.of_lines(latent, by_rows)
-        entries = self.uniform.at(z, self.columns)
-        return total - np.bincount(lines, weights=entries, minlength=total.size)
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
+        """The sum over each row of Z, or each column."""
+        total = np.zeros(self.shape[0 if by_rows else 1])
+        for part in self.parts:
+            block, entries = latent.columns(part.columns), z[part.entries]
+            own = slice(None) if by_rows else part.columns
+            total[own] += part.cells.of_lines(block, entries, by_rows)
+        return total
 
     def bends_along(self, left: Array, right: Array) -> Array:
-        """The second derivative of all cells' sum along each a b', a and b a column of each."""
-        bends: Array = np.sum(left * left, axis=0) * (self.uniform.weights @ (right * right))
+        """A bound on the second derivative of all cells' sum along each a b', a column of each."""
+        bends: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
         return bends
 
 
 @attrs.frozen(eq=False)
 class Behind:
-    """The background at a point: its share of a certificate.
-
-    Its dual point is its slope T = weight (Z - centre) times a share, thin factors again, and
-    phi*(t) = t centre + t^2 / (2 weight) - constant summed over all cells a matter of Gram
-    matrices.
-    """
+    """The background at a point."""
 
     background: Background
     latent: LowRank
     z: Array
+    points: tuple[UnwrittenAt, ...]
 
     @property
     def value(self) -> float:
         """The losses."""
-        return self.background.value(self.latent, self.z)
+        return sum(point.value for point in self.points)
 
-    def matrix(self, pattern: Pattern, slope: Array, share: float) -> SparsePlusThin:
-        """The dual point with the entries' own slopes."""
-        return self.background.slope(pattern, self.latent, self.z, slope, share)
+    @cached_property
+    def at_entries(self) -> Array:
+        """The slopes that stand where entries are, and are no losses."""
+        slopes = np.zeros(self.z.size)
+        for part, point in zip(self.background.parts, self.points, strict=True):
+            slopes[part.entries] = point.at_entries
+        return slopes
+
+    def slope(self, pattern: Pattern, slope: Array, share: float = 1.0) -> SparsePlus:
+        """``share`` times the slope of all cells but the entries, where ``slope`` stands.
+
+        Of slopes of convex losses it is the background's share of a certificate's dual point.
+        """
+        pairs = zip(self.background.parts, self.points, strict=True)
+        others = tuple((part.columns, point.slope()) for part, point in pairs)
+        sparse = SampledMatrix(pattern, slope - share * self.at_entries)
+        return SparsePlus(sparse, others, share)
+
+    @cached_property
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U for Z = U V' and the slopes T, those where entries are included."""
+        forward, backward = np.zeros_like(self.latent.left), np.zeros_like(self.latent.right)
+        for part, point in zip(self.background.parts, self.points, strict=True):
+            own, back = point.products()
+            forward += own
+            backward[part.columns] += back
+        return forward, backward
+
+    def shared(self, by_rows: bool) -> Shared:
+        """What all cells add to the normal equations of each line of one factor.
+
+        Quadratics of the highest curvature c that touch the losses here: in place of l(x)
+        c/2 (x - z)^2 + T (x - z), so that U V'c V - T V is each row's image.
+        """
+        latent, weights = self.latent, self.background.weights
+        if by_rows:
+            normal = latent.right.T @ (latent.right * weights[:, None])
+            images = latent.left @ normal - self.products[0]
+            return Shared(normal, np.ones(images.shape[0]), images)
+        normal = latent.left.T @ latent.left
+        images = (latent.right * weights[:, None]) @ normal - self.products[1]
+        return Shared(normal, weights, images)
+
+    def beyond_pull(self, pull: Array) -> Array:
+        """The entries' p of ``curvature/2 x^2 - p x`` beyond that of all cells."""
+        weights = self.background.weights[self.background.columns]
+        beyond: Array = pull - (weights * self.z - self.at_entries)
+        return beyond
 
     def conjugate(self, share: float) -> tuple[float, float]:
-        """The sum of the conjugates, and a size that stands for its rounding.
-
-        Sums over n rows or d columns round by (n + d) eps of the sizes of their summands; with
-        the products of lengths in place of products of columns these are bounded.
-        """
-        uniform, columns = self.background.uniform, self.background.columns
-        thin, n_rows = uniform.slope(self.latent), self.latent.shape[0]
-        tilt = float(np.sum(thin.left, axis=0) @ (thin.right.T @ uniform.centres))
-        squares, constant = uniform.squares(self.latent), n_rows * float(np.sum(uniform.constants))
-        everywhere = share * tilt + share**2 * squares - constant
-        apart = self.z - uniform.centres[columns]
-        weights, centres = uniform.weights[columns], uniform.centres[columns]
-        entries = share * weights * apart * (centres + 0.5 * share * apart)
-        entries = entries - uniform.constants[columns]
-        return everywhere - float(np.sum(entries)), self.size()
-
-    def size(self) -> float:
-        """(n + d) times the sizes of the summands, for shares up to 1."""
-        uniform, (n_rows, n_columns) = self.background.uniform, self.latent.shape
-        centred = uniform.centred(self.latent)
-        left = np.linalg.norm(centred.left, axis=0)
-        right = np.linalg.norm(centred.right * np.sqrt(uniform.weights)[:, None], axis=0)
-        length, middle = float(left @ right), np.sqrt(uniform.weights) * uniform.centres
-        size = length**2 + np.sqrt(n_rows) * float(np.linalg.norm(middle)) * length
-        constants = n_rows * float(np.sum(np.abs(uniform.constants)))
-        return (n_rows + n_columns) * (size + constants)
+        """The sum of the conjugates at ``share`` times the slopes, and a size for its rounding."""
+        total, size = 0.0, 0.0
+        for point in self.points:
+            own, unsure = point.conjugate(share)
+            total, size = total + own, size + unsure
+        return total, size

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mcframe.compile.attached import Attached
-from mcframe.compile.background import Background
+from mcframe.compile.background import Background, Part
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
@@ -13,7 +13,6 @@ from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Block, Problem
-from mcframe.numerics.uniform import Uniform
 
 __all__ = ["compile_problem", "refusal"]
 
@@ -111,16 +110,13 @@ def compile_problem(problem: Problem) -> Program:
 
 
 def compile_background(problem: Problem, loss: EntryLoss) -> Background | None:
-    """The losses of unwritten cells, 0 in other blocks; None where all are written out."""
-    if not any(table.unwritten for table in problem.tables.values()):
-        return None
-    weights, centres, constants = np.zeros((3, problem.n_columns))
-    for block in problem.model.blocks:
-        here, uniform = problem.columns(block.name), problem.uniform(block.name)
-        if uniform is not None:
-            weights[here], centres[here] = uniform.weights, uniform.centres
-            constants[here] = uniform.constants
-    return Background(Uniform(weights, centres, constants), loss.columns)
+    """The losses of unwritten cells; None where all are written out."""
+    parts = []
+    for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
+        cells = problem.unwritten(block.name)
+        if cells is not None:
+            parts.append(Part(cells, problem.columns(block.name), piece.part))
+    return Background(tuple(parts), loss.columns, problem.shape) if parts else None
 
 
 def compile_loss(problem: Problem) -> EntryLoss:

@@ -3,6 +3,7 @@
 import attrs
 import numpy as np
 
+from mcframe.compile.background import Behind
 from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array, IntArray
 
@@ -16,7 +17,8 @@ class Evaluation:
     """F at some z: its value, its slope at every number, and the effects (None without any).
 
     ``blocks`` are slopes over whole ranges of columns of Z, from terms that are no losses of
-    entries, and ``duals`` the dual matrices behind them: one for each term.
+    entries, and ``duals`` the dual matrices behind them: one for each term. ``behind`` is the
+    background there, if there is one, the value of which is part of F's.
     """
 
     value: float
@@ -24,6 +26,7 @@ class Evaluation:
     biases: tuple[Array | None, ...]
     blocks: tuple[tuple[slice, Array], ...] = ()
     duals: tuple[Array, ...] = ()
+    behind: Behind | None = None
 
 
 @attrs.frozen(eq=False)

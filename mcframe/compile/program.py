@@ -71,22 +71,37 @@ class Program:
 
     def behind(self, latent: LowRank, z: Array) -> Behind | None:
         """The background at Z, whose entries are z."""
-        return None if self.background is None else Behind(self.background, latent, z)
+        return None if self.background is None else self.background.at(latent, z)
 
     def evaluate_thin(
         self, latent: LowRank, z: Array, warm: tuple[Array | None, ...] | None = None
     ) -> Evaluation:
         """F at Z in factors, background included; slopes at its entries z."""
-        evaluation = self.loss.evaluate(z, warm)
-        if self.background is None:
+        evaluation, behind = self.loss.evaluate(z, warm), self.behind(latent, z)
+        if behind is None:
             return evaluation
-        return attrs.evolve(evaluation, value=evaluation.value + self.background.value(latent, z))
+        return attrs.evolve(evaluation, value=evaluation.value + behind.value, behind=behind)
 
-    def thin_slope(self, latent: LowRank, z: Array, slope: Array) -> Sampled:
-        """The slope of F there, from that at the entries."""
-        if self.background is None:
-            return SampledMatrix(self.pattern, slope)
-        return self.background.slope(self.pattern, latent, z, slope)
+    def thin_slope(self, evaluation: Evaluation) -> Sampled:
+        """The slope of F there."""
+        if evaluation.behind is None:
+            return SampledMatrix(self.pattern, evaluation.slope)
+        return evaluation.behind.slope(self.pattern, evaluation.slope)
+
+    def thin_gradients(
+        self, evaluation: Evaluation, left: Array, right: Array, which: Any
+    ) -> tuple[Array, Array]:
+        """S V and S' U: the gradients of F(U V') in some columns of the factors evaluated.
+
+        ``which`` says where these stand. It takes no further pass over unwritten cells.
+        """
+        sparse, behind = SampledMatrix(self.pattern, evaluation.slope), evaluation.behind
+        if behind is None:
+            return sparse.times(right), sparse.transposed_times(left)
+        beyond = SampledMatrix(self.pattern, evaluation.slope - behind.at_entries)
+        forward, backward = behind.products
+        times, back = beyond.times(right), beyond.transposed_times(left)
+        return times + forward[:, which], back + backward[:, which]
 
     def evaluate(
         self, z: Array, latent: Array, warm: tuple[Array | None, ...] | None = None

@@ -18,6 +18,7 @@ from mcframe.contracts.likelihood import (
     Parametric,
     Proximable,
     TwiceDifferentiable,
+    UnlabeledLoss,
 )
 from mcframe.contracts.term import (
     Composed,
@@ -55,5 +56,6 @@ __all__ = [
     "Spectral",
     "Term",
     "TwiceDifferentiable",
+    "UnlabeledLoss",
     "UnobservedWarning",
 ]

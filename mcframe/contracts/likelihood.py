@@ -1,7 +1,7 @@
 """What a likelihood must give, and what it may give besides."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from mcframe.contracts.arrays import Array, Mask
 
@@ -14,6 +14,7 @@ __all__ = [
     "Parametric",
     "Proximable",
     "TwiceDifferentiable",
+    "UnlabeledLoss",
 ]
 
 
@@ -52,10 +53,10 @@ class Likelihood(ABC):
         return 1
 
     @property
-    def unlabeled(self) -> tuple[float, float, float] | None:
-        """(c, m, e) where missing entries cost c/2 (z - m)^2 + e each, c > 0; else None.
+    def unlabeled(self) -> "UnlabeledLoss | None":
+        """The loss of each missing entry, if any; it lets a large table stay unwritten.
 
-        Observed ones must then bend by c at least. It lets a large table stay unwritten.
+        Where it is a quadratic, observed entries must bend by its curvature at least.
         """
         return None
 
@@ -111,6 +112,35 @@ class Likelihood(ABC):
     @abstractmethod
     def latex(self, z: str, y: str) -> str:
         """l as LaTeX, for notebooks."""
+
+
+class UnlabeledLoss(Protocol):
+    """The loss of each missing entry: a convex function of z, of bounded curvature.
+
+    Its slopes' domain holds 0. All methods work entry by entry.
+    """
+
+    @property
+    def curvature(self) -> float:
+        """The supremum of its second derivative, positive."""
+        ...
+
+    @property
+    def quadratic(self) -> tuple[float, float, float] | None:
+        """(c, m, e) where it is c/2 (z - m)^2 + e, else None."""
+        ...
+
+    def value_and_slope(self, z: Array) -> tuple[Array, Array]:
+        """The loss and its slope."""
+        ...
+
+    def conjugate(self, slope: Array) -> Array:
+        """sup over z of slope * z - loss."""
+        ...
+
+    def nearest_slope(self, slope: Array) -> Array:
+        """The nearest slopes at which the conjugate is finite."""
+        ...
 
 
 class Conjugate(ABC):

@@ -15,14 +15,19 @@ from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.table import Table, read_table, same_rows
+from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.uniform import Uniform
+from mcframe.numerics.unwritten import Unwritten
 
 __all__ = ["Problem"]
 
 # An objective below this fraction of the losses at Z = 0 is 0.
 NIL = 1e-12
 UNLABELED = np.array([np.nan])
+# What is predicted in a column without an observed entry.
+NOT_LEARNT = "z = 0, not learnt from data"
+FROM_UNLABELED = "learnt from its unlabeled entries alone"
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -76,7 +81,7 @@ class Problem:
             for block in model.blocks
         }
         n_items, index = same_rows(tables.items())
-        notes = notes_on(tables, n_items)
+        notes = notes_on(model, tables, n_items)
         for note in notes:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
         likelihoods = {
@@ -120,14 +125,16 @@ class Problem:
         """Observed entries of all blocks."""
         return sum(table.n_observed for table in self.tables.values())
 
-    def uniform(self, name: str) -> Uniform | None:
-        """What each unlabeled cell of a block costs, scale included, if they are unwritten."""
-        quadratic = self.likelihoods[name].unlabeled
-        if quadratic is None or not self.tables[name].unwritten:
+    def unwritten(self, name: str) -> Unwritten | None:
+        """The losses of a block's cells that are no entries, scale included, if there are any."""
+        loss, table = self.likelihoods[name].unlabeled, self.tables[name]
+        if loss is None or not table.unwritten:
             return None
-        weight, centre, constant = quadratic
-        scale, each = self.scale(name), np.ones(self.n_latent(name))
-        return Uniform(scale * weight * each, centre * each, scale * constant * each)
+        scale, places = self.scale(name), (table.shape, table.rows, table.columns)
+        if loss.quadratic is None:
+            return Blockwise(loss, scale, *places)
+        weight, centre, constant = loss.quadratic
+        return Uniform(scale * weight, centre, scale * constant, *places)
 
     def written_out(self) -> "Problem":
         """The same problem with every cell that carries loss among the entries."""
@@ -259,10 +266,10 @@ class Problem:
             losses = self.likelihood(block.name, effects).value(z, table.values)
             losses = losses if table.weights is None else table.weights * losses
             total += self.scale(block.name) * float(np.sum(losses))
-            uniform = self.uniform(block.name)
-            if uniform is not None:
-                all_cells = uniform.total(latent.columns(self.columns(block.name)))
-                total += all_cells - float(np.sum(uniform.at(z, table.columns)))
+            cells = self.unwritten(block.name)
+            if cells is not None:
+                here = latent.columns(self.columns(block.name))
+                total += float(np.sum(cells.of_lines(here, z, by_rows=True)))
         return total
 
     def check_point(self, latent: "LowRank | Array", effects: Mapping[str, Array]) -> None:
@@ -325,8 +332,9 @@ class Problem:
 def stays_unwritten(model: Model, block: Block) -> bool:
     """Whether the unlabeled cells of a block, if many, need not be among the entries.
 
-    That takes one quadratic for all of them and a solver that works in factors: smooth losses and
-    a norm of all of Z that is a function of singular values and of factors, and nothing else.
+    That takes one convex loss for all of them, of bounded curvature, and a solver that works in
+    factors: smooth losses and a norm of all of Z that is a function of singular values and of
+    factors, and nothing else.
     """
     if block.likelihood.unlabeled is None or block.bias or block.row_effects:
         return False
@@ -358,10 +366,11 @@ def block_names(model: Model) -> str:
     return ", ".join(repr(block.name) for block in model.blocks)
 
 
-def notes_on(tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
+def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
     """What is allowed but worth saying: columns and rows without an observed entry."""
     notes = []
     for name, table in tables.items():
+        unlabeled = model.block(name).likelihood.reads_unlabeled
         observed = table.observed()
         counts = np.bincount(observed.columns, minlength=table.shape[1])
         empty = np.flatnonzero(counts == 0)
@@ -370,7 +379,7 @@ def notes_on(tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
             others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
             notes.append(
                 f"block {name!r}: column {first}{others} without one observed entry;"
-                " what is predicted there is z = 0, not learnt from data"
+                f" what is predicted there is {FROM_UNLABELED if unlabeled else NOT_LEARNT}"
             )
     seen = np.zeros(n_items, dtype=bool)
     for table in tables.values():

@@ -156,9 +156,9 @@ def written_out(block: Block, table: Table) -> Table:
             f"block {block.name!r}: {type(block.likelihood).__name__} reads the unlabeled entries"
             f" too, and all {table.n_cells} cells take about {gigabytes:.3g} GB, more than"
             f" {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB. They stay unwritten with the"
-            " squared loss, likelihood=mc.Gaussian(), where the block has neither bias nor"
-            " row_effects, its data no weights and no offset, and the model a NuclearNorm as its"
-            " only term; or take pn=1, which reads labels alone"
+            " squared and the logistic loss, mc.Gaussian() and mc.Bernoulli(), where the"
+            " block has neither bias nor row_effects, its data no weights and no offset, and the"
+            " model a NuclearNorm as its only term; or take pn=1, which reads labels alone"
         )
     return table.completed()
 

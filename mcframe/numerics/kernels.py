@@ -105,15 +105,11 @@ def product_vector(starts, across, values, vector, out):  # type: ignore[no-unty
 
 @attrs.frozen(eq=False)
 class Shared:
-    """``bends[line]/2 u' normal u - pulls[line] <image, u>``: one quadratic behind all lines.
-
-    Without bends and pulls all of them are 1.
-    """
+    """``bends[line]/2 u' normal u - <images[line], u>``: a quadratic behind each line."""
 
     normal: Array
-    image: Array
-    bends: Array | None = None
-    pulls: Array | None = None
+    bends: Array
+    images: Array
 
 
 def ridge_solutions(
@@ -130,25 +126,21 @@ def ridge_solutions(
     """out[line] = argmin over u of sum of (bend/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
 
     The normal equations of each line, by a Cholesky factorisation. ``bend`` has one element
-    for each entry, or a single one for all. The quadratic ``shared`` by all lines is added.
+    for each entry, or a single one for all. The quadratics ``shared`` are added.
     """
     n_lines, width = out.shape
     if shared is None:
-        none = np.zeros(n_lines)
-        shared = Shared(np.zeros((width, width)), np.zeros(width), none, none)
-    bends, pulls = (
-        np.ones(n_lines) if factors is None else factors
-        for factors in (shared.bends, shared.pulls)
-    )
-    behind = (shared.normal, shared.image, bends, pulls)
-    solve_lines(starts, across, places, bend, pull, right, weight, *behind, out)
+        none = np.zeros((n_lines, width))
+        shared = Shared(np.zeros((width, width)), np.zeros(n_lines), none)
+    normal, bends, images = shared.normal, shared.bends, shared.images
+    solve_lines(starts, across, places, bend, pull, right, weight, normal, bends, images, out)
 
 
 @nb.njit(parallel=True, fastmath=FAST, cache=True)
 def solve_lines(  # type: ignore[no-untyped-def]
-    starts, across, places, bend, pull, right, weight, behind, tilt, shares, tilts, out
+    starts, across, places, bend, pull, right, weight, behind, shares, images, out
 ):
-    """The same, ``shares[line] * behind`` and ``tilts[line] * tilt`` added to each line's sums."""
+    """The same, ``shares[line] * behind`` and ``images[line]`` added to each line's sums."""
     n_lines, width = out.shape
     stride = 1 if bend.size > 1 else 0
     for chunk in nb.prange((n_lines + CHUNK - 1) // CHUNK):
@@ -158,7 +150,7 @@ def solve_lines(  # type: ignore[no-untyped-def]
         normal, image = np.empty((width, width)), np.empty(width)
         for line in range(chunk * CHUNK, min((chunk + 1) * CHUNK, n_lines)):
             for c in range(width):
-                image[c] = tilts[line] * tilt[c]
+                image[c] = images[line, c]
                 for b in range(c + 1):
                     normal[c, b] = shares[line] * behind[c, b]
             for first in range(starts[line], starts[line + 1], PANEL):

@@ -9,15 +9,15 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
 from mcframe.numerics import kernels
-from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.spectral_norm import norm_upper_bound
+from mcframe.numerics.unwritten import Everywhere
 
 __all__ = [
     "Lines",
     "Pattern",
     "Sampled",
     "SampledMatrix",
-    "SparsePlusThin",
+    "SparsePlus",
     "leading_block",
     "norm_bound",
     "spectral_bound",
@@ -176,11 +176,15 @@ class SampledMatrix:
 
 
 @attrs.frozen(eq=False)
-class SparsePlusThin:
-    """S + L R': a sparse matrix beside thin factors, by its products."""
+class SparsePlus:
+    """A sparse matrix beside others with a number in each cell of some columns, all by products.
+
+    ``others`` stand at these columns, ``share`` times each.
+    """
 
     sparse: SampledMatrix
-    thin: LowRank
+    others: tuple[tuple[slice, Everywhere], ...]
+    share: float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -189,34 +193,31 @@ class SparsePlusThin:
 
     @property
     def rounding(self) -> float:
-        """How much rounding can hide of the norm, that of entries of L R' inside S included.
+        """How much rounding can hide of the norm."""
+        return self.sparse.rounding + self.share * sum(other.rounding for _, other in self.others)
 
-        Products of the factors sum n_rows or n_columns and then as many numbers as L has columns.
-        """
-        lengths = float(np.linalg.norm(self.thin.left) * np.linalg.norm(self.thin.right))
-        summed = sum(self.shape) + 2 * self.thin.width + 8
-        return self.sparse.rounding + EPS * summed * lengths
-
-    def __mul__(self, scale: float) -> "SparsePlusThin":
+    def __mul__(self, scale: float) -> "SparsePlus":
         """A multiple."""
-        return SparsePlusThin(
-            scale * self.sparse, LowRank(scale * self.thin.left, self.thin.right)
-        )
+        return SparsePlus(scale * self.sparse, self.others, scale * self.share)
 
     __rmul__ = __mul__
 
     def times(self, right: Array) -> Array:
-        """(S + L R') V."""
+        """The sum times V."""
         product: Array = self.sparse.times(right)
-        return product + self.thin.left @ (self.thin.right.T @ right)
+        for columns, other in self.others:
+            product = product + self.share * other.times(right[columns])
+        return product
 
     def transposed_times(self, left: Array) -> Array:
-        """(S + L R')' U."""
+        """The sum's transpose times U."""
         product: Array = self.sparse.transposed_times(left)
-        return product + self.thin.right @ (self.thin.left.T @ left)
+        for columns, other in self.others:
+            product[columns] += self.share * other.transposed_times(left)
+        return product
 
 
-Sampled = SampledMatrix | SparsePlusThin
+Sampled = SampledMatrix | SparsePlus
 
 
 def thin_product(lines: Lines, values: Array, thin: Array) -> Array:

@@ -1,72 +1,161 @@
-"""One quadratic for all cells of each column of a matrix that is held in factors."""
+"""One quadratic for all cells of a matrix that is held in factors."""
+
+from functools import cached_property
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.unwritten import Unwritten, UnwrittenAt
 
-__all__ = ["Uniform"]
+__all__ = ["Thin", "Uniform"]
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 @attrs.frozen(eq=False)
-class Uniform:
-    """``weight/2 (z - centre)^2 + constant`` for every cell z of U V', one of each a column.
+class Uniform(Unwritten):
+    """``weight/2 (z - centre)^2 + constant`` for every cell z of U V' but the entries.
 
     Centring adds a column to the factors: A = [U, 1] and B = [V, -centre] have
-    ``A B' = Z - 1 centre'``. Sums over all cells follow from the Gram matrices A'A and B'B, at
+    ``A B' = Z - centre``. Sums over all cells follow from the Gram matrices A'A and B'B, at
     (n_rows + n_columns) k^2 operations: the identity behind alternating least squares for
     implicit feedback (Hu, Koren and Volinsky, Collaborative filtering for implicit feedback
-    datasets, 2008).
+    datasets, 2008). The entries, whose rows and columns are given, are then taken off.
     """
 
-    weights: Array
-    centres: Array
-    constants: Array
+    weight: float
+    centre: float
+    constant: float
+    shape: tuple[int, int]
+    rows: IntArray
+    columns: IntArray
+
+    @property
+    def weights(self) -> Array:  # type: ignore[override]
+        """The second derivative in each column."""
+        return np.full(self.shape[1], self.weight)
+
+    @property
+    def n_read(self) -> int:
+        """None is read one by one."""
+        return 0
+
+    def at(self, latent: LowRank, z: Array) -> "UniformAt":
+        """The quadratics at Z, whose entries are z."""
+        return UniformAt(self, latent, z)
 
     def centred(self, latent: LowRank) -> LowRank:
-        """Z - 1 centre'."""
-        ones = np.ones((latent.shape[0], 1))
+        """Z - centre."""
+        n_rows, n_columns = latent.shape
         return LowRank(
-            np.hstack([latent.left, ones]), np.hstack([latent.right, -self.centres[:, None]])
+            np.hstack([latent.left, np.ones((n_rows, 1))]),
+            np.hstack([latent.right, np.full((n_columns, 1), -self.centre)]),
         )
 
-    def at(self, z: Array, columns: IntArray) -> Array:
-        """The quadratics of some cells, by their definition."""
-        apart = z - self.centres[columns]
-        return 0.5 * self.weights[columns] * apart * apart + self.constants[columns]
-
-    def slope_at(self, z: Array, columns: IntArray) -> Array:
-        """Their slopes."""
-        slope: Array = self.weights[columns] * (z - self.centres[columns])
-        return slope
-
-    def total(self, latent: LowRank) -> float:
-        """The sum over all cells."""
-        return self.squares(latent) + latent.shape[0] * float(np.sum(self.constants))
+    def quadratics(self, z: Array) -> Array:
+        """Those of some cells, by their definition."""
+        apart = z - self.centre
+        return 0.5 * self.weight * apart * apart + self.constant
 
     def squares(self, latent: LowRank) -> float:
-        """The same without the constants."""
-        centred = self.centred(latent)
-        return 0.5 * self.weighted(centred)
+        """The sum over all cells, without the constants."""
+        both = self.centred(latent)
+        grams = (both.left.T @ both.left) * (both.right.T @ both.right)
+        return 0.5 * self.weight * float(np.sum(grams))
 
-    def weighted(self, latent: LowRank) -> float:
-        """The sum of weight z^2 over all cells z."""
-        bent = latent.right * self.weights[:, None]
-        return float(np.sum((latent.left.T @ latent.left) * (latent.right.T @ bent)))
-
-    def slope(self, latent: LowRank) -> LowRank:
-        """The slopes of all cells."""
-        centred = self.centred(latent)
-        return LowRank(centred.left, centred.right * self.weights[:, None])
-
-    def of_lines(self, latent: LowRank, by_rows: bool) -> Array:
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or over each column."""
-        centred = self.centred(latent)
-        left, right = centred.left, centred.right
-        bent = right * self.weights[:, None]
-        if by_rows:
-            squares = np.einsum("ij,ij->i", left @ (right.T @ bent), left)
-            return 0.5 * squares + float(np.sum(self.constants))
-        squares = np.einsum("ij,ij->i", right @ (left.T @ left), bent)
-        return 0.5 * squares + latent.shape[0] * self.constants
+        both, lines = self.centred(latent), self.rows if by_rows else self.columns
+        own, other = (both.left, both.right) if by_rows else (both.right, both.left)
+        squares = np.einsum("ij,ij->i", own @ (other.T @ other), own)
+        total = 0.5 * self.weight * squares + other.shape[0] * self.constant
+        return total - np.bincount(lines, weights=self.quadratics(z), minlength=total.size)
+
+
+@attrs.frozen(eq=False)
+class UniformAt(UnwrittenAt):
+    """The quadratics at a Z."""
+
+    uniform: Uniform
+    latent: LowRank
+    z: Array
+
+    @property
+    def n_cells(self) -> int:
+        """All cells."""
+        return self.latent.shape[0] * self.latent.shape[1]
+
+    @cached_property
+    def value(self) -> float:
+        """The sum."""
+        uniform = self.uniform
+        total = uniform.squares(self.latent) + self.n_cells * uniform.constant
+        return total - float(np.sum(uniform.quadratics(self.z)))
+
+    @property
+    def at_entries(self) -> Array:  # type: ignore[override]
+        """The slopes where entries are."""
+        slope: Array = self.uniform.weight * (self.z - self.uniform.centre)
+        return slope
+
+    def slope(self) -> "Thin":
+        """The slopes of all cells."""
+        both = self.uniform.centred(self.latent)
+        return Thin(LowRank(both.left, self.uniform.weight * both.right))
+
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U."""
+        slope = self.slope()
+        return slope.times(self.latent.right), slope.transposed_times(self.latent.left)
+
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """The sum of ``t centre + t^2 / (2 weight) - constant``, by Gram matrices again.
+
+        Sums over n rows or d columns round by (n + d) eps of the sizes of their summands; with
+        the products of lengths in place of products of columns these are bounded.
+        """
+        uniform, thin = self.uniform, self.slope().latent
+        tilt = uniform.centre * float(np.sum(thin.left, axis=0) @ np.sum(thin.right, axis=0))
+        squares, constant = uniform.squares(self.latent), self.n_cells * uniform.constant
+        everywhere = share * tilt + share**2 * squares - constant
+        apart = self.z - uniform.centre
+        entries = share * uniform.weight * apart * (uniform.centre + 0.5 * share * apart)
+        entries = entries - uniform.constant
+        return everywhere - float(np.sum(entries)), self.size()
+
+    def size(self) -> float:
+        """(n + d) times the sizes of the summands, for shares up to 1."""
+        uniform, both = self.uniform, self.uniform.centred(self.latent)
+        left, right = (np.linalg.norm(factor, axis=0) for factor in (both.left, both.right))
+        length = float(left @ right)
+        size = uniform.weight * (length + np.sqrt(self.n_cells) * abs(uniform.centre)) * length
+        return sum(self.latent.shape) * (size + self.n_cells * abs(uniform.constant))
+
+
+@attrs.frozen(eq=False)
+class Thin:
+    """L R', by its products."""
+
+    latent: LowRank
+
+    @property
+    def rounding(self) -> float:
+        """How much rounding can hide of the norm, that of some entries by themselves included.
+
+        Products of the factors sum n_rows or n_columns and then as many numbers as L has columns.
+        """
+        left, right = self.latent.left, self.latent.right
+        lengths = float(np.linalg.norm(left) * np.linalg.norm(right))
+        return EPS * (sum(self.latent.shape) + 2 * self.latent.width + 8) * lengths
+
+    def times(self, block: Array) -> Array:
+        """L R' V."""
+        product: Array = self.latent.left @ (self.latent.right.T @ block)
+        return product
+
+    def transposed_times(self, block: Array) -> Array:
+        """R L' U."""
+        product: Array = self.latent.right @ (self.latent.left.T @ block)
+        return product

@@ -143,18 +143,15 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         return bool(self.likelihood.quadratic and self.convex)
 
     @property
-    def unlabeled(self) -> tuple[float, float, float] | None:
-        """Curvature, centre and constant of an unlabeled entry's loss, where l is quadratic.
+    def unlabeled(self) -> TiltedLoss | None:
+        """The loss of an unlabeled entry, where PU or NU takes part and the mixture is convex.
 
         A label's curvature is that of l, of which the shares of PU and NU are no more than 1.
         """
-        if not (self.quadratic and self.reads_unlabeled):
+        if not (self.convex and self.reads_unlabeled):
             return None
-        state = (np.array([number]) for number in self.unlabeled_state)
-        value, slope = TiltedLoss(self.likelihood, *state).value_and_slope(np.zeros(1))
-        curvature = (self.pu + self.nu) * float(self.likelihood.curvature)
-        centre = -float(slope[0]) / curvature
-        return curvature, centre, float(value[0]) - 0.5 * curvature * centre**2
+        base, weight, tilt = (np.array([number]) for number in self.unlabeled_state)
+        return TiltedLoss(self.likelihood, base, weight, tilt)
 
     @property
     def odds(self) -> float:

@@ -56,6 +56,20 @@ class TiltedLoss:
         return bend + self.tilt * (one - zero)
 
     @property
+    def curvature(self) -> float:
+        """The supremum of the second derivative, for a line d."""
+        return float(np.max(self.weight)) * float(self.likelihood.curvature)
+
+    @property
+    def quadratic(self) -> tuple[float, float, float] | None:
+        """(c, m, e) where all entries cost c/2 (z - m)^2 + e, else None."""
+        if not self.likelihood.quadratic or self.base.size != 1 or self.curvature <= 0.0:
+            return None
+        value, slope = self.value_and_slope(np.zeros(1))
+        centre = -float(slope[0]) / self.curvature
+        return self.curvature, centre, float(value[0]) - 0.5 * self.curvature * centre**2
+
+    @property
     def tilt_slope(self) -> Array:
         """The slope of t d(z) for a line d, or for t = 0."""
         line = self.likelihood.label_difference

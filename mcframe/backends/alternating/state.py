@@ -1,0 +1,117 @@
+"""Z in balanced factors, with the losses of its entries: what all steps move."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile import Evaluation, Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import Sampled
+from mcframe.numerics.shrinkage import Shrinker
+
+__all__ = ["SHARES", "AlternatingState", "entries", "lower", "slope_at"]
+
+# A column whose singular value is below this relative to the largest is dropped.
+NEGLIGIBLE = 1e-10
+# A column whose singular value is below this relative to the largest is short.
+SHORT = 0.1
+# Shares of a step that are tried where the full one is not sure to descend.
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-4)
+
+
+@attrs.define(eq=False)
+class AlternatingState:
+    """Z = U V' by its singular value decomposition, balanced, and the loss at its entries."""
+
+    left: Array
+    right: Array
+    values: Array  # singular values of Z
+    z: Array
+    evaluation: Evaluation
+    penalty: float
+    shrinker: Shrinker  # of what is outside the long columns
+    curvature: float  # that the next step of short columns counts with
+    length: float = np.inf  # of the last step of short columns
+    sweeps: int = 0
+    residual: float = np.inf  # what the last sweep lowered the objective by, relatively
+    settled: bool = False  # whether the long columns are about right, and short ones are sought
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of columns."""
+        return int(self.values.size)
+
+    @property
+    def objective(self) -> float:
+        """F + R at the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Short columns from now on, then more exact ones."""
+        if self.settled:
+            self.shrinker.sharpen()
+        self.settled = True
+
+    def arrive(self, program: Program, left: Array, right: Array) -> None:
+        """Z = left @ right.T, balanced, and all that follows from it."""
+        self.left, self.values, self.right = balanced(left, right)
+        self.z = entries(program, self.left, self.right)
+        latent = LowRank(self.left, self.right)
+        self.evaluation = program.evaluate_thin(latent, self.z, self.evaluation.biases)
+        self.penalty = program.penalty.of_singular_values(self.values)
+
+    @property
+    def short(self) -> Any:
+        """Which columns are short."""
+        return self.values < SHORT * np.max(self.values, initial=0.0)
+
+    @property
+    def bases(self) -> tuple[Array, Array]:
+        """Orthonormal bases of the two factors."""
+        roots = np.sqrt(self.values)
+        return self.left / roots, self.right / roots
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """What ``arrive`` changes."""
+        return (self.left, self.values, self.right, self.z, self.evaluation, self.penalty)
+
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        """Back to a snapshot."""
+        self.left, self.values, self.right, self.z, self.evaluation, self.penalty = snapshot
+
+
+def entries(program: Program, left: Array, right: Array) -> Array:
+    """The observed entries of U V'."""
+    z = np.empty(program.loss.n_entries)
+    program.pattern.entries(left, right, z)
+    return z
+
+
+def balanced(left: Array, right: Array) -> tuple[Array, Array, Array]:
+    """The same product with orthogonal columns, equally long on both sides, none negligible."""
+    (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
+    turned, s, across = np.linalg.svd(upper @ lower.T)
+    kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))
+    roots = np.sqrt(s[kept])
+    return (left @ turned[:, kept]) * roots, s[kept], (right @ across[kept].T) * roots
+
+
+def slope_at(program: Program, state: AlternatingState) -> Sampled:
+    """The slope of the loss as a sparse matrix, that of a background beside it."""
+    return program.thin_slope(state.evaluation)
+
+
+def lower(
+    program: Program, state: AlternatingState, factors: Callable[[float], tuple[Array, Array]]
+) -> None:
+    """To the factors of the largest share of a step that lowers the objective, if one does."""
+    before, objective = state.snapshot(), state.objective
+    for share in SHARES:
+        state.arrive(program, *factors(share))
+        if state.objective < objective:
+            return
+        state.restore(before)

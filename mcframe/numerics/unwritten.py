@@ -1,0 +1,75 @@
+"""What the losses of cells that are no entries must answer: there are too many to write out."""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.low_rank import LowRank
+
+__all__ = ["Everywhere", "Unwritten", "UnwrittenAt"]
+
+
+class Everywhere(Protocol):
+    """A matrix with a number in every cell, by its products."""
+
+    @property
+    def rounding(self) -> float:
+        """How much rounding of products can hide of the norm."""
+        ...
+
+    def times(self, block: Array) -> Array:
+        """T V."""
+        ...
+
+    def transposed_times(self, block: Array) -> Array:
+        """T' U."""
+        ...
+
+
+class Unwritten(ABC):
+    """The losses of a block's cells that are no entries, all the same function of z."""
+
+    #: For each column a bound on the second derivative of a cell's loss.
+    weights: Array
+
+    @abstractmethod
+    def at(self, latent: LowRank, z: Array) -> "UnwrittenAt":
+        """The same at Z of the block, whose entries are z."""
+
+    @abstractmethod
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
+        """The sum over each row of Z, or each column."""
+
+    @property
+    @abstractmethod
+    def n_read(self) -> int:
+        """The number of cells that a pass reads one by one, 0 where Gram matrices do."""
+
+
+class UnwrittenAt(ABC):
+    """The losses at one Z, and their slopes T.
+
+    T may have numbers where entries are, ``at_entries``, which the caller takes off.
+    """
+
+    at_entries: Array
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """The sum."""
+
+    @abstractmethod
+    def slope(self) -> Everywhere:
+        """T."""
+
+    @abstractmethod
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U with the factors U V' of Z."""
+
+    @abstractmethod
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """The sum of the conjugates at ``share`` times T, and a size that stands for its rounding.
+
+        Rounding moves the sum by less than a few units in the last place of that size.
+        """
