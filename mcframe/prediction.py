@@ -7,14 +7,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.alternating import balanced
-from mcframe.backends.new_rows import rows_for
+from mcframe.backends.alternating import rows_for
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.low_rank import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["NewRows"]
@@ -61,7 +60,7 @@ class NewRows:
         """
         weight = nuclear_weight(problem)
         new = bound_to_new_rows(problem, effects, data)
-        loadings = balanced(latent.left, latent.right)[2]
+        loadings = orthogonal_factors(latent.left, latent.right)[2]
         here = np.concatenate(
             [np.arange(problem.n_columns)[problem.columns(name)] for name in new.tables]
         )

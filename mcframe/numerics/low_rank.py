@@ -8,12 +8,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics import kernels
 
-__all__ = ["LowRank"]
+__all__ = ["LowRank", "orthogonal_factors"]
 
 # Sampled products run over slices of this many entries, so that their temporaries stay small.
 SLICE = 262_144
 # From so many multiplications on the compiled loop is worth its compilation.
 COMPILED = 10_000_000
+# A column whose singular value is below this relative to the largest is dropped.
+NEGLIGIBLE = 1e-10
 
 
 @attrs.frozen(eq=False)
@@ -109,3 +111,12 @@ class LowRank:
         unit[-1] = 1.0
         left = np.column_stack([self.left, np.full(self.shape[0], float(value))])
         return LowRank(left, np.hstack([right, unit]))
+
+
+def orthogonal_factors(left: Array, right: Array) -> tuple[Array, Array, Array]:
+    """The same product with orthogonal columns, equally long on both sides, none negligible."""
+    (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
+    turned, s, across = np.linalg.svd(upper @ lower.T)
+    kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))
+    roots = np.sqrt(s[kept])
+    return (left @ turned[:, kept]) * roots, s[kept], (right @ across[kept].T) * roots

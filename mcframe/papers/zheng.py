@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Budget, Point, run
-from mcframe.backends.alternating import balanced
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
@@ -20,7 +19,7 @@ from mcframe.contracts.validators import positive, whole
 from mcframe.fitting import Fit, answered
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.low_rank import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["SoftImputeIterations", "gamma", "soft_impute", "soft_impute_iterations"]
@@ -79,7 +78,7 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     lam = sum(term.weight for term in fit.model.terms if isinstance(term, NuclearNorm))
     if lam == 0.0 or fit.model != soft_impute(lam, names):
         raise ModelError("gamma is known of soft_impute alone; use fit.predict_rows")
-    loadings = balanced(fit.latent.left, fit.latent.right)[2]
+    loadings = orthogonal_factors(fit.latent.left, fit.latent.right)[2]
     here = fit.problem.columns(labels)
     own, others = loadings[here], np.delete(loadings, here, axis=0)
     normal = others.T @ others + lam * np.eye(loadings.shape[1])

@@ -8,14 +8,12 @@ import numpy as np
 
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.low_rank import LowRank, orthogonal_factors
 from mcframe.numerics.sampled import Sampled
 from mcframe.numerics.shrinkage import Shrinker
 
 __all__ = ["SHARES", "AlternatingState", "entries", "lower", "slope_at"]
 
-# A column whose singular value is below this relative to the largest is dropped.
-NEGLIGIBLE = 1e-10
 # A column whose singular value is below this relative to the largest is short.
 SHORT = 0.1
 # Shares of a step that are tried where the full one is not sure to descend.
@@ -58,7 +56,7 @@ class AlternatingState:
 
     def arrive(self, program: Program, left: Array, right: Array) -> None:
         """Z = left @ right.T, balanced, and all that follows from it."""
-        self.left, self.values, self.right = balanced(left, right)
+        self.left, self.values, self.right = orthogonal_factors(left, right)
         self.z = entries(program, self.left, self.right)
         latent = LowRank(self.left, self.right)
         self.evaluation = program.evaluate_thin(latent, self.z, self.evaluation.biases)
@@ -89,15 +87,6 @@ def entries(program: Program, left: Array, right: Array) -> Array:
     z = np.empty(program.loss.n_entries)
     program.pattern.entries(left, right, z)
     return z
-
-
-def balanced(left: Array, right: Array) -> tuple[Array, Array, Array]:
-    """The same product with orthogonal columns, equally long on both sides, none negligible."""
-    (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
-    turned, s, across = np.linalg.svd(upper @ lower.T)
-    kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))
-    roots = np.sqrt(s[kept])
-    return (left @ turned[:, kept]) * roots, s[kept], (right @ across[kept].T) * roots
 
 
 def slope_at(program: Program, state: AlternatingState) -> Sampled:

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from mcframe.backends.alternating import AlternatingState, bends, descended, entries
+from mcframe.backends.alternating.bends import bends
+from mcframe.backends.alternating.state import AlternatingState, entries
+from mcframe.backends.alternating.sweeps import descended
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics import kernels
