@@ -6,7 +6,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from joblib import Parallel, delayed
 
 from mcframe.backends import Backend, Budget
 from mcframe.contracts.arrays import Array
@@ -177,6 +176,8 @@ def cross_validate(
     >>> mc.fit(chosen.best_model, {"x": x}).rank
     1
     """
+    from joblib import Parallel, delayed  # only here: importing it takes a tenth of a second
+
     listed = checked_models(models)
     problem = Problem.bind(listed[0], data)
     places = tuple(chosen_place(model, term) for model in listed)
