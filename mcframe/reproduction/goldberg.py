@@ -41,7 +41,7 @@ class Tuning:
     """The grids of section 4, and what one may cut them to.
 
     ``patience`` ends a path where so many mu in a row had a higher mean error than the lowest
-    before them; the paper walks every path to ``last``.
+    before them, see ``cross_validate``; the paper walks every path to ``last``.
     """
 
     lambdas: tuple[float, ...] = LAMBDAS
