@@ -9,7 +9,7 @@ from mcframe.reproduction import goldberg
 from mcframe.reproduction.experiment import Trial
 from mcframe.reproduction.goldberg_figures import META_AVERAGES, SYNTHETIC, figures
 
-QUICK = attrs.evolve(goldberg.Tuning.tiny(), solve=False, last=1e-2, em_iterations=5)
+QUICK = attrs.evolve(goldberg.Tuning.tiny(), solve=False)
 
 
 @pytest.mark.parametrize("kind", list(SYNTHETIC))
@@ -77,29 +77,26 @@ def test_a_method_draws_the_same_whatever_is_measured():
 
 @pytest.mark.reproduction
 def test_mc_1_is_below_mean_imputation_with_support_vector_machines():
-    """Noise 0.01, rank 2, 100 items, 40 % observed: the paper prints 10.8 and 16.5.
+    """Noise 0.01, rank 2, 60 items, 40 % observed; of 100 items the paper prints 10.8 and 16.5.
 
-    Seeds 0 to 2, strengths of the SVM down to five; the margin is 3 points in the mean, where
-    the difference of single draws spreads by about 2.
+    Seeds 0 to 2; the margin is 4 points in the mean over three draws.
     """
-    tuning = attrs.evolve(
-        QUICK, lambdas=(0.01, 0.1), last=1e-4, strengths=(1e-4, 1e-2, 1, 1e2, 1e4)
-    )
+    tuning = attrs.evolve(QUICK, folds=3, last=1e-3, strengths=(1e-2, 1.0, 1e2))
     errors = []
     for number in range(3):
         rng = Trial("mc-1", number).generator(0)
-        task = transduction(rng, n_items=100, observed=0.4)
+        task = transduction(rng, n_items=60, observed=0.4)
         found = goldberg.contest(task, ("MC-1", "Mean+SVM"), tuning, rng, (goldberg.LABEL,))
         errors.append((found["MC-1 label error %"], found["Mean+SVM label error %"]))
     completed, imputed = np.mean(errors, axis=0)
-    assert completed < imputed - 3.0
+    assert completed < imputed - 4.0
 
 
 @pytest.mark.reproduction
 def test_solving_mc_1_beats_its_published_algorithm_on_its_own_objective():
     rng = Trial("excess", 0).generator(0)
     task = transduction(rng, n_items=60, observed=0.4)
-    tuning = attrs.evolve(QUICK, solve=True)
+    tuning = attrs.evolve(QUICK, solve=True, last=1e-3)
     found = goldberg.contest(task, ("MC-1", "MC-b"), tuning, rng)
     assert found["MC-1 excess %"] > found["MC-b excess %"] >= 0.0
 
@@ -111,5 +108,5 @@ def test_a_real_table_in_small():
     errors = table.run("60%", Trial("60%", 0).generator(0))
     names = {f"{method} {goldberg.LABEL}" for method in table.methods}
     assert names <= set(errors)
-    assert errors["Oracle SVM label error %"] <= errors["Mean+SVM label error %"] + 1.0
+    assert errors["Oracle SVM label error %"] < errors["Zero+SVM label error %"]
     assert errors["Zero+SVM feature error"] == 1.0
