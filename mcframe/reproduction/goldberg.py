@@ -41,7 +41,7 @@ class Tuning:
     """The grids of section 4, and what one may cut them to.
 
     ``patience`` ends a path where so many mu in a row had a higher mean error than the lowest
-    before them; the paper walks every path to ``last``.
+    before them, see ``cross_validate``; the paper walks every path to ``last``.
     """
 
     lambdas: tuple[float, ...] = LAMBDAS
@@ -55,7 +55,7 @@ class Tuning:
     @classmethod
     def tiny(cls) -> Self:
         """Coarse and short."""
-        return cls(lambdas=(0.1, 1.0), last=1e-3, folds=3, strengths=(1e-2, 1.0), em_iterations=20)
+        return cls(lambdas=(0.1,), last=1e-2, folds=2, strengths=(1e-2, 1.0), em_iterations=10)
 
 
 def label_error(task: Transduction, predicted: Array) -> float:

@@ -140,7 +140,8 @@ def cross_validate(
     folds : int, default 5
     patience : int, optional
         End a model's path where so many weights in a row had a mean score above the lowest
-        one before them. By default every weight is tried.
+        one before them, once that is below the first: at large weights, where Z is hardly
+        more than 0, scores may rise before they fall. By default every weight is tried.
     path : function of (model, data, weights), optional
         Gives something like a fit for each weight, for ``criterion``; by default
         certified fits as by ``mc.path``. With several ``jobs`` picklable as well.
@@ -259,7 +260,7 @@ def scored(
 ) -> tuple[Array, float]:
     """Scores of a model on some folds, side by side (n_weights, n_folds), and the largest gap."""
     scores = np.full((sequence.size, len(group)), np.nan)
-    largest_gap, lowest, above = 0.0, np.inf, 0
+    largest_gap, first, lowest, above = 0.0, np.inf, np.inf, 0
     with warnings.catch_warnings():
         # That a fold lacks what all data hold is no news to anybody.
         warnings.simplefilter("ignore", UnobservedWarning)
@@ -270,7 +271,8 @@ def scored(
                 if isinstance(fit, Fit) and fit.status != "certified":
                     largest_gap = max(largest_gap, fit.gap)
             mean = float(np.mean(scores[position]))
-            above = above + 1 if mean > lowest else 0
+            first = mean if position == 0 else first
+            above = above + 1 if mean > lowest and lowest < first else 0
             lowest = min(lowest, mean)
             if patience is not None and above >= patience:
                 break
