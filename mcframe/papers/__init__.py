@@ -15,6 +15,7 @@ from mcframe.papers.hayashi import (
     pn,
     pnu,
     probit_quantization,
+    projected_factors,
     pu,
     punu,
     trace_norm_radius,
@@ -23,7 +24,7 @@ from mcframe.papers.hayashi import (
 from mcframe.papers.hayashi_factors import projected_factors
 from mcframe.papers.hayashi_growth import GrowingFactors, growing_factors
 from mcframe.papers.wang import collective, mc0, tmcc, tmcc_accelerated
-from mcframe.papers.xu import coco, coco_0, coco_subgradient
+from mcframe.papers.xu import coco, coco_0, coco_subgradient, concatenated
 from mcframe.papers.zheng import gamma, soft_impute, soft_impute_iterations
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "coco_0",
     "coco_subgradient",
     "collective",
+    "concatenated",
     "fixed_point_mc_1",
     "fixed_point_mc_b",
     "fixed_point_path",

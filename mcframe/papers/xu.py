@@ -24,7 +24,7 @@ from mcframe.numerics.polar import nuclear_subgradient
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
-__all__ = ["CocoSubgradient", "coco", "coco_0", "coco_subgradient"]
+__all__ = ["CocoSubgradient", "coco", "coco_0", "coco_subgradient", "concatenated"]
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
@@ -74,6 +74,21 @@ def coco_0(lambda_1: float = 1.0, feature_weight: float = 0.01) -> Model:
     True
     """
     return coco(lambda_1, 0.0, feature_weight)
+
+
+def concatenated(weight: float = 1.0) -> Model:
+    """Mc of section 4: features and labels side by side, completed as one matrix of numbers.
+
+    ``1/2 ||R(Z - [X Y])||_F^2 + weight ||Z||_*``, labels as 0 and 1. Of the predictions of
+    "labels" those above 1/2 are 1.
+
+    Parameters
+    ----------
+    weight : float, default 1
+        The figures printed for Mc are those of 1, before the fit has converged.
+    """
+    blocks = [Block("features", Gaussian()), Block("labels", Gaussian())]
+    return Model(blocks, [NuclearNorm(weight)])
 
 
 def coco_subgradient(
