@@ -14,6 +14,7 @@ import mcframe as mc
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "reproduction").glob("*.md"))
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Stands before an output whose numbers depend on the machine: only the words are compared.
 DIGITS_VARY = "<!-- digits vary -->"
@@ -80,7 +81,7 @@ def comparable(output: str, digits_vary: bool) -> str:
     return NUMBER.sub("#", collapsed) if digits_vary else collapsed
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_print_what_the_page_shows(path):
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples_of(path.read_text(encoding="utf-8")):

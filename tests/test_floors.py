@@ -29,6 +29,7 @@ FLOORS = {
     "baselines": 8,
     "demo": 8,
     "reproduction": 9,
+    "commands": 10,
     "__main__": 10,
     "__init__": 10,
 }

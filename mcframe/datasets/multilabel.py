@@ -1,9 +1,6 @@
 """Tables of items with features and several yes/no labels each."""
 
 import os
-import zipfile
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,6 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
+from mcframe.datasets.archives import read_arrays
 from mcframe.datasets.files import located
 
 __all__ = ["MultiLabel", "read_multilabel"]
@@ -142,33 +140,14 @@ def read_multilabel(path: str | os.PathLike[str]) -> MultiLabel:
     two: 2 items, 2 features (0% missing), 1 labels (0% missing, 100% of the rest are 1)
     """
     file = located(path)
-    arrays = read_arrays(file, needed=("X", "Y"), optional=("feature_names", "label_names"))
+    arrays = read_arrays(
+        file,
+        needed=("X", "Y"),
+        optional=("feature_names", "label_names"),
+        recipe="write one with numpy.savez(path, X=features, Y=labels)",
+    )
     names = {key: arrays[key] for key in ("feature_names", "label_names") if key in arrays}
     try:
         return MultiLabel(file.stem, arrays["X"], arrays["Y"], **names)
     except DataError as error:
         raise DataError(f"{file}: {error}") from None
-
-
-def read_arrays(
-    file: Path, needed: tuple[str, ...], optional: tuple[str, ...]
-) -> Mapping[str, Any]:
-    """Read the named arrays of an npz file; what is optional may be absent."""
-    recipe = "write one with numpy.savez(path, X=features, Y=labels)"
-    if not zipfile.is_zipfile(file):
-        raise DataError(f"{str(file)!r} is not an npz file; {recipe}")
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            for key in needed:
-                if key not in archive:
-                    held = ", ".join(repr(name) for name in archive.files) or "nothing"
-                    raise DataError(
-                        f"{str(file)!r} has no array {key!r}, it holds {held}; {recipe}"
-                    )
-            return {key: archive[key] for key in (*needed, *optional) if key in archive}
-    except DataError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{str(file)!r} cannot be read as arrays of numbers and strings ({error}); {recipe}"
-        ) from None

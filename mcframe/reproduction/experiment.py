@@ -66,13 +66,15 @@ class Measured:
 
     @property
     def mean(self) -> float:
-        """Over the trials."""
-        return float(np.mean(self.values))
+        """Over the trials; an infinity or NaN among them is not hidden."""
+        with np.errstate(invalid="ignore"):
+            return float(np.mean(self.values))
 
     @property
     def deviation(self) -> float | None:
         """The standard deviation over the trials (n - 1), None for a single one."""
-        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+        with np.errstate(invalid="ignore"):
+            return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
 
     def distance(self, published: Published) -> float | None:
         """(Ours - theirs) in standard errors of that difference; None where none is known."""
@@ -116,6 +118,9 @@ class Experiment(ABC):
     @abstractmethod
     def tiny(cls) -> Self:
         """The same experiment, small enough for seconds."""
+
+    def check(self) -> None:  # noqa: B027  # most need nothing
+        """Raise a ``DataError`` where something it needs, such as a file, is missing."""
 
     @abstractmethod
     def settings(self) -> Sequence[str]:

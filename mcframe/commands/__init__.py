@@ -1,0 +1,1 @@
+"""Floor 10: the commands of ``python -m mcframe``, one file each."""

@@ -1,0 +1,241 @@
+"""ARFF, the text format of Weka and Mulan: a header that declares columns, then rows."""
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError
+
+__all__ = ["ArffTable", "Attribute", "as_number", "read_arff"]
+
+QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+# A value up to the next comma; commas between quotation marks are part of it.
+VALUE = re.compile(rf"""\s*({QUOTED}|[^,'"]*?)\s*(,|$)""")
+DECLARATION = re.compile(rf"""@attribute\s+({QUOTED}|[^\s{{'"]+)\s*(.*)""", re.IGNORECASE)
+NOMINAL = re.compile(rf"""\{{((?:{QUOTED}|[^'"}}])*)\}}\s*(%.*)?""")
+NUMERIC = re.compile(r"(numeric|real|integer)\s*(%.*)?", re.IGNORECASE)
+ESCAPED = re.compile(r"\\(.)")
+CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
+MISSING = "?"
+
+
+@attrs.frozen
+class Attribute:
+    """A column: its name, and the values that it may have, None for numbers."""
+
+    name: str
+    values: tuple[str, ...] | None = None
+
+
+@attrs.frozen(eq=False)
+class ArffTable:
+    """What an ARFF file holds.
+
+    Attributes
+    ----------
+    attributes : one for each column
+    cells : array (n_items, n_columns)
+        Numbers; of a nominal column the place of the value among those declared; NaN where
+        the file has ``?``.
+    """
+
+    attributes: tuple[Attribute, ...]
+    cells: Array
+
+
+@attrs.frozen
+class Line:
+    """A line of a file, which errors name."""
+
+    file: Path
+    number: int
+    text: str
+
+    def wrong(self, what: str) -> DataError:
+        """Make the error that says what is wrong here."""
+        return DataError(f"{self.file}, line {self.number}: {what}")
+
+
+def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
+    """Read an ARFF file, dense or sparse, of numeric and nominal attributes.
+
+    A row ``{3 1.5, 7 a}`` is sparse: what it does not name is 0 or, of a nominal attribute, the
+    first value that is declared, as in Weka.
+
+    Raises
+    ------
+    DataError
+        An attribute of another type, a value that was not declared or is no number, a row of
+        another length; it names file, line, attribute, value and remedy.
+    """
+    lines = lines_of(file, encoding)
+    attributes = tuple(header(file, lines))
+    names = [attribute.name for attribute in attributes]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise DataError(f"{file}: two attributes are called {repeated!r}; rename one of them")
+    rows = [Row(attributes, line).cells() for line in lines]
+    if not rows:
+        raise DataError(f"{file} has no rows after its line @data; is it complete?")
+    return ArffTable(attributes, np.array(rows))
+
+
+def lines_of(file: Path, encoding: str) -> Iterator[Line]:
+    """Give the lines that say something: neither empty nor a comment."""
+    try:
+        # A byte order mark, which some editors write first, is no part of the text.
+        text = file.read_text(encoding="utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file} is not text in {encoding} (byte {error.start}); give its encoding, such as"
+            ' encoding="latin-1"'
+        ) from None
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("%"):
+            yield Line(file, number, stripped)
+
+
+def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
+    """Read the attributes, up to and with the line @data."""
+    empty = True
+    for line in lines:
+        keyword = line.text.split(maxsplit=1)[0].lower()
+        if keyword == "@data":
+            if empty:
+                raise line.wrong("no attribute is declared before @data")
+            return
+        if keyword == "@attribute":
+            empty = False
+            yield declared(line)
+        elif keyword != "@relation":
+            raise line.wrong(
+                f"{line.text[:40]!r} is neither @relation, @attribute, @data nor a comment, which"
+                " begins with %"
+            )
+    raise DataError(f"{file} has no line @data; is it an ARFF file, and complete?")
+
+
+def declared(line: Line) -> Attribute:
+    """Read one attribute."""
+    found = DECLARATION.fullmatch(line.text)
+    if found is None:
+        raise line.wrong(f"{line.text[:60]!r} declares nothing; @attribute NAME TYPE is needed")
+    name, kind = unquoted(found[1]), found[2]
+    if NUMERIC.fullmatch(kind):
+        return Attribute(name)
+    nominal = NOMINAL.fullmatch(kind)
+    if nominal is None:
+        raise line.wrong(
+            f"attribute {name!r} is of the type {kind[:40]!r}; only numeric, real, integer and"
+            " {value, value} are read: remove the attribute, or turn it into numbers"
+        )
+    return Attribute(name, tuple(unquoted(value) for value in values_of(nominal[1], line)))
+
+
+def values_of(text: str, line: Line) -> list[str]:
+    """Split at commas outside quotation marks."""
+    if "'" not in text and '"' not in text:
+        return [value.strip() for value in text.split(",")]
+    values, place, more = [], 0, True
+    while more:
+        found = VALUE.match(text, place)
+        if found is None:
+            raise line.wrong(f"quotation marks do not match at {text[place : place + 40]!r}")
+        values.append(found[1])
+        place, more = found.end(), found[2] == ","
+    return values
+
+
+def unquoted(text: str) -> str:
+    """Take off quotation marks and undo backslashes between them."""
+    if text[:1] in ("'", '"') and len(text) > 1:
+        return ESCAPED.sub(lambda found: CONTROL.get(found[1], found[1]), text[1:-1])
+    return text
+
+
+def as_number(text: str) -> float | None:
+    """Read a number, None where it is none; Python alone would take 1_000 for one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if "_" in text or math.isinf(value) else value
+
+
+@attrs.frozen
+class Row:
+    """A line of values."""
+
+    attributes: tuple[Attribute, ...]
+    line: Line
+
+    def cells(self) -> list[float]:
+        """Read it as numbers."""
+        text = self.line.text
+        if text.startswith("{"):
+            return self.sparse(text)
+        values = values_of(text, self.line)
+        if len(values) != len(self.attributes):
+            raise self.line.wrong(
+                f"{len(values)} values were given for {len(self.attributes)} attributes; write"
+                " one for each, ? where it is missing"
+            )
+        return [self.cell(*pair) for pair in zip(self.attributes, values, strict=True)]
+
+    def sparse(self, text: str) -> list[float]:
+        """Read pairs of a place, from 0, and the value there."""
+        if not text.endswith("}"):
+            raise self.line.wrong("a sparse row begins with { and does not end with }")
+        cells = [0.0] * len(self.attributes)
+        taken = set()
+        inner = text[1:-1].strip()
+        for pair in pairs_of(inner, self.line) if inner else ():
+            place, value = pair
+            if place >= len(cells) or place in taken:
+                reason = "twice" if place in taken else f"but {len(cells) - 1} is the last"
+                raise self.line.wrong(f"place {place} is named, {reason}; places count from 0")
+            taken.add(place)
+            cells[place] = self.cell(self.attributes[place], value)
+        return cells
+
+    def cell(self, attribute: Attribute, text: str) -> float:
+        """Read one value."""
+        if text == MISSING:
+            return math.nan
+        if attribute.values is not None:
+            value = unquoted(text)
+            if value in attribute.values:
+                return float(attribute.values.index(value))
+            some = ", ".join(attribute.values[:8]) + ", ..." * (len(attribute.values) > 8)
+            raise self.line.wrong(
+                f"{value!r} was given for {attribute.name!r}, which is declared as {{{some}}};"
+                " declare it, or write ? where it is missing"
+            )
+        number = as_number(text)
+        if number is None:
+            raise self.line.wrong(
+                f"{text!r} was given for {attribute.name!r}, which is numeric; a finite number is"
+                " needed, or ? where it is missing"
+            )
+        return number
+
+
+def pairs_of(text: str, line: Line) -> Iterator[tuple[int, str]]:
+    """Split a sparse row into places and values."""
+    place = 0
+    more = True
+    while more:
+        start = re.compile(r"\s*(\d+)\s+").match(text, place)
+        found = VALUE.match(text, start.end()) if start else None
+        if start is None or found is None:
+            raise line.wrong(
+                f"{text[place : place + 40]!r} is no pair of a place and a value, such as 3 1.5"
+            )
+        yield int(start[1]), found[1]
+        place, more = found.end(), found[2] == ","
