@@ -182,8 +182,9 @@ class TmccFigure(Experiment):
 
     source: ClassVar[str] = "Wang, Zhang, Mao, Wang (ICASSP 2023)"
     default_trials: ClassVar[int] = 5
-    measure: ClassVar[str] = "relative error"
+    measure: ClassVar[str] = "relative error of"
     notes: ClassVar[Sequence[str]] = (
+        "The weights are tuned once a setting, on a draw of its own.",
         "The paper has pictures without numbers, so that there is nothing to subtract.",
         "Rank, factors, noise, missing rate and tuning are ours: the paper does not print them.",
         "The setting called centred, with factors of mean 0, is an aside and not the paper's.",
