@@ -52,7 +52,7 @@ def test_the_rule_gives_the_fitted_rows(setting):
 
 
 def test_new_rows_are_predicted():
-    """Over ten draws, far better than by the mean of the labels, whose squared error is 8 times as large."""
+    """Over ten draws; the squared error of the mean of the labels is eight times as large."""
     left = whole = 0.0
     for seed in range(10):
         sizes = {"n_items": 100, "n_new": 300, "rank": 2, "labelled": 0.5}
