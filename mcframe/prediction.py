@@ -122,7 +122,7 @@ def bound_to_new_rows(
     with warnings.catch_warnings():
         # A column may well be missing in all new rows.
         warnings.simplefilter("ignore", UnobservedWarning)
-        new = Problem.bind(Model(blocks, problem.model.terms), data)
+        new = Problem.bind(Model(blocks, problem.model.terms), data).written_out()
     tables = {name: shifted(problem, name, table, effects) for name, table in new.tables.items()}
     return attrs.evolve(new, tables=tables)
 

@@ -41,6 +41,36 @@ def test_counts_too_and_weights(counts):
     np.testing.assert_allclose(found, fit.predict("y"), atol=1e-4)
 
 
+def graded(rng, scores):
+    """Three levels, and three classes, of four columns each."""
+    return np.digitize(scores, [-0.5, 0.7]) + 1.0, rng.integers(0, 3, scores.shape).astype(float)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        mc.Ordinal(3),
+        mc.Multinomial(3),
+        mc.Huber(0.5),
+        mc.RiskMixture(pn=0.5, pu=0.5, missing_rate=0.5, likelihood=mc.Bernoulli()),
+    ],
+    ids=lambda likelihood: type(likelihood).__name__,
+)
+def test_other_losses_too(table, likelihood):
+    """Fitted thresholds, classes, unlabeled entries: what belongs to the fit stays as it is."""
+    scores = np.nan_to_num(table["features"][:, :4])
+    levels, classes = graded(np.random.default_rng(1), scores)
+    word = type(likelihood).__name__
+    y = {"Ordinal": levels, "Multinomial": classes, "RiskMixture": table["labels"]}.get(
+        word, scores
+    )
+    values = {"features": table["features"], "y": y}
+    fit = fitted(likelihood, values, tol=1e-10, weight=0.2, reduce="mean")
+    found = fit.predict_rows(values, "y")
+    assert np.shape(found) == np.shape(fit.predict("y"))
+    np.testing.assert_allclose(found, fit.predict("y"), atol=1e-4)
+
+
 def test_the_score_minimises_its_own_objective(table):
     """Of a new row, from its features alone: no nearby score is better."""
     values = {"features": table["features"], "y": table["labels"]}
