@@ -77,7 +77,7 @@ def binary_low_rank(
     >>> from mcframe.datasets import binary_low_rank
     >>> draw = binary_low_rank((40, 30), 2, 0.8, np.random.default_rng(0))
     >>> draw, int(np.linalg.matrix_rank(draw.latent)), float(np.abs(draw.latent).max())
-    (binary_low_rank: 40 x 30 labels (80% missing), 2, 1.0)
+    (binary_low_rank: 40 x 30 labels (79% missing), 2, 1.0)
     """
     if min(*shape, rank) < 1 or not bound > 0.0 or not 0.0 <= missing_rate < 1.0:
         raise DataError(

@@ -110,13 +110,10 @@ def tri(
     Examples
     --------
     >>> from mcframe.papers import tri
-    >>> print(tri(0.4, 0.3, 0.3, 2.0, bound=1.0, missing_rate=0.8))
-    minimise over Z
-        Σ_(i,j)∈labels (0.4 PN + 0.3 PU + 0.3 NU at ρ = 0.8)[log(1 + exp((1 − 2y_ij)(z_ij)))]
-    subject to
-        ‖Z‖_max ≤ 2
-        -1 ≤ z_ij ≤ 1
-    where Z = [labels] is n_items × n_columns
+    >>> for term in tri(0.4, 0.3, 0.3, 2.0, bound=1.0, missing_rate=0.8).terms:
+    ...     print(term.formula())
+    ‖Z‖_max ≤ 2
+    -1 ≤ z_ij ≤ 1
     """
     risk = RiskMixture(
         pn=pn,

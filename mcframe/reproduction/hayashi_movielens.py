@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -46,6 +46,9 @@ TUNING = (
     " r 1, 4; then the mixture is chosen by validation error."
 )
 SCHEME = "Projected gradient in factors as published, widths 5 and 10, at most 100 steps each."
+
+
+Kind = TypeVar("Kind", bound="MovieLens")
 
 
 @cache
@@ -134,6 +137,20 @@ class MovieLens(Experiment):
         return best[1:]
 
 
+def small(experiment: Kind) -> Kind:
+    """The same of the first 60 users, in two factors and without tuning."""
+    return attrs.evolve(
+        experiment,
+        n_held=300,
+        n_users=60,
+        bounds=(1.0,),
+        ranks=(1.0,),
+        first=2,
+        largest=2,
+        max_iter=20,
+    )
+
+
 def stated(point: Triple, alpha: float, rank: float) -> Model:
     """The TRI risk in K_max(alpha, alpha sqrt(r)), missing rate as observed."""
     return tri(*point, max_norm_radius(alpha, rank), bound=alpha)
@@ -160,8 +177,7 @@ class HayashiFigure4(MovieLens):
     @classmethod
     def tiny(cls) -> Self:
         """The first 60 users, corners and centre."""
-        small = {"n_held": 300, "n_users": 60, "bounds": (1.0,), "ranks": (1.0,), "max_iter": 20}
-        return cls(**small, first=2, largest=2, divisions=1)
+        return attrs.evolve(small(cls()), divisions=1)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One split, all points."""
@@ -202,8 +218,7 @@ class HayashiTable1(MovieLens):
     @classmethod
     def tiny(cls) -> Self:
         """The first 60 users, two mixtures."""
-        small = {"n_held": 300, "n_users": 60, "bounds": (1.0,), "ranks": (1.0,), "max_iter": 20}
-        return cls(**small, first=2, largest=2, mixtures=(PN, (0.8, 0.1, 0.1)))
+        return attrs.evolve(small(cls()), mixtures=(PN, (0.8, 0.1, 0.1)))
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One split: alpha and r, then the mixture, then all errors."""

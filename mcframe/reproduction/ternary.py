@@ -51,9 +51,10 @@ def draw_ternary(figure: Any, summary: Summary, label: str) -> bool:
     """A map for each setting: PN on top, PU to the left, NU to the right; the best point red."""
     maps = {}
     for setting, measures in summary.items():
-        points = [(parsed_triple(name), found.mean) for name, found in measures.items()]
-        maps[setting] = [(point, mean) for point, mean in points if point is not None]
-    maps = {setting: points for setting, points in maps.items() if len(points) >= 3}
+        parsed = ((parsed_triple(name), found.mean) for name, found in measures.items())
+        points = [(point, mean) for point, mean in parsed if point is not None]
+        if len(points) >= 3:
+            maps[setting] = points
     all_axes = figure.subplots(1, max(len(maps), 1), squeeze=False)[0]
     for axes, (setting, points) in zip(all_axes, maps.items(), strict=False):
         x = [nu - pu for (_, pu, nu), _ in points]
