@@ -9,7 +9,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.kernels import Shared
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlus
-from mcframe.numerics.unwritten import Unwritten, UnwrittenAt
+from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Background", "Behind", "Part"]
 
@@ -57,12 +57,6 @@ class Background:
         """The background at Z, whose entries are z."""
         points = tuple(part.at(latent, z) for part in self.parts)
         return Behind(self, latent, z, points)
-
-    def bend(self, moved: LowRank, z: Array) -> float:
-        """A bound on <slope(Z + D) - slope(Z), D>; D has entries z. It is exact for quadratics."""
-        bent = moved.right * self.weights[:, None]
-        everywhere = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ bent)))
-        return everywhere - float(np.dot(self.weights[self.columns] * z, z))
 
     def beyond_bend(self, bend: Array) -> Array:
         """The entries' curvature beyond that of all cells."""
@@ -126,26 +120,30 @@ class Behind:
             backward[part.columns] += back
         return forward, backward
 
-    def shared(self, by_rows: bool) -> Shared:
+    def shared(self, by_rows: bool, bend: Array, pull: Array) -> tuple[Shared, Array, Array]:
         """What all cells add to the normal equations of each line of one factor.
 
-        Quadratics of the highest curvature c that touch the losses here: in place of l(x)
-        c/2 (x - z)^2 + T (x - z), so that U V'c V - T V is each row's image.
+        Newton's: with Hessian N and slope T V of a row u of U, N u - T V is its image. Besides,
+        the entries' ``bend/2 x^2 - pull x`` beyond what is in there already.
         """
-        latent, weights = self.latent, self.background.weights
-        if by_rows:
-            normal = latent.right.T @ (latent.right * weights[:, None])
-            images = latent.left @ normal - self.products[0]
-            return Shared(normal, np.ones(images.shape[0]), images)
-        normal = latent.left.T @ latent.left
-        images = (latent.right * weights[:, None]) @ normal - self.products[1]
-        return Shared(normal, weights, images)
+        own = self.latent.left if by_rows else self.latent.right
+        held, found = np.zeros(self.z.size), []
+        for part, point in zip(self.background.parts, self.points, strict=True):
+            hessians = point.hessians(by_rows)
+            held[part.entries] = hessians.at_entries
+            found.append((slice(None) if by_rows else part.columns, hessians))
+        matrices, bends = together(found, own.shape[0], by_rows)
+        images = bends[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
+        shared = Shared(matrices, bends, images - self.products[0 if by_rows else 1])
+        return shared, bend - held, pull - (held * self.z - self.at_entries)
 
-    def beyond_pull(self, pull: Array) -> Array:
-        """The entries' p of ``curvature/2 x^2 - p x`` beyond that of all cells."""
-        weights = self.background.weights[self.background.columns]
-        beyond: Array = pull - (weights * self.z - self.at_entries)
-        return beyond
+    def bend(self, after: "Behind", moved: LowRank, z: Array) -> float:
+        """How far F lies above its tangent after Z moves by D with entries z, twice."""
+        total = 0.0
+        pairs = zip(self.background.parts, self.points, after.points, strict=True)
+        for part, point, then in pairs:
+            total += point.bend(then, moved.columns(part.columns), z[part.entries])
+        return total
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """The sum of the conjugates at ``share`` times the slopes, and a size for its rounding."""
@@ -154,3 +152,22 @@ class Behind:
             own, unsure = point.conjugate(share)
             total, size = total + own, size + unsure
         return total, size
+
+
+def together(
+    found: list[tuple[slice, Hessians]], n_lines: int, by_rows: bool
+) -> tuple[Array, Array]:
+    """Factors and matrices of the sum of Hessians at their lines, one for all if each is so."""
+    bends = np.zeros(n_lines)
+    if all(part.matrices.shape[0] == 1 for _, part in found):
+        if by_rows:  # each has the same factor in all lines
+            matrices = sum(part.bends[0] * part.matrices for _, part in found)
+            return np.asarray(matrices), np.ones(n_lines)
+        for lines, part in found:
+            bends[lines] += part.bends
+        return found[0][1].matrices, bends
+    width = found[0][1].matrices.shape[-1]
+    matrices = np.zeros((n_lines, width, width))
+    for lines, part in found:
+        matrices[lines] += part.bends[:, None, None] * part.matrices
+    return matrices, np.ones(n_lines)

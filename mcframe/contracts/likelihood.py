@@ -134,6 +134,10 @@ class UnlabeledLoss(Protocol):
         """The loss and its slope."""
         ...
 
+    def second_derivative(self, z: Array) -> Array:
+        """That of the loss."""
+        ...
+
     def conjugate(self, slope: Array) -> Array:
         """sup over z of slope * z - loss."""
         ...

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.unwritten import Unwritten, UnwrittenAt
+from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["HELD", "Blockwise", "Slopes"]
 
@@ -20,8 +20,12 @@ BLOCK, SLICE = 1_000_000, 32_768
 # Up to so many cells the slopes at a point are held, in 32 bits: 0.5 GB. Beyond, each product
 # computes them anew.
 HELD = 125_000_000
+# Numbers in the Hessians of all lines of a factor: up to so many they are formed, in 0.4 GB.
+HESSIANS = 50_000_000
 # Sums of a block's cells round by so many times what sums of few entries do.
 ROUNDED = 4.0
+# Differences of values are uncertain by so many units in the last place.
+NOISE = 64.0
 
 Rows = tuple[slice, IntArray]
 
@@ -88,6 +92,18 @@ class Blockwise(Unwritten):
             flat[places] = costs[places] = 0.0
             yield rows, losses, slopes
 
+    def bends(self, latent: LowRank) -> Iterator[tuple[slice, Array]]:
+        """Block by block the rows and the second derivatives, 0 at entries, unscaled."""
+        right = np.ascontiguousarray(latent.right.T)
+        for rows, places in self.blocks:
+            bends = latent.left[rows] @ right
+            flat = bends.reshape(-1)
+            for first in range(0, flat.size, SLICE):
+                part = slice(first, first + SLICE)
+                flat[part] = self.loss.second_derivative(flat[part])
+            flat[places] = 0.0
+            yield rows, bends
+
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
         total = np.zeros(self.shape[0 if by_rows else 1])
@@ -116,7 +132,7 @@ class BlockwiseAt(UnwrittenAt):
     blockwise: Blockwise
     latent: LowRank
 
-    at_entries = np.zeros(1)  # the slopes have none there
+    at_entries = np.zeros(1)  # the blocks have nothing there
 
     @cached_property
     def whole(self) -> Passed:
@@ -165,6 +181,39 @@ class BlockwiseAt(UnwrittenAt):
     def slope(self) -> "Slopes":
         """T."""
         return Slopes(self)
+
+    def hessians(self, by_rows: bool) -> Hessians:
+        """A matrix V' diag(w) V for each line, w its second derivatives.
+
+        As one product with the columns' k (k + 1) / 2 products in pairs. Where these take too
+        much memory the highest curvature serves: one Gram matrix for all lines.
+        """
+        own, other = self.latent.left, self.latent.right
+        if not by_rows:
+            own, other = other, own
+        scale = self.blockwise.scale
+        if own.shape[0] * own.shape[1] ** 2 > HESSIANS:
+            bend = scale * float(self.blockwise.loss.curvature)
+            return Hessians((other.T @ other)[None], np.full(own.shape[0], bend), bend)
+        upper = np.triu_indices(own.shape[1])
+        pairs = other[:, upper[0]] * other[:, upper[1]]
+        sums = np.zeros((own.shape[0], pairs.shape[1]))
+        for rows, bends in self.blockwise.bends(self.latent):
+            if by_rows:
+                np.matmul(bends, pairs, out=sums[rows])
+            else:
+                sums += bends.T @ pairs[rows]
+        matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
+        matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
+        return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
+
+    def bend(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
+        """From the values, up to their rounding, and between 0 and the highest curvature."""
+        along = float(np.vdot(moved.left, self.slope().times(moved.right)))
+        risen = 2.0 * (after.value - self.value - along)
+        squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
+        highest = self.blockwise.scale * float(self.blockwise.loss.curvature) * squares
+        return min(max(risen + NOISE * EPS * abs(self.value), 0.0), highest)
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """The sum of the conjugates, and the sum of their sizes."""

@@ -105,9 +105,12 @@ def product_vector(starts, across, values, vector, out):  # type: ignore[no-unty
 
 @attrs.frozen(eq=False)
 class Shared:
-    """``bends[line]/2 u' normal u - <images[line], u>``: a quadratic behind each line."""
+    """``bends[line]/2 u' normals[line] u - <images[line], u>``: a quadratic behind each line.
 
-    normal: Array
+    ``normals`` are one matrix for each line, or a single one for all.
+    """
+
+    normals: Array
     bends: Array
     images: Array
 
@@ -131,18 +134,18 @@ def ridge_solutions(
     n_lines, width = out.shape
     if shared is None:
         none = np.zeros((n_lines, width))
-        shared = Shared(np.zeros((width, width)), np.zeros(n_lines), none)
-    normal, bends, images = shared.normal, shared.bends, shared.images
-    solve_lines(starts, across, places, bend, pull, right, weight, normal, bends, images, out)
+        shared = Shared(np.zeros((1, width, width)), np.zeros(n_lines), none)
+    normals, bends, images = shared.normals, shared.bends, shared.images
+    solve_lines(starts, across, places, bend, pull, right, weight, normals, bends, images, out)
 
 
 @nb.njit(parallel=True, fastmath=FAST, cache=True)
 def solve_lines(  # type: ignore[no-untyped-def]
     starts, across, places, bend, pull, right, weight, behind, shares, images, out
 ):
-    """The same, ``shares[line] * behind`` and ``images[line]`` added to each line's sums."""
+    """The same, ``shares[line] * behind[line]`` and ``images[line]`` added to each line's sums."""
     n_lines, width = out.shape
-    stride = 1 if bend.size > 1 else 0
+    stride, step = 1 if bend.size > 1 else 0, 1 if behind.shape[0] > 1 else 0
     for chunk in nb.prange((n_lines + CHUNK - 1) // CHUNK):
         # Entries along the last axis, so that the sums over them run through vector units.
         panel, bent = np.empty((width, PANEL)), np.empty((width, PANEL))
@@ -152,7 +155,7 @@ def solve_lines(  # type: ignore[no-untyped-def]
             for c in range(width):
                 image[c] = images[line, c]
                 for b in range(c + 1):
-                    normal[c, b] = shares[line] * behind[c, b]
+                    normal[c, b] = shares[line] * behind[line * step, c, b]
             for first in range(starts[line], starts[line + 1], PANEL):
                 count = min(PANEL, starts[line + 1] - first)
                 for p in range(count):

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.unwritten import Unwritten, UnwrittenAt
+from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Thin", "Uniform"]
 
@@ -109,6 +109,19 @@ class UniformAt(UnwrittenAt):
         """T V and T' U."""
         slope = self.slope()
         return slope.times(self.latent.right), slope.transposed_times(self.latent.left)
+
+    def hessians(self, by_rows: bool) -> Hessians:
+        """The weight times one Gram matrix for all lines."""
+        own, other = self.latent.left, self.latent.right
+        if not by_rows:
+            own, other = other, own
+        weight = self.uniform.weight
+        return Hessians((other.T @ other)[None], np.full(own.shape[0], weight), weight)
+
+    def bend(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
+        """The weighted squares of D but for its entries."""
+        squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
+        return self.uniform.weight * (squares - float(np.dot(z, z)))
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """The sum of ``t centre + t^2 / (2 weight) - constant``, by Gram matrices again.

@@ -1,12 +1,14 @@
 """What the losses of cells that are no entries must answer: there are too many to write out."""
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Protocol, Self
+
+import attrs
 
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Everywhere", "Unwritten", "UnwrittenAt"]
+__all__ = ["Everywhere", "Hessians", "Unwritten", "UnwrittenAt"]
 
 
 class Everywhere(Protocol):
@@ -46,6 +48,18 @@ class Unwritten(ABC):
         """The number of cells that a pass reads one by one, 0 where Gram matrices do."""
 
 
+@attrs.frozen(eq=False)
+class Hessians:
+    """``bends[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
+
+    ``at_entries`` is the second derivative that they hold where entries are.
+    """
+
+    matrices: Array
+    bends: Array
+    at_entries: float
+
+
 class UnwrittenAt(ABC):
     """The losses at one Z, and their slopes T.
 
@@ -66,6 +80,14 @@ class UnwrittenAt(ABC):
     @abstractmethod
     def products(self) -> tuple[Array, Array]:
         """T V and T' U with the factors U V' of Z."""
+
+    @abstractmethod
+    def hessians(self, by_rows: bool) -> "Hessians":
+        """In each row of a factor: of that with a row for each row of Z, or for each column."""
+
+    @abstractmethod
+    def bend(self, after: Self, moved: LowRank, z: Array) -> float:
+        """How far the losses lie above their tangent after Z moves by D with entries z, twice."""
 
     @abstractmethod
     def conjugate(self, share: float) -> tuple[float, float]:

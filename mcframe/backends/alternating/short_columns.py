@@ -81,7 +81,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     off = left[:, ~short], right[:, ~short]
     kept = state.left[:, ~short], state.right[:, ~short]
     old = LowRank(left[:, short] * state.values[short], right[:, short])
-    slope, z, before = state.evaluation.slope, state.z, state.snapshot()
+    begun, z, before = state.evaluation, state.z, state.snapshot()
     matrix = slope_at(program, state)
     if state.shrinker.basis is None:
         seek(state, matrix, *off)
@@ -101,9 +101,10 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         roots = np.sqrt(factors.values)
         pair = factors.left * roots, factors.right * roots
         state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
-        measured = float(np.dot(state.evaluation.slope - slope, state.z - z)) / squared
-        if program.background is not None:
-            measured += program.background.bend(moved, state.z - z) / squared
+        measured = float(np.dot(state.evaluation.slope - begun.slope, state.z - z)) / squared
+        if begun.behind is not None and state.evaluation.behind is not None:
+            risen = begun.behind.bend(state.evaluation.behind, moved, state.z - z)
+            measured += risen / squared
         state.curvature = max(SAFETY * measured, DESCENT * tried)
         state.length = float(np.sqrt(squared))
         if measured <= tried:

@@ -19,16 +19,20 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
     pull: Array = bend * state.z - state.evaluation.slope
     shared, behind = None, state.evaluation.behind
     if behind is not None:
-        bend = behind.background.beyond_bend(bend)
-        pull = behind.beyond_pull(pull)
-        shared = behind.shared(by_rows)
+        shared, bend, pull = behind.shared(by_rows, bend, pull)
     lines = program.pattern.lines(by_rows)
     weight = program.penalty.threshold(1.0)
     fresh = np.empty_like(own)
     kernels.ridge_solutions(
         lines.starts, lines.across, lines.places, bend, pull, other, weight, fresh, shared
     )
-    if not sure:
+    if behind is not None:  # to look at each line takes a pass, and is seldom needed
+        before, objective = state.snapshot(), state.objective
+        state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
+        if state.objective < objective:
+            return
+        state.restore(before)
+    if behind is not None or not sure:
         fresh = descended(program, state, by_rows, fresh, weight)
     pair = (fresh, other) if by_rows else (other, fresh)
     state.arrive(program, *pair)
