@@ -15,7 +15,6 @@ from mcframe.papers.hayashi import (
     pn,
     pnu,
     probit_quantization,
-    projected_factors,
     pu,
     punu,
     trace_norm_radius,
