@@ -53,8 +53,10 @@ def find(name: str) -> type[Experiment]:
 
 def listing() -> str:
     """Write every name with its title, its source and its number of trials."""
-    entries = [
-        f"{name}\n    {kind.title}\n    {kind.source}; {kind.default_trials} trials\n"
-        for name, kind in experiments().items()
-    ]
-    return "".join(entries)
+    return "".join(map(entry, experiments().values()))
+
+
+def entry(kind: type[Experiment]) -> str:
+    """Write what there is to know of one before it runs."""
+    trials = "1 trial" if kind.default_trials == 1 else f"{kind.default_trials} trials"
+    return f"{kind.name}\n    {kind.title}\n    {kind.source}; {trials}\n"

@@ -108,7 +108,8 @@ def compute(
     jobs = run.jobs or cores()
     kept = f", {len(wanted) - len(missing)} of them stored before" if store.results else ""
     processes = "1 process" if jobs == 1 else f"{jobs} processes"
-    print(f"{run.name}: {len(wanted)} trials{kept}; {processes}", file=sys.stderr)
+    trials = "1 trial" if len(wanted) == 1 else f"{len(wanted)} trials"
+    print(f"{run.name}: {trials}{kept}; {processes}", file=sys.stderr)
     with progress(run.name, len(missing)) as advance:
         for trial, found in attempts(experiment, missing, seed=run.seed, jobs=jobs):
             if isinstance(found, Failure):
