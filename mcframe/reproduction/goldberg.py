@@ -345,6 +345,10 @@ class RealData(Experiment):
         tuning = attrs.evolve(Tuning.tiny(), lambdas=(1.0,))
         return cls(data="digits", shares=(0.6,), tuning=tuning)
 
+    def check(self) -> None:
+        """The file must be there."""
+        real(self.data, np.random.default_rng(0))
+
     def settings(self) -> list[str]:
         """Shares of observed entries."""
         return [f"{share:.0%}" for share in self.shares]
@@ -417,6 +421,10 @@ class Optimum(Experiment):
     def tiny(cls) -> Self:
         """Fewer items, and digits in the place of emotions."""
         return cls(items=(20, 30), data="digits", strict=1e-6, tol=1e-4)
+
+    def check(self) -> None:
+        """The file must be there."""
+        real(self.data, np.random.default_rng(0))
 
     def tables(self) -> dict[str, Callable[[np.random.Generator], Transduction]]:
         """The tables, by name."""
