@@ -9,11 +9,11 @@ from mcframe.baselines import maxide
 
 @pytest.fixture
 def known():
-    """Labels that are linear in the features, 30 x 6 from 30 x 4, half of them observed."""
+    """Labels that are linear in the features, 30 x 6 from 30 x 4, most of them observed."""
     rng = np.random.default_rng(0)
     features = rng.standard_normal((30, 4))
     labels = features @ rng.standard_normal((4, 6)) + 0.1 * rng.standard_normal((30, 6))
-    return features, np.where(rng.random(labels.shape) < 0.5, labels, np.nan)
+    return features, np.where(rng.random(labels.shape) < 0.7, labels, np.nan)
 
 
 def objective(core, rows, columns, entries, weight):
