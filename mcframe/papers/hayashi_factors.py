@@ -4,6 +4,7 @@ They publish it for the max norm alone, and give neither its step nor its start 
 stops. ``hayashi_growth`` has the scheme around it that lets the width grow.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -166,7 +167,7 @@ def projected(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> t
     latent = stacked[:n_rows] @ stacked[n_rows:].T
     largest = max(float(np.max(latent)), -float(np.min(latent)))
     if largest > bound:
-        stacked = np.sqrt(bound / largest) * stacked
+        stacked = math.sqrt(bound / largest) * stacked
         latent *= bound / largest
         np.clip(latent, -bound, bound, out=latent)
     return stacked, latent
