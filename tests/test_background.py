@@ -293,6 +293,22 @@ def test_cells_that_do_not_fit_are_refused(monkeypatch):
         Problem.bind(model, {"y": mc.Observations(data["y"], weights=2.0)})
 
 
+def test_what_reading_cells_takes_is_said():
+    said = str(mc.explain(*problem_of("logistic pu")))
+    assert "2400 cells read by blocks of rows" in said
+    assert "read by blocks" not in str(mc.explain(*problem_of("pu")))
+
+
+def test_a_column_of_unlabeled_entries_is_learnt_from_them():
+    model, data = problem_of("logistic pu")
+    seen = data["y"].tocoo()
+    kept = seen.col != 3
+    empty = sp.csr_array((seen.data[kept], (seen.row[kept], seen.col[kept])), shape=seen.shape)
+    with pytest.warns(mc.UnobservedWarning, match="column 3 .*its unlabeled entries alone"):
+        fit = mc.fit(model, {"y": empty})
+    assert np.abs(fit.natural("y")[:, 3]).max() > 0.1
+
+
 def test_other_backends_say_why_not():
     model, data = problem_of("pu")
     explained = mc.explain(model, data)
