@@ -37,8 +37,7 @@ class Blockwise(Unwritten):
     """``scale * loss(z)`` for every cell z of U V' but the entries.
 
     A pass forms Z_b = U_b V' for a block of rows at a time, of about a million cells: it holds
-    two blocks and thin factors, and takes 6 products of a cell with a column for each column of
-    the factors, besides the losses.
+    a few blocks and thin factors, and takes 6 k operations a cell for k columns, and its loss.
     """
 
     loss: UnlabeledLoss
