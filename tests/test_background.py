@@ -195,9 +195,12 @@ def test_slopes_in_32_bits_stay_in_their_domain(name):
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("formed", [True, False])
 @pytest.mark.parametrize("name", LOGISTIC)
-def test_half_a_sweep_lowers_the_objective(name, by_rows, options):
-    """Its quadratics lie above the losses, and touch them: the objective falls, from anywhere."""
+def test_half_a_sweep_lowers_the_objective(name, by_rows, formed, options, monkeypatch):
+    """By Newton's equations, and by the highest curvature where these are too large."""
+    if not formed:
+        monkeypatch.setattr(blockwise, "HESSIANS", 0)
     program, solver = compile_problem(bound(name, **options)), Alternating()
     for seed in range(3):
         start = Point(point(bound(name, **options), seed))
@@ -221,6 +224,51 @@ def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
     assert exact.bound <= found.objective
     assert found.rank == exact.rank > 0
     assert np.isnan(found.problem.tables["y"].values).sum() == 0
+
+
+@pytest.mark.parametrize("formed", [True, False])
+def test_both_kinds_of_background_stand_side_by_side(formed, monkeypatch):
+    if not formed:
+        monkeypatch.setattr(blockwise, "HESSIANS", 0)
+    names = {"a": "pu", "b": "logistic tri", "c": "mixed"}
+    model = mc.Model([mc.Block(k, RISKS[risk]) for k, risk in names.items()], [mc.NuclearNorm(9)])
+    data = {
+        "a": labels((60, 20), 0.2),
+        "b": labels((60, 30), 0.3, 1),
+        "c": labels((60, 9), 0.4, 2),
+    }
+    program = compile_problem(Problem.bind(model, data))
+    assert len(program.background.parts) == 3
+    found = mc.fit(model, data, tol=1e-6)
+    monkeypatch.setattr(table, "WRITTEN_OUT", 10**9)
+    exact = mc.fit(model, data, tol=1e-8)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-6)
+    assert found.bound <= exact.objective
+    assert found.status == "certified"
+    assert found.rank == exact.rank > 1
+
+
+def test_the_hessians_of_lines_are_those_of_their_losses():
+    """Beside differences of the gradients that a fit uses, line by line."""
+    program, latent = compile_problem(bound("logistic tri")), point(bound("logistic tri"))
+    rng, h = np.random.default_rng(0), 1e-5
+    for by_rows in (True, False):
+        moves = rng.standard_normal((latent.left if by_rows else latent.right).shape)
+
+        def gradient(share, by_rows=by_rows, moves=moves):
+            left = latent.left + (share * moves if by_rows else 0.0)
+            right = latent.right + (0.0 if by_rows else share * moves)
+            z = LowRank(left, right).at(program.loss.rows, program.loss.columns)
+            slope = program.behind(LowRank(left, right), z).points[0].slope()
+            return slope.times(right) if by_rows else slope.transposed_times(left)
+
+        z = latent.at(program.loss.rows, program.loss.columns)
+        hessians = program.behind(latent, z).points[0].hessians(by_rows)
+        along = np.einsum("i,ijk,ik->ij", hessians.bends, hessians.matrices, moves)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(blockwise, "HELD", 0)  # slopes of 64 bits
+            numeric = (gradient(h) - gradient(-h)) / (2.0 * h)
+        np.testing.assert_allclose(along, numeric, atol=1e-7)
 
 
 def test_a_fit_of_almost_full_rank():
@@ -291,6 +339,22 @@ def test_cells_that_do_not_fit_are_refused(monkeypatch):
         Problem.bind(beside, data)
     with pytest.raises(mc.DataError, match="all 2400 cells"):
         Problem.bind(model, {"y": mc.Observations(data["y"], weights=2.0)})
+
+
+def test_what_reading_cells_takes_is_said():
+    said = str(mc.explain(*problem_of("logistic pu")))
+    assert "2400 cells read by blocks of rows" in said
+    assert "read by blocks" not in str(mc.explain(*problem_of("pu")))
+
+
+def test_a_column_of_unlabeled_entries_is_learnt_from_them():
+    model, data = problem_of("logistic pu")
+    seen = data["y"].tocoo()
+    kept = seen.col != 3
+    empty = sp.csr_array((seen.data[kept], (seen.row[kept], seen.col[kept])), shape=seen.shape)
+    with pytest.warns(mc.UnobservedWarning, match="column 3 .*its unlabeled entries alone"):
+        fit = mc.fit(model, {"y": empty})
+    assert np.abs(fit.natural("y")[:, 3]).max() > 0.1
 
 
 def test_other_backends_say_why_not():

@@ -124,17 +124,9 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     """On one backend."""
     if isinstance(backend, Reference):
         return Verdict(backend.name, backend.refuses(problem), str(estimate(problem)))
-    n_rows, n_columns = problem.shape
-    n_entries = sum(table.n_entries for table in problem.tables.values())
     reason = refusal(problem)
     program = compile_problem(problem) if reason is None else None
-    if backend.dense if program is None else backend.holds_dense(program):
-        numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * n_entries
-        held = f"dense matrices of {n_rows} x {n_columns}"
-    else:
-        numbers = NUMBERS_SPARSE * n_entries
-        held = f"{n_entries} observed entries and thin factors"
-    gigabytes = 8 * numbers / 1e9
+    held, gigabytes = memory_of(backend, problem, program)
     cost = f"{held}, about {gigabytes:.2g} GB"
     if program is not None:
         reason = objection(backend, program)
@@ -142,6 +134,24 @@ def verdict_on(backend: Backend, problem: Problem) -> Verdict:
     if reason is None and gigabytes > MEMORY_SHARE * memory:
         reason = f"{cost}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB"
     return Verdict(backend.name, reason, cost)
+
+
+def memory_of(
+    backend: Solver[Program, Any], problem: Problem, program: Program | None
+) -> tuple[str, float]:
+    """What a first-order backend holds, and its gigabytes."""
+    n_rows, n_columns = problem.shape
+    n_entries = sum(table.n_entries for table in problem.tables.values())
+    if backend.dense if program is None else backend.holds_dense(program):
+        numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * n_entries
+        return f"dense matrices of {n_rows} x {n_columns}", 8 * numbers / 1e9
+    held, size = f"{n_entries} observed entries and thin factors", 8 * NUMBERS_SPARSE * n_entries
+    background = None if program is None else program.background
+    if background is not None:
+        size += background.held_bytes
+        if background.n_read:
+            held += f", {background.n_read} cells read by blocks of rows at each step"
+    return held, size / 1e9
 
 
 def solver_for(backend: Solver[Program, Any], program: Program) -> Solver[Program, Any]:

@@ -53,6 +53,11 @@ class Background:
         """The number of cells that a pass reads one by one."""
         return sum(part.cells.n_read for part in self.parts)
 
+    @property
+    def held_bytes(self) -> int:
+        """What a fit holds of these cells at its peak, thin factors aside."""
+        return sum(part.cells.held_bytes for part in self.parts)
+
     def at(self, latent: LowRank, z: Array) -> "Behind":
         """The background at Z, whose entries are z."""
         points = tuple(part.at(latent, z) for part in self.parts)

@@ -17,6 +17,8 @@ __all__ = ["HELD", "Blockwise", "Slopes"]
 EPS = float(np.finfo(np.float64).eps)
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
 BLOCK, SLICE = 1_000_000, 32_768
+# Blocks of 64 bits that a pass holds at its peak, temporary ones included.
+BLOCKS = 4
 # Up to so many cells the slopes at a point are held, in 32 bits: 0.5 GB. Beyond, each product
 # computes them anew.
 HELD = 125_000_000
@@ -35,8 +37,7 @@ class Blockwise(Unwritten):
     """``scale * loss(z)`` for every cell z of U V' but the entries.
 
     A pass forms Z_b = U_b V' for a block of rows at a time, of about a million cells: it holds
-    two blocks and thin factors, and takes 6 products of a cell with a column for each column of
-    the factors, besides the losses.
+    a few blocks and thin factors, and takes 6 k operations a cell for k columns, and its loss.
     """
 
     loss: UnlabeledLoss
@@ -54,6 +55,12 @@ class Blockwise(Unwritten):
     def n_read(self) -> int:
         """All cells."""
         return self.shape[0] * self.shape[1]
+
+    @property
+    def held_bytes(self) -> int:
+        """Slopes in 32 bits, if held, of an iterate and of a certificate; and some blocks."""
+        blocks = BLOCKS * 8 * min(BLOCK, self.n_read)
+        return blocks + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
 
     def at(self, latent: LowRank, z: Array) -> "BlockwiseAt":
         """The losses at Z; its entries z do not matter."""

@@ -42,6 +42,11 @@ class Uniform(Unwritten):
         """None is read one by one."""
         return 0
 
+    @property
+    def held_bytes(self) -> int:
+        """Nothing."""
+        return 0
+
     def at(self, latent: LowRank, z: Array) -> "UniformAt":
         """The quadratics at Z, whose entries are z."""
         return UniformAt(self, latent, z)

@@ -47,6 +47,11 @@ class Unwritten(ABC):
     def n_read(self) -> int:
         """The number of cells that a pass reads one by one, 0 where Gram matrices do."""
 
+    @property
+    @abstractmethod
+    def held_bytes(self) -> int:
+        """What a fit holds of these cells at its peak, thin factors aside."""
+
 
 @attrs.frozen(eq=False)
 class Hessians:

@@ -51,6 +51,11 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
     PU. So bound Z by a norm ball or a box, as the paper does (Hsieh et al., 2015, keep it in
     [0, 1] with the squared loss), or take a penalty heavy enough.
 
+    Unlabeled entries number as many as cells. Up to 2e7 cells they are written out. A larger table
+    under a ``NuclearNorm`` alone is fitted in memory of its labels: over the squared loss through
+    Gram matrices of the factors, at no cost for each cell; over the logistic loss by blocks of
+    rows, where each pass takes cells x rank operations and a logarithm and an exponential a cell.
+
     Parameters
     ----------
     pn, pu, nu : float, default 0
