@@ -20,13 +20,7 @@ PAPERS: dict[str, str] = {
 
 def of_paper(paper: str) -> dict[str, type[Experiment]]:
     """Import the experiments of one paper, by name."""
-    try:
-        module = import_module(PAPERS[paper])
-    except ModuleNotFoundError as error:
-        if error.name != PAPERS[paper]:
-            raise
-        return {}
-    return {kind.name: kind for kind in module.EXPERIMENTS}
+    return {kind.name: kind for kind in import_module(PAPERS[paper]).EXPERIMENTS}
 
 
 def experiments() -> dict[str, type[Experiment]]:
