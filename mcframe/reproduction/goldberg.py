@@ -414,8 +414,9 @@ class Optimum(Experiment):
         "MC-b": papers.fixed_point_mc_b,
         "MC-1": papers.fixed_point_mc_1,
     }
-    # Of sigma_1, the largest singular value of what is observed.
-    shares: ClassVar[tuple[float, ...]] = (0.25**4, 0.25**6)
+    # mu = 0.25^k sigma_1, sigma_1 the largest singular value of what is observed: about where
+    # cross-validation ends. That of raw features is far larger.
+    stages: ClassVar[Mapping[bool, tuple[int, int]]] = {True: (6, 8), False: (8, 10)}
 
     @classmethod
     def tiny(cls) -> Self:
@@ -439,17 +440,23 @@ class Optimum(Experiment):
 
     def settings(self) -> list[str]:
         """Tables and mu."""
-        cases = product(self.tables(), self.shares)
-        return [f"{table}, mu = sigma_1 / {1 / share:.0f}" for table, share in cases]
+        return list(self.cases())
+
+    def cases(self) -> dict[str, tuple[Callable[[np.random.Generator], Transduction], int]]:
+        """How the table is drawn and the stage k, by setting."""
+        return {
+            f"{table}, mu = sigma_1 / 4^{stage}": (drawn, stage)
+            for table, drawn in self.tables().items()
+            for stage in self.stages[table.startswith("synthetic")]
+        }
 
     def run(self, setting: str, rng: np.random.Generator) -> dict[str, float]:
         """Both algorithms on one table at one mu."""
-        place = self.settings().index(setting)
-        drawn, share = list(product(self.tables().values(), self.shares))[place]
+        drawn, stage = self.cases()[setting]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
             task = drawn(rng)
-            mu = share / 0.25 * float(papers.published_weights(task.observed)[0])
+            mu = 0.25 ** (stage - 1) * float(papers.published_weights(task.observed)[0])
             return {
                 f"{name}: {measure}": value
                 for name, algorithm in self.algorithms.items()
