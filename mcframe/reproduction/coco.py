@@ -158,7 +158,7 @@ class CocoTable1(Experiment):
         """Table 1."""
         return {
             (str(sizes), f"{kind} error, {system}"): Published(
-                1e-4 * row[place], 1e-4 * row[place + 1], TABLE_1_TRIALS
+                row[place] / 10_000, row[place + 1] / 10_000, TABLE_1_TRIALS
             )
             for sizes in self.sizes
             for place, kind in ((0, "X"), (2, "Y"))
