@@ -175,11 +175,12 @@ class RiskSlopes:
         loss, scale = risk.entries(table.values), problem.scale(name)
         one = scale * (loss.base * loss.weight + loss.tilt)
         zero = scale * ((1.0 - loss.base) * loss.weight - loss.tilt)
-        one, zero, both = (share.astype(precision) for share in (one, zero, one + zero))
-        if table.n_entries == table.n_cells:
-            one, zero, both = (share.reshape(table.shape) for share in (one, zero, both))
-            return cls(risk.likelihood, one, zero, both, None)
-        flat = table.rows * table.shape[1] + table.columns
+        whole = table.n_entries == table.n_cells
+        shape: Any = table.shape if whole else -1
+        one, zero, both = (
+            share.astype(precision).reshape(shape) for share in (one, zero, one + zero)
+        )
+        flat = None if whole else table.rows * table.shape[1] + table.columns
         return cls(risk.likelihood, one, zero, both, flat)
 
     def at(self, latent: Array) -> Array:
