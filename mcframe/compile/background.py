@@ -171,6 +171,8 @@ def together(
         for lines, part in found:
             bends[lines] += part.bends
         return found[0][1].matrices, bends
+    if len(found) == 1 and found[0][1].bends.size == n_lines:  # nothing to add, or to copy
+        return found[0][1].matrices, found[0][1].bends
     width = found[0][1].matrices.shape[-1]
     matrices = np.zeros((n_lines, width, width))
     for lines, part in found:

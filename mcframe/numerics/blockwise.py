@@ -58,9 +58,10 @@ class Blockwise(Unwritten):
 
     @property
     def held_bytes(self) -> int:
-        """Slopes in 32 bits, if held, of an iterate and of a certificate; and some blocks."""
+        """Slopes in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
         blocks = BLOCKS * 8 * min(BLOCK, self.n_read)
-        return blocks + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
+        hessians = 8 * min(HESSIANS, self.n_read * min(self.shape))
+        return blocks + hessians + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
 
     def at(self, latent: LowRank, z: Array) -> "BlockwiseAt":
         """The losses at Z; its entries z do not matter."""
