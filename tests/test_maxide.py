@@ -119,8 +119,8 @@ def test_a_weight_above_all_slopes_gives_0(known):
     ("arguments", "message"),
     [
         ({"entries": [[np.nan, np.nan]]}, "all are NaN"),
-        ({"entries": np.zeros(3)}, "a matrix of finite numbers"),
-        ({"entries": [["a"]]}, "numbers are needed"),
+        ({"entries": np.zeros(3)}, "a matrix with rows and columns"),
+        ({"entries": [["a"]]}, "a matrix of numbers is needed"),
         ({"entries": np.ones((3, 2)), "rows": np.ones((2, 2))}, "3 complete ones"),
         ({"entries": np.ones((3, 2)), "rows": np.zeros((3, 2))}, "leave rows out"),
         ({"entries": np.ones((2, 2)), "columns": [[1.0], [np.nan]]}, "1 missing values"),

@@ -10,24 +10,23 @@ from mcframe.contracts.errors import DataError
 __all__ = ["checked_features", "checked_labels"]
 
 
-def checked_features(features: Any) -> Array:
-    """A float matrix of finite numbers and NaN, or a ``DataError``."""
+def checked_features(features: Any, what: str = "features") -> Array:
+    """A float matrix of finite numbers and NaN, or a ``DataError``; ``what`` is its name there."""
     try:
         table = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            f"features of type {type(features).__name__} were given; a matrix of numbers is"
+            f"{what} of type {type(features).__name__} were given; a matrix of numbers is"
             " needed, with NaN where a value is missing"
         ) from None
     if table.ndim != 2 or 0 in table.shape:
         raise DataError(
-            f"features of shape {table.shape} were given; (n_items, n_features) is needed, both"
-            " above 0"
+            f"{what} of shape {table.shape} were given; a matrix with rows and columns is needed"
         )
     if np.isinf(table).any():
         row, column = np.argwhere(np.isinf(table))[0]
         raise DataError(
-            f"features hold an infinite value in row {row}, column {column}; replace it by NaN"
+            f"{what} hold an infinite value in row {row}, column {column}; replace it by NaN"
             " if it is missing"
         )
     return table

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import relative_gap
+from mcframe.baselines.checks import checked_features
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number, whole
@@ -205,7 +206,7 @@ class Completion:
         cls, entries: Any, rows: Any, columns: Any, weight: float, orthonormal: bool
     ) -> "Completion":
         """Checked, with orthonormal bases where they are asked for."""
-        values = matrix_of(entries, "entries")
+        values = checked_features(entries, "entries")
         seen = ~np.isnan(values)
         if not seen.any():
             raise DataError("entries: all are NaN; at least one observed entry is needed")
@@ -289,25 +290,11 @@ def shrunk(matrix: Array, threshold: float) -> tuple[Array, float]:
     return result if tall is matrix else result.T, nuclear
 
 
-def matrix_of(values: Any, what: str) -> Array:
-    """A float matrix, or a ``DataError``."""
-    try:
-        matrix = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{what}: numbers are needed, with NaN where one is missing") from None
-    if matrix.ndim != 2 or 0 in matrix.shape or np.isinf(matrix).any():
-        raise DataError(
-            f"{what}: an array of shape {matrix.shape} was given; a matrix of finite numbers is"
-            " needed, NaN where one is missing"
-        )
-    return matrix
-
-
 def side_of(side: Any, what: str, length: int, orthonormal: bool) -> Array | None:
     """Complete side information, or an orthonormal basis of its columns; None without any."""
     if side is None:
         return None
-    matrix = matrix_of(side, what)
+    matrix = checked_features(side, what)
     if len(matrix) != length or np.isnan(matrix).any():
         raise DataError(
             f"{what}: {matrix.shape[0]} rows with {int(np.isnan(matrix).sum())} missing values"
