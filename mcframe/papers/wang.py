@@ -23,6 +23,7 @@ from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model, Problem
 from mcframe.model.calibration import Calibration
 from mcframe.numerics.low_rank import LowRank
+from mcframe.papers.evaluated import Evaluated
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["TmccAccelerated", "collective", "mc0", "tmcc", "tmcc_accelerated"]
@@ -159,7 +160,7 @@ def tmcc_accelerated(
 
 
 @attrs.define(eq=False)
-class TmccState:
+class TmccState(Evaluated):
     """M, the M before it, and the counter of the momentum."""
 
     iterate: Array
@@ -171,19 +172,6 @@ class TmccState:
     counter: int = 1  # their c
     residual: float = np.inf
     finished: str | None = None
-
-    @property
-    def rank(self) -> int:
-        """Of the iterate."""
-        return self.latent.width
-
-    @property
-    def objective(self) -> float:
-        """L of the iterate."""
-        return self.evaluation.value + self.penalty
-
-    def sharpen(self) -> None:
-        """Every decomposition is exact already."""
 
 
 def step_or_none(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -249,8 +237,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         moved.residual = float(np.linalg.norm(moved.iterate - ahead)) / state.step
         if abs(moved.objective - state.objective) <= self.kappa:
             moved.finished = f"the objective changed by at most kappa={self.kappa:g}"
-        for field in attrs.fields(TmccState):
-            setattr(state, field.name, getattr(moved, field.name))
+        state.become(moved)
 
     def candidate(self, program: Program, state: TmccState) -> Point:
         """The iterate."""

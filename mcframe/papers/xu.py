@@ -22,6 +22,7 @@ from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.polar import nuclear_subgradient
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
+from mcframe.papers.evaluated import Evaluated
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
 __all__ = ["CocoSubgradient", "coco", "coco_0", "coco_subgradient", "concatenated"]
@@ -130,7 +131,7 @@ def coco_subgradient(
 
 
 @attrs.define(eq=False)
-class CocoState:
+class CocoState(Evaluated):
     """Z, the slopes there, and the step."""
 
     iterate: Array
@@ -142,19 +143,6 @@ class CocoState:
     t: int = 0
     residual: float = np.inf
     finished: str | None = None
-
-    @property
-    def rank(self) -> int:
-        """Rank of the iterate."""
-        return self.latent.width
-
-    @property
-    def objective(self) -> float:
-        """At the iterate."""
-        return self.evaluation.value + self.penalty
-
-    def sharpen(self) -> None:
-        """Every decomposition is exact already."""
 
 
 @attrs.frozen
@@ -200,8 +188,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
         moved = self.arrived(program, shrunk, step)
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate)) / state.step
         moved.t = state.t + 1
-        for field in attrs.fields(CocoState):
-            setattr(state, field.name, getattr(moved, field.name))
+        state.become(moved)
         if self.observe is not None:
             self.observe(state.t, state.latent)
 

@@ -20,6 +20,7 @@ from mcframe.fitting import Fit, answered
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank, orthogonal_factors
+from mcframe.papers.evaluated import Evaluated
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["SoftImputeIterations", "gamma", "soft_impute", "soft_impute_iterations"]
@@ -113,7 +114,7 @@ def soft_impute_iterations(
 
 
 @attrs.define(eq=False)
-class SoftImputeState:
+class SoftImputeState(Evaluated):
     """Z and the losses there."""
 
     iterate: Array
@@ -122,19 +123,6 @@ class SoftImputeState:
     penalty: float
     residual: float = np.inf
     finished: str | None = None
-
-    @property
-    def rank(self) -> int:
-        """Of the iterate."""
-        return self.latent.width
-
-    @property
-    def objective(self) -> float:
-        """At the iterate."""
-        return self.evaluation.value + self.penalty
-
-    def sharpen(self) -> None:
-        """Every decomposition is exact already."""
 
 
 @attrs.frozen
@@ -173,8 +161,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate))
         if size > 0.0 and moved.residual**2 <= self.change * size**2:
             moved.finished = f"Z moved by at most epsilon={self.change:g}"
-        for field in attrs.fields(SoftImputeState):
-            setattr(state, field.name, getattr(moved, field.name))
+        state.become(moved)
 
     def candidate(self, program: Program, state: SoftImputeState) -> Point:
         """The iterate."""

@@ -1,0 +1,36 @@
+"""What the states of published algorithms share."""
+
+from typing import Self
+
+import attrs
+
+from mcframe.compile import Evaluation
+from mcframe.numerics.low_rank import LowRank
+
+__all__ = ["Evaluated"]
+
+
+class Evaluated:
+    """Z in factors, the losses and the penalty there: for the states, which are attrs classes."""
+
+    latent: LowRank
+    evaluation: Evaluation
+    penalty: float
+
+    @property
+    def rank(self) -> int:
+        """Of the iterate."""
+        return self.latent.width
+
+    @property
+    def objective(self) -> float:
+        """At the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def sharpen(self) -> None:
+        """Every decomposition is exact already."""
+
+    def become(self, moved: Self) -> None:
+        """Take over all that another state holds."""
+        for field in attrs.fields(type(self)):  # type: ignore[arg-type]
+            setattr(self, field.name, getattr(moved, field.name))
