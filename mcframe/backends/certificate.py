@@ -4,13 +4,14 @@ import attrs
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from mcframe.compile import Behind, Known, Program
+from mcframe.compile import Behind, Evaluation, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.dual_max_norm import POLISHED_ORDER
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import Sampled, SampledMatrix, norm_bound
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
+from mcframe.numerics.tapering import LineCosts, tapered
 
 __all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap", "sampled"]
 
@@ -19,6 +20,8 @@ LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 # Up to this share of observed cells products with the entries alone are the faster ones.
 SPARSE_SHARE = 1 / 16
 EPS = float(np.finfo(np.float64).eps)
+# The share of the gap asked for by which the bound on a norm may be too large.
+SHARE_OF_TOL = 0.1
 # How far above the norm of a large gradient its bound is tried first.
 NORM_SLACK = 1e-10
 # How often a scale is tried that brings a dual point into every domain at once.
@@ -70,13 +73,16 @@ def relative_gap(objective: float, bound: float, rounding: float = 0.0) -> float
     return float(difference / max(abs(objective), abs(bound)))
 
 
-def judge(program: Program, candidate: Candidate) -> Judgement:
+def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
     """The objective at a candidate, and a lower bound on the optimum from the slopes there.
 
     Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
     matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)), a
     fixed column contributing minus the sum of its multiplier. All of them are scaled by
     c <= 1 so that R* is finite.
+
+    ``tol`` is the relative gap that will do: norms that take many products are bounded to a
+    share of it.
     """
     latent: LowRank = candidate.latent
     loss, dual = program.loss, candidate.dual
@@ -95,7 +101,9 @@ def judge(program: Program, candidate: Candidate) -> Judgement:
         return Judgement(np.inf, -np.inf, biases)
     known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
     own, others = loss.centred(slope), duals(program, dense, dual)
-    trial = DualPoint(program, candidate, own, others, known, behind)
+    if dual is None and latent.width and tapers(program):
+        own = tapered_slope(program, z, evaluation, own, SHARE_OF_TOL * tol)
+    trial = DualPoint(program, candidate, own, others, known, behind, SHARE_OF_TOL * tol)
     return Judgement(objective, float(fenchel_bound(trial)), biases)
 
 
@@ -119,7 +127,7 @@ def duals(program: Program, dense: Array, dual: Dual | None) -> tuple[Array, ...
 class DualPoint:
     """A dual point before scaling, and the candidate that it came from.
 
-    Of a background ``share`` times its slope there.
+    Of a background ``share`` times its slope there. Norms may be bounded to a relative ``slack``.
     """
 
     program: Program
@@ -128,6 +136,7 @@ class DualPoint:
     terms: tuple[Array, ...]
     known: Known
     behind: Behind | None = None
+    slack: float = 0.0
     share: float = 1.0
 
     def repaired(self, scale: float) -> "DualPoint":
@@ -257,7 +266,47 @@ def sampled_norm(point: DualPoint) -> float:
     slope: Sampled = SampledMatrix(point.program.pattern, point.slope)
     if point.behind is not None:
         slope = point.behind.slope(point.program.pattern, point.slope, point.share)
-    return norm_bound(slope, left, right, point.program.penalty.dual_radius)
+    return norm_bound(slope, left, right, point.program.penalty.dual_radius, point.slack)
+
+
+def tapers(program: Program) -> bool:
+    """Whether rows and columns of the slope may be scaled down one by one.
+
+    Not where sums over rows have to vanish, nor where slopes of several numbers belong
+    together, nor where nothing but multiples of the slope has a known conjugate.
+    """
+    if program.background is not None or program.factored is not None or not sampled(program):
+        return False
+    if not np.isfinite(program.penalty.dual_radius):
+        return False
+    return all(
+        piece.has_conjugate() and piece.width == 1 and not piece.layout.n_row_effects
+        for piece in program.loss.pieces
+    )
+
+
+def tapered_slope(program: Program, z: Array, at: Evaluation, slope: Array, slack: float) -> Array:
+    """The slope at z, rows and columns of it scaled down where it is too long for the dual ball.
+
+    F* falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there, and bends
+    by ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums stay 0.
+    """
+    rows, columns = program.loss.rows, program.loss.columns
+    bend = np.empty(slope.size)
+    for piece, effects in zip(program.loss.pieces, at.biases, strict=True):
+        bend[piece.part] = piece.bend(piece.shaped(z), effects)
+    n_rows, n_columns = program.shape
+
+    def by_lines(values: Array) -> Array:
+        by_rows = np.bincount(rows, weights=values, minlength=n_rows)
+        return np.concatenate([by_rows, np.bincount(columns, weights=values, minlength=n_columns)])
+
+    linear = np.maximum(by_lines(-slope * z), 0.0)
+    if any(piece.layout.n_biases for piece in program.loss.pieces):
+        linear[:n_rows] = np.inf
+    costs = LineCosts(linear, by_lines(np.square(slope) / bend))
+    matrix = SampledMatrix(program.pattern, slope)
+    return tapered(matrix, program.penalty.dual_radius, costs, slack).values
 
 
 def fenchel_bound(point: DualPoint) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Judgement, Point, judge, relative_gap
+from mcframe.backends.certificate import Judgement, Point, judge, relative_gap, sampled
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
@@ -89,7 +89,7 @@ class Watch:
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         candidate = solver.candidate(self.program, state)
-        judgement = judge(self.program, candidate)
+        judgement = judge(self.program, candidate, self.budget.tol)
         if judgement.objective < self.objective or solver.answers_last:
             self.point, self.judgement = candidate, judgement
         self.bound = max(self.bound, judgement.bound)
@@ -150,7 +150,8 @@ def run(
     """
     watch = Watch(program, budget, callback, progress)
     try:
-        with blas_threads(program.shape[0] * program.shape[1]):
+        n_rows, n_columns = program.shape
+        with blas_threads(n_rows * n_columns, thin=sampled(program)):
             state = solver.init(program, start, np.random.default_rng(random_state))
             watch.look(0, solver, state)
             if watch.point is None and program.plain:

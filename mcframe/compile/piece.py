@@ -28,6 +28,8 @@ from mcframe.model import Layout
 
 __all__ = ["Piece"]
 
+# The least second derivative that steps count with, relative to the curvature.
+FLATTEST = 0.1
 # Entries whose losses are computed at a time.
 SLICE = 32_768
 # Bisections for a shift: to the last bit of numbers of one size.
@@ -201,6 +203,22 @@ class Piece:
         assert isinstance(likelihood, TwiceDifferentiable)
         second = likelihood.second_derivative(self.predictor(z, effects), self.y)
         return float(np.max(self.stretch * second))
+
+    def bend(self, z: Array, effects: Array | None) -> Array:
+        """The second derivative for each number of z (already shaped); one number if all equal.
+
+        The curvature where there is none. Nowhere below a tenth of the curvature: where a loss is
+        flat a Newton step has no length.
+        """
+        likelihood = self.at(effects)
+        newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
+        if newton and not self.layout.n_parameters:
+            bend = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
+            bounded = np.isfinite(self.curvature)
+            bend = np.maximum(bend, FLATTEST * self.curvature if bounded else 1e-6 * np.max(bend))
+            return bend[:1] if np.all(bend == bend[0]) else bend
+        scale = self.stretch * np.ones((self.y.size, self.width))
+        return (scale * float(likelihood.curvature)).ravel()
 
     def has_conjugate(self) -> bool:
         """Whether a conjugate is at hand: not with parameters, which tie all entries together."""

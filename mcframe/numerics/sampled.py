@@ -30,7 +30,7 @@ EPS = float(np.finfo(np.float64).eps)
 FAILURE = 1e-12
 MARGINS = np.logspace(-15, 1, 400)
 # Lanczos steps before the first look at the bound, between two looks, and at most.
-FIRST_STEPS, STRIDE, MOST_STEPS = 24, 8, 200
+FIRST_STEPS, STRIDE, MOST_STEPS = 24, 16, 200
 # A bound that further steps would lower by less than this, relatively, is left as it is.
 DECIDED = 1e-7
 # Steps of block iteration, and columns beyond those asked for.
@@ -249,9 +249,11 @@ class Remainder:
         """Whether the space of columns is the smaller one."""
         return self.matrix.shape[1] <= self.matrix.shape[0]
 
-    def begin(self, rng: np.random.Generator) -> None:
-        """A random direction."""
+    def begin(self, rng: np.random.Generator, towards: Array | None = None) -> None:
+        """A random direction, which bounds need, or a given one."""
         vector: Array = rng.standard_normal((min(self.matrix.shape), 1))
+        if towards is not None:
+            vector = towards[:, None]
         vector = without(vector, self.right if self.wide else self.left)
         length = float(np.linalg.norm(vector))
         if length <= 1e-12 * np.sqrt(vector.size):  # A or B span the whole space
@@ -361,35 +363,40 @@ def without(block: Array, basis: Array) -> Array:
     return rest
 
 
-def norm_bound(matrix: Sampled, left: Array, right: Array, aim: float) -> float:
+def norm_bound(
+    matrix: Sampled, left: Array, right: Array, aim: float, slack: float = DECIDED
+) -> float:
     """An upper bound on ||S||_2, tight where A and B span the leading singular spaces.
 
     S falls into four parts by A and B, orthonormal: ||S||_2 is at most the norm of the 2 x 2
     matrix of the parts' norms (a b; c d), where a, b and c are products with few vectors, of
     which b and c vanish at a solution, and d is bounded by Lanczos steps, few of them where a gap
-    separates d from a. Where none does, the leading vectors that the steps found join A and B,
-    and what remains is bounded from another random start. Each start fails with
-    probability 1e-12 at most.
+    separates d from a. Where b and c are so large that this says little, A and B are left out.
+    Where there is no gap, the leading vectors that the steps found join A and B, and what remains
+    is bounded from another random start. Each start fails with probability 1e-12 at most.
 
     Cost: a product with S and one with S' for each column of A and B and for each step, of which
-    it takes 24 to 200 from each of up to four starts. They end as soon as they can lower by half
-    at most what the bound exceeds ``aim`` by.
+    it takes 24 to 200 from each of up to four starts. They end where the bound is within
+    a relative ``slack`` of the larger of the norm and ``aim``, or where more steps can lower by a
+    third at most what it exceeds ``aim`` by.
     """
     forward = matrix.times(right)
     # Columns that S does not carry to each other, as those about to vanish, only blur the parts.
     paired = np.abs(np.einsum("ij,ij->j", left, forward)) >= PAIRED * aim
-    left, right, forward = left[:, paired], right[:, paired], forward[:, paired]
+    left, right = left[:, paired], right[:, paired]
+    slack, near = max(slack, DECIDED), aim if np.isfinite(aim) else 0.0
     rng = np.random.default_rng(0)
-    bound = np.inf
+    parts, remainder = begun(matrix, left, right, rng)
+    if parts.norm(remainder.least) > (1.0 + slack) * max(parts.inner, remainder.least, near):
+        left, right = left[:, :0], right[:, :0]
+        parts, remainder = begun(matrix, left, right, rng)
     for _ in range(ROUNDS):
-        parts = Parts.of(matrix, left, right)
-        remainder = Remainder(matrix, left, right)
-        remainder.begin(rng)
-        remainder.advance(FIRST_STEPS)
         while True:
             bound, least = parts.norm(remainder.bound()), parts.norm(remainder.least)
             # More steps bring the bound down to ``least`` at best.
-            decided = bound - least <= max(DECIDED * least, least - aim)
+            decided = bound <= (1.0 + slack) * max(least, near) or bound - least <= 0.5 * (
+                least - aim
+            )
             if decided or remainder.ended or len(remainder.diagonal) >= MOST_STEPS:
                 break
             remainder.advance(STRIDE)
@@ -399,7 +406,18 @@ def norm_bound(matrix: Sampled, left: Array, right: Array, aim: float) -> float:
         if more_left.shape[1] == 0:
             break
         left, right = np.hstack([left, more_left]), np.hstack([right, more_right])
+        parts, remainder = begun(matrix, left, right, rng)
     return bound * (1.0 + 1e-12) + matrix.rounding
+
+
+def begun(
+    matrix: Sampled, left: Array, right: Array, rng: np.random.Generator
+) -> tuple["Parts", Remainder]:
+    """The parts by A and B, and the first steps of the fourth."""
+    remainder = Remainder(matrix, left, right)
+    remainder.begin(rng)
+    remainder.advance(FIRST_STEPS)
+    return Parts.of(matrix, left, right), remainder
 
 
 def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
@@ -461,13 +479,16 @@ def top_singular(
     count: int,
     steps: int,
     rng: np.random.Generator,
+    towards: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Leading singular triplets of the part of S outside of A and B, by Lanczos steps.
 
-    Directions of descent, not parts of a certificate: they need not be exact.
+    Directions of descent, not parts of a certificate: they need not be exact. Steps begin at
+    random, or at the sum of what is thought to be near them, given on both sides.
     """
     remainder = Remainder(matrix, left, right)
-    remainder.begin(rng)
+    near = None if towards is None else towards[remainder.wide].sum(axis=1)
+    remainder.begin(rng, near)
     remainder.advance(steps)
     values, vectors = remainder.ritz()
     kept = min(count, values.size)

@@ -1,0 +1,146 @@
+"""Slopes whose rows and columns are scaled down: cheap, feasible, and never a false bound."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.backends import certificate
+from mcframe.backends.alternating.solver import Alternating
+from mcframe.backends.certificate import Point, judge
+from mcframe.compile import compile_problem
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.sampled import Pattern, SampledMatrix, norm_bound
+from mcframe.numerics.tapering import LineCosts, cheapest, tapered
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 12), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_the_cheapest_scales_are_those_of_a_conic_solver(n_lines, n_needed, seed):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(n_lines, 0.5), size=n_needed).T + 1e-3
+    needed = rng.uniform(0.01, 0.5, n_needed)
+    linear, bent = rng.uniform(0.0, 2.0, n_lines), rng.uniform(0.1, 5.0, n_lines)
+    h = cvxpy_scales(shares, needed, linear, bent)
+    found = cheapest(shares, needed, linear, bent)
+    assert np.all(found >= 0.0)
+    assert np.all(shares.T @ found >= needed * (1 - 1e-3))
+
+    def cost(scales):
+        return linear @ scales + 0.5 * bent @ scales**2
+
+    assert cost(found) <= cost(h) * (1 + 1e-3) + 1e-9
+
+
+def cvxpy_scales(shares, needed, linear, bent):
+    """The same problem, stated."""
+    h = cp.Variable(linear.size, nonneg=True)
+    cost = linear @ h + 0.5 * cp.sum(cp.multiply(bent, cp.square(h)))
+    cp.Problem(cp.Minimize(cost), [shares.T @ h >= needed]).solve(solver=cp.CLARABEL)
+    return h.value
+
+
+def with_a_heavy_row(rng):
+    """Noise of norm below 1, but for a row that stands out."""
+    dense = rng.standard_normal((120, 80)) * (rng.random((120, 80)) < 0.3)
+    dense[7] *= 3.0
+    rest = np.delete(dense, 7, axis=0)
+    return dense / np.linalg.norm(rest, 2) * 0.97
+
+
+def sparse_of(dense):
+    rows, columns = np.nonzero(dense)
+    return SampledMatrix(Pattern.of(dense.shape, rows, columns), dense[rows, columns])
+
+
+def test_a_heavy_row_alone_is_scaled_down():
+    dense = with_a_heavy_row(np.random.default_rng(0))
+    matrix = sparse_of(dense)
+    assert np.linalg.norm(dense, 2) > 1.2
+    costs = LineCosts(np.ones(200), np.ones(200))
+    found = tapered(matrix, 1.0, costs, 1e-3).times(np.eye(80))
+    ratios = np.divide(found, dense, out=np.full_like(dense, np.nan), where=dense != 0.0)
+    known = ratios[dense != 0.0]
+    assert np.linalg.norm(found, 2) <= 1.01
+    assert np.all((known > 0.0) & (known <= 1.0 + 1e-12))
+    assert np.nanmean(ratios[7]) < 0.75
+    assert np.nanmean(np.delete(ratios, 7, axis=0)) > 0.97
+
+
+def test_lines_of_infinite_cost_stay_as_they_are():
+    dense = with_a_heavy_row(np.random.default_rng(0))
+    costs = LineCosts(np.concatenate([np.full(120, np.inf), np.ones(80)]), np.ones(200))
+    found = tapered(sparse_of(dense), 1.0, costs, 1e-3).times(np.eye(80))
+    ratios = np.divide(found, dense, out=np.full_like(dense, np.nan), where=dense != 0.0)
+    assert np.nanmax(np.nanmax(ratios, axis=0) - np.nanmin(ratios, axis=0)) < 1e-12
+    assert np.nanmin(ratios) < 0.97
+
+
+def test_what_is_short_enough_stays_as_it_is():
+    dense = with_a_heavy_row(np.random.default_rng(0))
+    matrix = sparse_of(dense)
+    costs = LineCosts(np.ones(200), np.ones(200))
+    assert tapered(matrix, 2.0 * np.linalg.norm(dense, 2), costs, 1e-3) is matrix
+
+
+def table(bias, seed=0):
+    """A sparse table of rank 2 with reals and labels, and its optimum's bounds."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 120))
+    y = z + 0.5 * rng.standard_normal(z.shape)
+    seen = rng.random(z.shape) < 0.06
+    y[:, 80:] = y[:, 80:] > 0.0
+    parts = {"x": (slice(0, 80), mc.Gaussian()), "y": (slice(80, 120), mc.Bernoulli())}
+    data, blocks = {}, []
+    for name, (part, word) in parts.items():
+        rows, columns = np.nonzero(seen[:, part])
+        shape = seen[:, part].shape
+        data[name] = sp.csr_array((y[:, part][rows, columns], (rows, columns)), shape=shape)
+        blocks.append(mc.Block(name, word, bias=bias))
+    return mc.Model(blocks, [mc.NuclearNorm(2.0)]), data
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_tapered_bound_holds_and_is_the_tighter_one(monkeypatch, bias):
+    """At iterates on the way, beside the optimum by slopes that are held dense."""
+    model, data = table(bias)
+    exact = mc.fit(model, data, backend="proximal", tol=1e-8)
+    program = compile_problem(mc.Problem.bind(model, data))
+    assert certificate.tapers(program)
+    solver, gains = Alternating(), []
+    state = solver.init(program, None, np.random.default_rng(0))
+    for _ in range(7):
+        solver.step(program, state)
+        point = solver.candidate(program, state)
+        with_taper = judge(program, point, 1e-4).bound
+        monkeypatch.setattr(certificate, "tapers", lambda program: False)
+        without = judge(program, point, 1e-4).bound
+        monkeypatch.undo()
+        assert with_taper <= exact.objective * (1 + 1e-10)
+        gains.append(with_taper - without)
+    assert max(gains) > 1e-3 * exact.objective
+    assert np.median(gains) >= -1e-6 * exact.objective
+
+
+def test_row_effects_are_left_alone():
+    model, data = table(False)
+    blocks = [mc.Block("x", mc.Gaussian(), row_effects=True), mc.Block("y", mc.Bernoulli())]
+    program = compile_problem(mc.Problem.bind(mc.Model(blocks, model.terms), data))
+    assert not certificate.tapers(program)
+    latent = LowRank(np.ones((400, 1)), np.ones((120, 1)))
+    assert np.isfinite(judge(program, Point(latent)).bound)
+
+
+def test_spaces_that_are_far_from_singular_do_not_loosen_a_bound():
+    """Their parts beside the rest say up to twice the norm; they are left out then."""
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.standard_normal((n, 60)))[0] for n in (300, 200))
+    s = np.concatenate([np.ones(3), np.linspace(0.98, 0.1, 57)])
+    dense = (u * s) @ v.T
+    left, right = u[:, :3] + 0.05 * u[:, 3:6], v[:, :3] + 0.05 * v[:, 6:9]
+    left, right = np.linalg.qr(left)[0], np.linalg.qr(right)[0]
+    bound = norm_bound(sparse_of(dense), left, right, 1.0)
+    assert 1.0 - 1e-12 <= bound <= 1.0 + 1e-4
