@@ -7,9 +7,17 @@ import pytest
 from mcframe.datasets import MultiLabel, masked, transduction
 from mcframe.reproduction import goldberg
 from mcframe.reproduction.experiment import Trial
+from mcframe.reproduction.goldberg_contest import (
+    FEATURE,
+    LABEL,
+    Tuning,
+    contest,
+    feature_error,
+    label_error,
+)
 from mcframe.reproduction.goldberg_figures import META_AVERAGES, SYNTHETIC, figures
 
-QUICK = attrs.evolve(goldberg.Tuning.tiny(), solve=False)
+QUICK = attrs.evolve(Tuning.tiny(), solve=False)
 
 
 @pytest.mark.parametrize("kind", list(SYNTHETIC))
@@ -18,7 +26,7 @@ def test_the_figures_have_the_averages_that_the_paper_prints(kind):
     for method, printed in META_AVERAGES[kind].items():
         cells = figures(SYNTHETIC[kind][method])
         assert len(cells) == 24
-        decimals = 1 if kind == goldberg.LABEL else 2
+        decimals = 1 if kind == LABEL else 2
         average = np.mean([cell.mean for cell in cells])
         assert average == pytest.approx(printed, abs=0.5001 * 10**-decimals)
 
@@ -29,7 +37,7 @@ def test_published_figures_are_of_settings_and_methods_that_run(experiment):
     assert {setting for setting, _ in whole.published()} == set(whole.settings())
     assert not tiny.published()
     assert experiment.tiny() == tiny
-    methods = {measure.removesuffix(f" {goldberg.LABEL}").removesuffix(f" {goldberg.FEATURE}")
+    methods = {measure.removesuffix(f" {LABEL}").removesuffix(f" {FEATURE}")
                for _, measure in whole.published()}  # fmt: skip
     assert methods <= set(whole.methods)
 
@@ -40,10 +48,10 @@ def test_errors_are_of_hidden_entries_alone():
     hidden = ~task.seen_features
     wrong = truth.features + 5.0 * task.seen_features + hidden
     size = np.sqrt(2.0 / np.sum(truth.features[hidden] ** 2))
-    assert goldberg.feature_error(task, wrong) == pytest.approx(size)
+    assert feature_error(task, wrong) == pytest.approx(size)
     missed = np.where(task.seen_labels, 1.0 - truth.labels, truth.labels)
-    assert goldberg.label_error(task, missed) == 0.0
-    assert goldberg.label_error(task, 1.0 - missed) == 100.0
+    assert label_error(task, missed) == 0.0
+    assert label_error(task, 1.0 - missed) == 100.0
 
 
 def test_the_generator_draws_what_section_4_says():
@@ -71,7 +79,7 @@ def test_a_method_draws_the_same_whatever_is_measured():
     assert not set(errors[0]) & set(errors[1])
     rng = Trial(*settings).generator(0)
     task = transduction(rng, **tables[0].cases()[settings[0]])
-    both = goldberg.contest(task, tables[0].methods, QUICK, rng)
+    both = contest(task, tables[0].methods, QUICK, rng)
     assert both == errors[0] | errors[1]
 
 
@@ -87,7 +95,7 @@ def test_mc_1_is_below_mean_imputation_with_support_vector_machines():
     for number in range(3):
         rng = Trial("mc-1", number).generator(0)
         task = transduction(rng, n_items=60, observed=0.4)
-        found = goldberg.contest(task, ("MC-1", "Mean+SVM"), tuning, rng, (goldberg.LABEL,))
+        found = contest(task, ("MC-1", "Mean+SVM"), tuning, rng, (LABEL,))
         errors.append((found["MC-1 label error %"], found["Mean+SVM label error %"]))
     completed, imputed = np.mean(errors, axis=0)
     assert completed < imputed - 4.0
@@ -98,7 +106,7 @@ def test_solving_mc_1_beats_its_published_algorithm_on_its_own_objective():
     rng = Trial("excess", 0).generator(0)
     task = transduction(rng, n_items=60, observed=0.4)
     tuning = attrs.evolve(QUICK, solve=True, last=1e-3)
-    found = goldberg.contest(task, ("MC-1", "MC-b"), tuning, rng)
+    found = contest(task, ("MC-1", "MC-b"), tuning, rng)
     assert found["MC-1 excess %"] > found["MC-b excess %"] >= 0.0
 
 
@@ -107,7 +115,7 @@ def test_a_real_table_in_small():
     """Digits stand in for the real tables: every method answers, the oracle errs least or so."""
     table = attrs.evolve(goldberg.Table4.tiny(), tuning=QUICK)
     errors = table.run("60%", Trial("60%", 0).generator(0))
-    names = {f"{method} {goldberg.LABEL}" for method in table.methods}
+    names = {f"{method} {LABEL}" for method in table.methods}
     assert names <= set(errors)
     assert errors["Oracle SVM label error %"] < errors["Zero+SVM label error %"]
     assert errors["Zero+SVM feature error"] == 1.0
