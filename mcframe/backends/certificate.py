@@ -102,7 +102,7 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
     own, others = loss.centred(slope), duals(program, dense, dual)
     if dual is None and latent.width and tapers(program):
-        own = tapered_slope(program, z, evaluation, own, SHARE_OF_TOL * tol)
+        own = tapered_slope(program, z, evaluation, own, 0.5 * tol)
     trial = DualPoint(program, candidate, own, others, known, behind, SHARE_OF_TOL * tol)
     return Judgement(objective, float(fenchel_bound(trial)), biases)
 

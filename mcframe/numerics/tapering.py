@@ -11,12 +11,12 @@ __all__ = ["LineCosts", "tapered"]
 
 # Rounds at most, Lanczos steps of the first and of later ones, and the singular vectors that a
 # round looks at.
-ROUNDS, STEPS, MOST = 6, (80, 48), 32
+ROUNDS, STEPS, MOST = 10, (80, 48), 32
 # A line that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:
 # changes are spread over many lines, so that few directions grow past the bound anew.
-SPREAD = 100.0
-# How much further than to the bound a round aims.
-FURTHER = 1.05
+SPREAD = 300.0
+# How much further than to the bound a round aims: others rise to the top once these are lowered.
+FURTHER = 1.5
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +38,7 @@ def tapered(matrix: SampledMatrix, aim: float, costs: LineCosts, slack: float) -
     the logarithm of a singular value falls by ``sum u_i^2 h_i + sum v_j^2 h_j`` where row i is
     scaled by exp(-h_i) and column j by exp(-h_j); each round takes the cheapest h >= 0 for all
     singular values above ``aim``, up to 32 of them. Rounds end when none is above
-    ``aim (1 + slack)``, or after 6. No singular value grows by it, in no order.
+    ``aim (1 + slack)``, or after 10. No singular value grows by it, in no order.
 
     A round costs 96 products of the matrix and a vector, the first one 160.
     """

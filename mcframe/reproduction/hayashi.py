@@ -203,10 +203,6 @@ class HayashiFigure3(Synthetic):
         models = {named_triple(point): tri(*point, **options) for point in self.points()}
         return self.errors(draw, models, rng)
 
-    def trials_of(self, setting: str, trials: int) -> int:
-        """Half as many at 15 % observed, where there is little to see."""
-        return trials if MISSING[setting] < 0.5 else (trials + 1) // 2
-
     def draw(self, figure: Any, summary: Summary) -> bool:
         """A ternary map of each setting."""
         return draw_ternary(figure, summary, "relative error")
