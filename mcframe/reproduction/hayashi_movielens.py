@@ -170,7 +170,7 @@ class HayashiFigure4(MovieLens):
     name = "hayashi-fig4"
     title = "Test error of the TRI risk over the triangle of (PN, PU, NU), MovieLens 100k"
     source = f"{SOURCE}, Figure 4"
-    default_trials = 3
+    default_trials = 10
     measure = "misclassification on test ratings at"
     notes = (
         "The paper has a picture of these numbers and no table; its best point lies inside.",
