@@ -3,6 +3,7 @@
 import os
 import pathlib
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,7 @@ import mcframe as mc
 
 # Matrices in tests are tiny, and each of the parallel workers would start a thread a core.
 threadpool_limits(limits=1)
+numba.set_num_threads(1)
 
 # Hypothesis takes some of its numbers from the constants in the code loaded so far, so that an
 # edit of a tolerance, or another order of the tests, would change what a fixed seed draws. There

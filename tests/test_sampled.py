@@ -176,7 +176,7 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads():
     found = []
     threads = numba.get_num_threads()
     try:
-        for count in (1, threads):
+        for count in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
             numba.set_num_threads(count)
             solutions = np.empty((300, 5))
             kernels.ridge_solutions(

@@ -20,8 +20,9 @@ LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 # Up to this share of observed cells products with the entries alone are the faster ones.
 SPARSE_SHARE = 1 / 16
 EPS = float(np.finfo(np.float64).eps)
-# The share of the gap asked for by which the bound on a norm may be too large.
-SHARE_OF_TOL = 0.1
+# The shares of the gap asked for by which the bound on a norm may be too large, and by which the
+# norm of a slope whose rows and columns were scaled down may still be.
+BOUNDED, TAPERED = 0.1, 0.5
 # How far above the norm of a large gradient its bound is tried first.
 NORM_SLACK = 1e-10
 # How often a scale is tried that brings a dual point into every domain at once.
@@ -102,8 +103,8 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
     own, others = loss.centred(slope), duals(program, dense, dual)
     if dual is None and latent.width and tapers(program):
-        own = tapered_slope(program, z, evaluation, own, 0.5 * tol)
-    trial = DualPoint(program, candidate, own, others, known, behind, SHARE_OF_TOL * tol)
+        own = tapered_slope(program, z, evaluation, own, TAPERED * tol)
+    trial = DualPoint(program, candidate, own, others, known, behind, BOUNDED * tol)
     return Judgement(objective, float(fenchel_bound(trial)), biases)
 
 
@@ -304,7 +305,8 @@ def tapered_slope(program: Program, z: Array, at: Evaluation, slope: Array, slac
     linear = np.maximum(by_lines(-slope * z), 0.0)
     if any(piece.layout.n_biases for piece in program.loss.pieces):
         linear[:n_rows] = np.inf
-    costs = LineCosts(linear, by_lines(np.square(slope) / bend))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # then that line stays
+        costs = LineCosts(linear, by_lines(np.square(slope) / bend))
     matrix = SampledMatrix(program.pattern, slope)
     return tapered(matrix, program.penalty.dual_radius, costs, slack).values
 

@@ -38,15 +38,17 @@ def tapered(matrix: SampledMatrix, aim: float, costs: LineCosts, slack: float) -
     the logarithm of a singular value falls by ``sum u_i^2 h_i + sum v_j^2 h_j`` where row i is
     scaled by exp(-h_i) and column j by exp(-h_j); each round takes the cheapest h >= 0 for all
     singular values above ``aim``, up to 32 of them. Rounds end when none is above
-    ``aim (1 + slack)``, or after 10. No singular value grows by it, in no order.
+    ``aim (1 + slack)``, or after 10. No singular value grows by it.
 
     A round costs 96 products of the matrix and a vector, the first one 160.
     """
     n_rows, n_columns = matrix.shape
     stiff = costs.bent + SPREAD * costs.linear
-    stiff = np.maximum(stiff, 1e-3 * np.mean(stiff[np.isfinite(stiff)]))
-    rng = np.random.default_rng(1)
     free = np.isfinite(stiff)
+    if not free.any():
+        return matrix
+    stiff = np.maximum(stiff, 1e-3 * np.mean(stiff[free]))
+    rng = np.random.default_rng(1)
     nothing = np.zeros((n_rows, 0)), np.zeros((n_columns, 0))
     logs, found, last = np.zeros(n_rows + n_columns), matrix, None
     for number in range(ROUNDS):
