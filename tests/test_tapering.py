@@ -87,7 +87,7 @@ def test_what_is_short_enough_stays_as_it_is():
 
 
 def table(bias, seed=0):
-    """A sparse table of rank 2 with reals and labels, and its optimum's bounds."""
+    """A model of reals and labels, and a sparse table of rank 2 for it."""
     rng = np.random.default_rng(seed)
     z = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 120))
     y = z + 0.5 * rng.standard_normal(z.shape)

@@ -16,9 +16,9 @@ imputation  2000 x (10 continuous + 10 binary + 10 counts) of a rank-3 Gaussian,
 
 The number behind the name of a problem is its weight relative to the largest that is of use, the
 spectral norm of the slope of the losses at Z = 0. In p3-mixed-0.1 it is below the noise: the noise
-of 2500 columns of counts has standard deviation 1.1 at 500 entries a column, so that all its
-singular values, between 21 and 28, are above the weight 14.9, and the optimum fits noise in a rank
-of that order. p3-mixed-0.2 is above the noise, as p3-0.1 is.
+of the 2500 columns of counts has singular values from 19 to 36 (drawn once, at the truth), all
+above the weight 14.9, so that the optimum fits noise in a rank of that order. p3-mixed-0.2 is
+above nearly all of the noise.
 """
 
 from dataclasses import asdict, dataclass, fields, replace

@@ -151,7 +151,8 @@ def run(
     watch = Watch(program, budget, callback, progress)
     try:
         n_rows, n_columns = program.shape
-        with blas_threads(n_rows * n_columns, thin=sampled(program)):
+        thin = sampled(program) and not solver.holds_dense(program)
+        with blas_threads(n_rows * n_columns, thin=thin):
             state = solver.init(program, start, np.random.default_rng(random_state))
             watch.look(0, solver, state)
             if watch.point is None and program.plain:

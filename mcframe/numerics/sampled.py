@@ -251,9 +251,11 @@ class Remainder:
 
     def begin(self, rng: np.random.Generator, towards: Array | None = None) -> None:
         """A random direction, which bounds need, or a given one."""
-        vector: Array = rng.standard_normal((min(self.matrix.shape), 1))
-        if towards is not None:
-            vector = towards[:, None]
+        vector: Array = (
+            rng.standard_normal((min(self.matrix.shape), 1))
+            if towards is None
+            else towards[:, None]
+        )
         vector = without(vector, self.right if self.wide else self.left)
         length = float(np.linalg.norm(vector))
         if length <= 1e-12 * np.sqrt(vector.size):  # A or B span the whole space

@@ -44,7 +44,8 @@ class Alternating(Solver[Program, AlternatingState]):
     passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s short
     columns: 4 to 18 products of a sparse matrix and s + 12 columns, and about as many with s.
     Of a certificate on a large table: two products of a sparse matrix and a vector for each of
-    24 to 800 steps. Memory: about 190 bytes an entry, the data included, and some thin factors
+    24 to 800 steps, and of up to 512 before them, which find rows and columns of the slope to
+    scale down. Memory: about 190 bytes an entry, the data included, and some thin factors
     (measured on 20,000 x 5,000 with 1 to 10 million entries). Steps grow with the logarithm of
     the tolerance, and are many where much of the noise is fitted.
 
