@@ -8,8 +8,9 @@ from mcframe.compile import Behind, Evaluation, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.dual_max_norm import POLISHED_ORDER
+from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Sampled, SampledMatrix, norm_bound
+from mcframe.numerics.sampled import Sampled, SampledMatrix
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 from mcframe.numerics.tapering import LineCosts, tapered
 
@@ -102,9 +103,9 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
         return Judgement(np.inf, -np.inf, biases)
     known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
     own, others = loss.centred(slope), duals(program, dense, dual)
-    if dual is None and latent.width and tapers(program):
-        own = tapered_slope(program, z, evaluation, own, TAPERED * tol)
     trial = DualPoint(program, candidate, own, others, known, behind, BOUNDED * tol)
+    if dual is None and latent.width and tapers(program):
+        trial = trial.tapered(z, evaluation, TAPERED * tol)
     return Judgement(objective, float(fenchel_bound(trial)), biases)
 
 
@@ -128,7 +129,8 @@ def duals(program: Program, dense: Array, dual: Dual | None) -> tuple[Array, ...
 class DualPoint:
     """A dual point before scaling, and the candidate that it came from.
 
-    Of a background ``share`` times its slope there. Norms may be bounded to a relative ``slack``.
+    Of a background ``share`` times its slope there. Norms may be bounded to a relative ``slack``;
+    ``norm`` is a bound on that of a sparse slope, if it is known.
     """
 
     program: Program
@@ -139,6 +141,15 @@ class DualPoint:
     behind: Behind | None = None
     slack: float = 0.0
     share: float = 1.0
+    norm: float | None = None
+
+    def tapered(self, z: Array, at: Evaluation, above: float) -> "DualPoint":
+        """Rows and columns of the slope at z scaled down where it is too long for the ball."""
+        matrix = SampledMatrix(self.program.pattern, self.slope)
+        costs = line_costs(self.program, z, at, self.slope)
+        radius = self.program.penalty.dual_radius
+        found, norm = tapered(matrix, radius, costs, above, self.slack)
+        return attrs.evolve(self, slope=found.values, norm=norm)
 
     def repaired(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
@@ -147,14 +158,18 @@ class DualPoint:
             term.nearest_dual(scale * dual)
             for term, dual in zip(self.program.terms, self.terms, strict=True)
         )
-        return attrs.evolve(self, slope=slope, terms=terms, share=scale * self.share)
+        share = scale * self.share
+        return attrs.evolve(self, slope=slope, terms=terms, share=share, norm=None)
 
     def without_rounding(self) -> "DualPoint":
         """The same with dual matrices and slopes that lie just outside of a domain moved in."""
         slope = self.program.loss.clipped(self.slope)
         pairs = zip(self.program.terms, self.terms, strict=True)
         terms = tuple(term.nearest_dual(dual) for term, dual in pairs)
-        return attrs.evolve(self, slope=slope, terms=terms)
+        norm = self.norm
+        if norm is not None and slope is not self.slope:
+            norm += float(np.linalg.norm(slope - self.slope))
+        return attrs.evolve(self, slope=slope, terms=terms, norm=norm)
 
     def scaled(self, scale: float) -> "DualPoint":
         """Scaled and nothing else."""
@@ -162,7 +177,8 @@ class DualPoint:
             return self
         terms = tuple(scale * dual for dual in self.terms)
         share = scale * self.share
-        return attrs.evolve(self, slope=scale * self.slope, terms=terms, share=share)
+        slope = scale * self.slope
+        return attrs.evolve(self, slope=slope, terms=terms, share=share, norm=None)
 
     def matrix(self, scale: float = 1.0) -> Array:
         """S + sum of Y_t: what the main term has to take up."""
@@ -221,7 +237,7 @@ class MainTerm:
             self.multipliers = self.program.factored.bounding_multipliers(matrix, stacked)
             self.largest = self.program.factored.feasible_scale(-matrix, self.multipliers)
         elif np.isfinite(radius):
-            if too_large(self.program):
+            if too_large(self.program) or point.norm is not None:
                 norm = sampled_norm(point)
             else:
                 norm = norm_upper_bound(point.matrix(scale), NORM_SLACK)
@@ -261,13 +277,13 @@ def sampled(program: Program) -> bool:
 
 
 def sampled_norm(point: DualPoint) -> float:
-    """An upper bound on ||S||_2 of a sparse S, background included, from Z's singular spaces."""
-    latent: LowRank = point.candidate.latent
-    left, right = np.linalg.qr(latent.left)[0], np.linalg.qr(latent.right)[0]
+    """An upper bound on ||S||_2 of a sparse S, background included."""
+    if point.norm is not None:
+        return point.norm
     slope: Sampled = SampledMatrix(point.program.pattern, point.slope)
     if point.behind is not None:
         slope = point.behind.slope(point.program.pattern, point.slope, point.share)
-    return norm_bound(slope, left, right, point.program.penalty.dual_radius, point.slack)
+    return norm_bound(slope, point.program.penalty.dual_radius, point.slack)
 
 
 def tapers(program: Program) -> bool:
@@ -286,10 +302,10 @@ def tapers(program: Program) -> bool:
     )
 
 
-def tapered_slope(program: Program, z: Array, at: Evaluation, slope: Array, slack: float) -> Array:
-    """The slope at z, rows and columns of it scaled down where it is too long for the dual ball.
+def line_costs(program: Program, z: Array, at: Evaluation, slope: Array) -> LineCosts:
+    """By how much F* of the slope at z rises where rows and columns of it are scaled down.
 
-    F* falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there, and bends
+    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there, and bends
     by ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums stay 0.
     """
     rows, columns = program.loss.rows, program.loss.columns
@@ -306,9 +322,7 @@ def tapered_slope(program: Program, z: Array, at: Evaluation, slope: Array, slac
     if any(piece.layout.n_biases for piece in program.loss.pieces):
         linear[:n_rows] = np.inf
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # then that line stays
-        costs = LineCosts(linear, by_lines(np.square(slope) / bend))
-    matrix = SampledMatrix(program.pattern, slope)
-    return tapered(matrix, program.penalty.dual_radius, costs, slack).values
+        return LineCosts(linear, by_lines(np.square(slope) / bend))
 
 
 def fenchel_bound(point: DualPoint) -> float:

@@ -9,7 +9,7 @@ from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import OneSphere
-from mcframe.numerics.sampled import spectral_bound
+from mcframe.numerics.lanczos import spectral_bound
 
 __all__ = ["NuclearBall"]
 

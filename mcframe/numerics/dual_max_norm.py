@@ -9,8 +9,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
+from mcframe.numerics.lanczos import spectral_bound
 from mcframe.numerics.max_norm import squared_row_norms
-from mcframe.numerics.sampled import SampledMatrix, spectral_bound
+from mcframe.numerics.sampled import SampledMatrix
 from mcframe.numerics.spectral_norm import is_positive_definite
 
 __all__ = [

@@ -1,22 +1,28 @@
 """A sparse matrix with rows and columns scaled down until its norm is at most a bound."""
 
+from functools import cached_property
+
 import attrs
 import numpy as np
 from scipy.optimize import minimize
 
-from mcframe.contracts.arrays import Array
-from mcframe.numerics.sampled import SampledMatrix, top_singular
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.numerics.lanczos import Lanczos, raised
+from mcframe.numerics.sampled import SampledMatrix
+from mcframe.numerics.shrinkage import orthonormal
 
 __all__ = ["LineCosts", "tapered"]
 
-# Rounds at most, Lanczos steps of the first and of later ones, and the singular vectors that a
-# round looks at.
-ROUNDS, STEPS, MOST = 10, (80, 48), 32
+# Looks at the matrix at most, the singular vectors of each that are followed, and the rounds in
+# which lines are scaled until these are low enough; Lanczos steps that make these vectors sharp.
+LOOKS, FOLLOWED, ROUNDS, LEAST_STEPS = 4, 48, 8, 80
+# What is this small beside the cost so far is not worth another look.
+MINOR = 0.1
 # A line that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:
 # changes are spread over many lines, so that few directions grow past the bound anew.
 SPREAD = 300.0
 # How much further than to the bound a round aims: others rise to the top once these are lowered.
-FURTHER = 1.5
+FURTHER = 1.2
 
 
 @attrs.frozen(eq=False)
@@ -29,41 +35,78 @@ class LineCosts:
     linear: Array
     bent: Array
 
+    @cached_property
+    def free(self) -> Mask:
+        """Which lines may be scaled."""
+        return np.isfinite(self.bent + self.linear)
 
-def tapered(matrix: SampledMatrix, aim: float, costs: LineCosts, slack: float) -> SampledMatrix:
-    """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, at little cost.
+    def of(self, logs: Array) -> float:
+        """What all of these scales cost."""
+        h, free = logs[self.free], self.free
+        return float(self.linear[free] @ h + 0.5 * self.bent[free] @ np.square(h))
+
+    @cached_property
+    def stiff(self) -> Array:
+        """What the free lines are counted to bend by."""
+        stiff: Array = (self.bent + SPREAD * self.linear)[self.free]
+        return np.maximum(stiff, 1e-3 * np.mean(stiff))
+
+
+def tapered(
+    matrix: SampledMatrix, aim: float, costs: LineCosts, above: float, slack: float
+) -> tuple[SampledMatrix, float]:
+    """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, and a bound on it.
 
     Scaling all of S down costs as much as S is too long in its worst direction. Where these
     directions lie on few rows or columns, scaling those alone costs little. To first order
     the logarithm of a singular value falls by ``sum u_i^2 h_i + sum v_j^2 h_j`` where row i is
     scaled by exp(-h_i) and column j by exp(-h_j); each round takes the cheapest h >= 0 for all
-    singular values above ``aim``, up to 32 of them. Rounds end when none is above
-    ``aim (1 + slack)``, or after 10. No singular value grows by it.
+    singular values beyond ``aim (1 + above)``. No singular value grows by it.
 
-    A round costs 96 products of the matrix and a vector, the first one 160.
+    What is left of S outside of its leading right singular vectors B stays as short as it was:
+    off the span of E B, D S E is D (S - S B B') E. So rounds look at the images of 48 vectors
+    alone, one product each; then the whole matrix is looked at again, three times at most, by 10
+    to 150 block Lanczos steps, which bound the norm to ``slack``, see ``Lanczos.bounded``.
     """
-    n_rows, n_columns = matrix.shape
-    stiff = costs.bent + SPREAD * costs.linear
-    free = np.isfinite(stiff)
-    if not free.any():
-        return matrix
-    stiff = np.maximum(stiff, 1e-3 * np.mean(stiff[free]))
-    rng = np.random.default_rng(1)
-    nothing = np.zeros((n_rows, 0)), np.zeros((n_columns, 0))
-    logs, found, last = np.zeros(n_rows + n_columns), matrix, None
-    for number in range(ROUNDS):
-        steps = STEPS[min(number, 1)]
-        left, s, right = top_singular(found, *nothing, MOST, steps, rng, last)
-        above = s > aim * (1.0 + slack)
-        if not above.any():
+    n_rows = matrix.shape[0]
+    rng = np.random.default_rng(0)
+    logs, found = np.zeros(sum(matrix.shape)), matrix
+    whole = min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:]))
+    for look in range(LOOKS):
+        lanczos, spent = Lanczos(found, rng), costs.of(logs) / whole if look else 0.0
+        least, most = lanczos.bounded(aim, max(slack, MINOR * spent))
+        # Of what is left to gain there has to be some beside what was spent.
+        short = least <= aim * (1.0 + max(above, MINOR * spent))
+        if short or look + 1 == LOOKS or not costs.free.any():
             break
-        shares = np.square(np.vstack([left[:, above], right[:, above]]))
-        needed = FURTHER * np.log(s[above] / aim)
-        linear = costs.linear[free] + stiff[free] * logs[free]
-        logs[free] += cheapest(shares[free], needed, linear, stiff[free])
-        last = left, right
+        lanczos.advance(max(LEAST_STEPS - lanczos.steps, 0))
+        near = lanczos.leading(FOLLOWED)[2]
+        logs = lowered(matrix, near, logs, aim, above, costs)
         found = matrix.between(np.exp(-logs[:n_rows]), np.exp(-logs[n_rows:]))
-    return found
+    return found, raised(most, found)
+
+
+def lowered(
+    matrix: SampledMatrix, near: Array, logs: Array, aim: float, above: float, costs: LineCosts
+) -> Array:
+    """Larger ``logs``, such that no singular value in the images of ``near`` is beyond the aim."""
+    n_rows, free = matrix.shape[0], costs.free
+    for _ in range(ROUNDS):
+        rows, columns = np.exp(-logs[:n_rows, None]), np.exp(-logs[n_rows:, None])
+        basis = orthonormal(columns * near)
+        image = rows * matrix.times(columns * basis)
+        squares, turn = np.linalg.eigh(image.T @ image)
+        s = np.sqrt(np.maximum(squares, 0.0))
+        long = s > aim * (1.0 + above)
+        if not long.any():
+            break
+        turn = turn[:, long]
+        shares = np.square(np.vstack([image @ turn / s[long], basis @ turn]))
+        needed = FURTHER * np.log(s[long] / aim)
+        logs = logs.copy()
+        linear = costs.linear[free] + costs.stiff * logs[free]
+        logs[free] += cheapest(shares[free], needed, linear, costs.stiff)
+    return logs
 
 
 def cheapest(shares: Array, needed: Array, linear: Array, bent: Array) -> Array:

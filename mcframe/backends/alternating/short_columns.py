@@ -10,16 +10,17 @@ from mcframe.backends.alternating.state import AlternatingState, entries, lower,
 from mcframe.backends.iterates import difference, inner
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.lanczos import Lanczos, Outside
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.quasi_newton import descent
-from mcframe.numerics.sampled import Sampled, leading_block, top_singular, without
+from mcframe.numerics.sampled import Sampled
 
 __all__ = ["begin", "refine", "relength", "step_aside"]
 
 # Columns at the start.
 FIRST_WIDTH = 16
-# Lanczos steps towards the first short columns.
-LOOKED = 100
+# Block Lanczos steps towards the first columns, and towards the first short ones.
+BEGUN, LOOKED = 12, 30
 # Quasi-Newton steps of short columns between two sweeps.
 REFINED = 8
 # How far above the measured curvature the next step of short columns counts with it, and how
@@ -31,7 +32,9 @@ def begin(program: Program, state: AlternatingState) -> None:
     """Columns along the leading singular vectors of the slope at 0."""
     weight = program.penalty.threshold(1.0)
     count = min(FIRST_WIDTH, *program.shape)
-    left, s, right = leading_block(slope_at(program, state), count, state.shrinker.rng)
+    lanczos = Lanczos(slope_at(program, state), state.shrinker.rng)
+    lanczos.advance(BEGUN)
+    left, s, right = lanczos.leading(count)
     above = s > weight
     if not above.any():
         return
@@ -89,7 +92,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         tried = state.curvature
         step = 1.0 / tried
         factors = state.shrinker(
-            Aside(old, step * matrix, *off),
+            Outside(Moved(old, step * matrix), *off),
             partial(program.penalty.shrink, step=step),
             program.penalty.threshold(step),
             state.length,
@@ -114,21 +117,20 @@ def step_aside(program: Program, state: AlternatingState) -> None:
 
 def seek(state: AlternatingState, slope: Sampled, left: Array, right: Array) -> None:
     """Where the shrinker begins: leading singular vectors of the slope outside of two spaces."""
-    rng = state.shrinker.rng
-    near, s, far = top_singular(slope, left, right, FIRST_WIDTH, LOOKED, rng)
+    lanczos = Lanczos(Outside(slope, left, right), state.shrinker.rng)
+    lanczos.advance(LOOKED)
+    near, s, far = lanczos.leading(FIRST_WIDTH)
     tall = slope.shape[0] >= slope.shape[1]
     state.shrinker.basis = far if tall else near
     state.shrinker.ritz = np.square(s / state.curvature)
 
 
 @attrs.frozen(eq=False)
-class Aside:
-    """P (Z - S) Q for Z in factors, S sparse, P and Q the projections off two spaces."""
+class Moved:
+    """Z - S for Z in factors and S sparse."""
 
     latent: LowRank
     slope: Sampled
-    left: Array
-    right: Array
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -137,15 +139,13 @@ class Aside:
 
     def times(self, block: Array) -> Array:
         """Times V."""
-        inside = without(block, self.right)
-        image = self.latent.left @ (self.latent.right.T @ inside) - self.slope.times(inside)
-        return without(image, self.left)
+        image: Array = self.latent.left @ (self.latent.right.T @ block)
+        return image - self.slope.times(block)
 
     def transposed_times(self, block: Array) -> Array:
         """The transpose times U."""
-        inside = without(block, self.left)
-        image = self.latent.right @ (self.latent.left.T @ inside)
-        return without(image - self.slope.transposed_times(inside), self.right)
+        image: Array = self.latent.right @ (self.latent.left.T @ block)
+        return image - self.slope.transposed_times(block)
 
 
 def refine(program: Program, state: AlternatingState) -> None:

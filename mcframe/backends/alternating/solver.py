@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.backends.alternating.extrapolation import extrapolate
 from mcframe.backends.alternating.short_columns import begin, refine, relength, step_aside
 from mcframe.backends.alternating.state import AlternatingState
 from mcframe.backends.alternating.sweeps import half_sweep
@@ -20,7 +21,7 @@ __all__ = ["Alternating"]
 
 # Sweeps have settled where one lowers the objective by less than this, relatively, or after so
 # many: what goes on so long is short columns.
-SETTLED, SWEEPS = 1e-6, 10
+SETTLED, SWEEPS = 2e-5, 10
 
 
 @attrs.frozen
@@ -113,6 +114,7 @@ class Alternating(Solver[Program, AlternatingState]):
         if state.settled:
             step_aside(program, state)
             refine(program, state)
+            extrapolate(program, state)
         else:
             relength(program, state)
 

@@ -37,6 +37,7 @@ class AlternatingState:
     residual: float = np.inf  # what the last sweep lowered the objective by, relatively
     settled: bool = False  # whether the long columns are about right, and short ones are sought
     finished: str | None = None
+    earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
 
     @property
     def rank(self) -> int:

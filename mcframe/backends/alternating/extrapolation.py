@@ -1,0 +1,62 @@
+"""Further along the way of the last step: what alternation approaches slowly is foreseen."""
+
+import numpy as np
+
+from mcframe.backends.alternating.state import AlternatingState
+from mcframe.compile import Program
+from mcframe.contracts.arrays import Array
+
+__all__ = ["extrapolate"]
+
+# The longest extrapolation, in lengths of the last move, and the shortest that is tried.
+LONGEST, SHORTEST = 8.0, 0.05
+
+
+def extrapolate(program: Program, state: AlternatingState) -> None:
+    """On along the move from the last step's end to this one's, where that lowers the objective.
+
+    Steps that each bring the iterate closer by the same factor r end at r / (1 - r) of the last
+    move. The objective before the move, after it, and after it once more gives a parabola; the
+    better one of the last point and the parabola's lowest is taken, if it is below. Three
+    evaluations at most.
+    """
+    end, objective = (state.left, state.right), state.objective
+    earlier, state.earlier = state.earlier, (*end, objective)
+    if earlier is None:
+        return
+    left, right = turned(earlier[0], earlier[1], *end)
+    moves = end[0] - left, end[1] - right
+    best, reached = state.snapshot(), objective
+
+    def tried(share: float) -> float:
+        nonlocal best, reached
+        state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
+        if state.objective < reached:
+            best, reached = state.snapshot(), state.objective
+        return state.objective
+
+    share = lowest(earlier[2], objective, tried(1.0))
+    if SHORTEST < share and share != 1.0:
+        tried(share)
+    state.restore(best)
+
+
+def turned(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
+    """The factors, turned so that they come as close to others as they can (Procrustes).
+
+    A turn of both leaves their product as it is; where the others have fewer columns, what is
+    least like them is lost.
+    """
+    u, _, v = np.linalg.svd(left.T @ like_left + right.T @ like_right, full_matrices=False)
+    turn = u @ v
+    return left @ turn, right @ turn
+
+
+def lowest(before: float, here: float, beyond: float) -> float:
+    """Where a parabola through values at -1, 0 and 1 is lowest, at most ``LONGEST``."""
+    bend, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
+    if not np.isfinite(beyond):
+        return 0.5
+    if bend <= 0.0:
+        return LONGEST
+    return float(np.clip(-rise / bend, 0.0, LONGEST))

@@ -1,0 +1,281 @@
+"""Block Lanczos steps: leading singular vectors, and bounds on norms from above."""
+
+from functools import cached_property
+
+import attrs
+import numpy as np
+from scipy.special import betaincinv
+
+from mcframe.contracts.arrays import Array, Matrix
+from mcframe.numerics.sampled import Sampled, SampledMatrix
+from mcframe.numerics.shrinkage import Operator
+from mcframe.numerics.spectral_norm import norm_upper_bound
+
+__all__ = ["Lanczos", "Outside", "norm_bound", "raised", "spectral_bound", "without"]
+
+EPS = float(np.finfo(np.float64).eps)
+# Columns of a block: with one, the bound takes three times the steps; with more than four, a
+# step costs more than it saves.
+WIDTH = 4
+# The share of random starts for which a bound may fail.
+FAILURE = 1e-12
+# How far above the largest Ritz value a bound is tried: at most, at least, and by which ratio less
+# from one place to the next; and the terms of Taylor's series that bound a function in between.
+FARTHEST, NEAREST, NEARER, TERMS = 10.0, 1e-9, 0.8, 24
+# Steps before the first look at the bound, between two looks, and at most.
+FIRST_STEPS, STRIDE, MOST_STEPS = 10, 10, 150
+# A bound that further steps would lower by less than this, relatively, is left as it is.
+DECIDED = 1e-7
+# New columns shorter than this beside their image are rounding: the space is exhausted there.
+EXHAUSTED = 1e-13
+
+
+@attrs.frozen(eq=False)
+class Outside:
+    """(I - A A') S (I - B B') for orthonormal A and B: what of S is outside of two spaces."""
+
+    matrix: Operator
+    left: Array
+    right: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.matrix.shape
+
+    def times(self, block: Array) -> Array:
+        """Times V."""
+        return without(self.matrix.times(without(block, self.right)), self.left)
+
+    def transposed_times(self, block: Array) -> Array:
+        """The transpose times U."""
+        return without(self.matrix.transposed_times(without(block, self.left)), self.right)
+
+
+def without(block: Array, basis: Array) -> Array:
+    """What of a block is orthogonal to a basis."""
+    rest: Array = block - basis @ (basis.T @ block)
+    return rest
+
+
+class Lanczos:
+    """Block Lanczos steps on M = S'S, or on SS' where S has fewer rows, from a random start.
+
+    ``basis @ T @ basis.T`` is M within the Krylov space, T block tridiagonal. New blocks are
+    orthogonalised against all before. A step costs a product of S with four columns and one of
+    S', and 8 k operations for each of the d numbers of a vector, k the columns so far, all of
+    which are held.
+    """
+
+    def __init__(self, matrix: Operator, rng: np.random.Generator) -> None:
+        self.matrix = matrix
+        self.wide = matrix.shape[1] <= matrix.shape[0]
+        size = min(matrix.shape)
+        start = rng.standard_normal((size, min(WIDTH, size)))
+        self.blocks = [np.linalg.qr(start)[0]]
+        self.within: Array = np.zeros((0, 0))  # T
+        self.last: Array = np.zeros((0, 0))  # what carries the last block of T to the next one
+        self.steps = 0
+        self.excluded = np.inf  # no eigenvalue of M is beyond
+        self.known: tuple[int, Array, Array] | None = None  # T's eigenvectors, and of which step
+
+    @property
+    def size(self) -> int:
+        """The dimension of M."""
+        return min(self.matrix.shape)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the Krylov space is invariant: nothing of S is left to see from this start."""
+        return self.steps > 0 and self.last.shape[0] == 0
+
+    @property
+    def basis(self) -> Array:
+        """Of the Krylov space, without the block that comes next."""
+        return np.hstack(self.blocks[: self.steps])
+
+    def square(self, block: Array) -> Array:
+        """M V."""
+        if self.wide:
+            return self.matrix.transposed_times(self.matrix.times(block))
+        return self.matrix.times(self.matrix.transposed_times(block))
+
+    def advance(self, steps: int) -> None:
+        """So many steps, fewer where the space ends."""
+        known = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
+        width = sum(block.shape[1] for block in self.blocks)
+        known[:, :width] = np.hstack(self.blocks)
+        for _ in range(steps):
+            if self.ended:
+                return
+            block = self.blocks[-1]
+            image = self.square(block)
+            length = float(np.linalg.norm(image))
+            own = block.T @ image
+            self.extend(0.5 * (own + own.T))
+            # What the recurrence says, then what rounding has left of all blocks before.
+            image = image - block @ own
+            if self.steps > 1:
+                image -= self.blocks[-2] @ self.before.T
+            for _ in range(2):
+                share = known[:, :width].T @ image
+                image -= known[:, :width] @ share
+                if np.linalg.norm(share) <= 1e-8 * length:
+                    break
+            fresh, s, turn = np.linalg.svd(image, full_matrices=False)
+            new = s > EXHAUSTED * length
+            new[max(self.size - width, 0) :] = False
+            self.last = s[new, None] * turn[new]
+            if new.any():
+                known[:, width : width + fresh[:, new].shape[1]] = fresh[:, new]
+                width += int(np.count_nonzero(new))
+                self.blocks.append(fresh[:, new])
+
+    def extend(self, own: Array) -> None:
+        """Another block of T."""
+        self.before = self.last
+        size, width = self.within.shape[0], own.shape[0]
+        grown = np.zeros((size + width, size + width))
+        grown[:size, :size] = self.within
+        grown[size:, size:] = own
+        if size:
+            place = slice(size - self.last.shape[1], size)
+            grown[size:, place], grown[place, size:] = self.last, self.last.T
+        self.within, self.steps = grown, self.steps + 1
+
+    def ritz(self) -> tuple[Array, Array]:
+        """Ritz values of M, descending, and their vectors in the basis."""
+        if self.known is None or self.known[0] != self.steps:
+            values, vectors = np.linalg.eigh(self.within)
+            self.known = self.steps, np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        return self.known[1:]
+
+    @property
+    def least(self) -> float:
+        """What the norm of S is at least."""
+        return float(np.sqrt(self.ritz()[0][0]))
+
+    def leading(self, count: int) -> tuple[Array, Array, Array]:
+        """So many leading singular triplets, fewer where there are fewer, as well as known.
+
+        They are singular vectors of S in the span of the Ritz vectors.
+        """
+        vectors = self.ritz()[1]
+        short = self.basis @ vectors[:, :count]
+        if self.wide:
+            left, s, turn = np.linalg.svd(self.matrix.times(short), full_matrices=False)
+            return left, s, short @ turn.T
+        right, s, turn = np.linalg.svd(self.matrix.transposed_times(short), full_matrices=False)
+        return short @ turn.T, s, right
+
+    def bounds(self) -> tuple[float, float]:
+        """What the norm of S is at least, and at most; inf after too few steps.
+
+        With an eigenvector x of M, its eigenvalue v, the first block V, the last rows of T's
+        eigenvectors and R, which carries the last block to the next one, x'V = f' F(v) for
+        F(v) = R E_k' (v - T)^-1 E_1 and some f of norm 1 at most: the residual of the
+        recurrence, read along x. So no eigenvalue v can be where ||F(v)|| < ||x'V||. For a
+        random V of b columns in d dimensions ||x'V||^2 has the distribution Beta(b/2,
+        (d - b)/2): below t^2 with probability ``FAILURE``. The bound is the place beyond which
+        ||F|| < t. With b = 1 that is the bound of van Dorsselaer, Hochstenbach and van der Vorst
+        (SIAM J. Matrix Anal. Appl. 2001), whose t is smaller by orders of magnitude. What was
+        excluded after fewer steps stays so.
+        """
+        values, vectors = self.ritz()
+        least = float(np.sqrt(values[0]))
+        if self.ended or values[0] == 0.0:
+            return least, least
+        first, last = self.blocks[0].shape[1], self.last.shape[1]
+        residual = Residual(values, self.last @ vectors[-last:], vectors[:first])
+        t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
+        if self.excluded == np.inf:
+            far = values[0] * (1.0 + FARTHEST)
+            if residual.most_beyond(far, self.steps) >= t:
+                return least, np.inf
+            self.excluded = far
+        while (margin := self.excluded / values[0] - 1.0) > NEAREST:
+            low = values[0] * (1.0 + NEARER * margin)
+            if residual.most_between(low, self.excluded) >= t:
+                break
+            self.excluded = low
+        return least, float(np.sqrt(max(self.excluded, values[0])))
+
+    def bounded(self, aim: float, slack: float) -> tuple[float, float]:
+        """``bounds`` after as many steps as are worth it.
+
+        Up to where they are closer than a relative ``slack`` of the larger of the lower one and
+        ``aim``, or where more steps can lower by a third at most what the upper one exceeds
+        ``aim`` by, but 150 steps at most.
+        """
+        slack, near = max(slack, DECIDED), aim if np.isfinite(aim) else 0.0
+        self.advance(max(FIRST_STEPS - self.steps, 0))
+        while True:
+            least, most = self.bounds()
+            close = most <= (1.0 + slack) * max(least, near) or most - least <= 0.5 * (least - aim)
+            if close or self.ended or self.steps >= MOST_STEPS:
+                return least, most
+            self.advance(STRIDE)
+
+
+@attrs.frozen(eq=False)
+class Residual:
+    """F(v) = R E_k' (v - T)^-1 E_1 by T's eigenvalues, descending, and its eigenvectors.
+
+    ``last`` are R E_k' of these, ``first`` their E_1'.
+    """
+
+    values: Array
+    last: Array
+    first: Array
+
+    @cached_property
+    def parts(self) -> Array:
+        """What each eigenvalue contributes, but for 1 / (v - value)."""
+        parts: Array = np.einsum("ij,kj->ikj", self.last, self.first)
+        return parts.reshape(-1, self.values.size)
+
+    def most_beyond(self, place: float, steps: int) -> float:
+        """A bound on ||F(v)|| beyond a place far from the spectrum.
+
+        There F is a series in 1 / v that begins at the power ``steps``: the blocks of T^m that
+        are that far from the diagonal vanish for smaller m.
+        """
+        share = self.values[0] / place
+        return float(np.linalg.norm(self.last) / place * share ** (steps - 1) / (1.0 - share))
+
+    def most_between(self, low: float, high: float) -> float:
+        """A bound on ||F(v)|| over all v from ``low`` to ``high``.
+
+        By Taylor's series at ``low``, the norms of its terms added up, with a bound on the rest
+        of the series and one on what rounding of T does to it.
+        """
+        inverse, move = 1.0 / (low - self.values), high - low
+        powers = np.cumprod(np.broadcast_to(move * inverse, (TERMS, inverse.size)), axis=0)
+        total = float(np.sum(np.linalg.norm(self.parts @ powers.T, axis=0))) / move
+        ratio = move * inverse[0]
+        rest = np.linalg.norm(self.last) * inverse[0] * ratio**TERMS / (1.0 - ratio)
+        sides = np.linalg.norm(self.last * inverse) * np.linalg.norm(self.first * inverse)
+        rounding = 10.0 * EPS * np.sqrt(self.values.size) * self.values[0] * sides
+        return total + float(rest + rounding)
+
+
+def norm_bound(matrix: Sampled, aim: float, slack: float = DECIDED) -> float:
+    """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounded``.
+
+    It fails with probability 1e-12 at most. Cost: 10 to 150 products of S with four columns, as
+    many of S'.
+    """
+    _, most = Lanczos(matrix, np.random.default_rng(0)).bounded(aim, slack)
+    return raised(most, matrix)
+
+
+def raised(bound: float, matrix: Sampled) -> float:
+    """A bound on the norm of a matrix raised by what rounding of its products may hide."""
+    return bound * (1.0 + 1e-12) + matrix.rounding
+
+
+def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
+    """An upper bound on ||S||_2 of a dense matrix, within ``slack``, or of a sparse one."""
+    if isinstance(matrix, SampledMatrix):
+        return norm_bound(matrix, aim)
+    return norm_upper_bound(np.asarray(matrix), slack)
