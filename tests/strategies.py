@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.numerics.sampled import Pattern
 
 MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
 # A ball that holds the data whole leaves an optimum of 0, of which no gap is a small part; light
@@ -217,3 +218,15 @@ def whole_vocabulary(draw):
     if any(isinstance(term, kinds) for term in main):
         beside = [term for term in beside if not isinstance(term, mc.OnesColumn)]
     return mc.Model(blocks, [*main, *beside]), data
+
+
+@st.composite
+def sampled(draw):
+    """A pattern with its entries in any order, their rows and columns, and a generator."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    mask = rng.random(shape) < draw(st.sampled_from([0.05, 0.3, 1.0]))
+    rows, columns = np.nonzero(mask)
+    order = rng.permutation(rows.size)
+    rows, columns = rows[order], columns[order]
+    return Pattern.of(shape, rows, columns), rows, columns, rng

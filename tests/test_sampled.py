@@ -11,25 +11,9 @@ import mcframe as mc
 from mcframe.backends import certificate
 from mcframe.numerics import kernels
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import (
-    Pattern,
-    SampledMatrix,
-    leading_block,
-    norm_bound,
-    top_singular,
-)
+from mcframe.numerics.sampled import Pattern, SampledMatrix
 
-
-@st.composite
-def sampled(draw):
-    """A sparse matrix, its pattern with the entries in any order, and a generator."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    shape = draw(st.integers(1, 40)), draw(st.integers(1, 40))
-    mask = rng.random(shape) < draw(st.sampled_from([0.05, 0.3, 1.0]))
-    rows, columns = np.nonzero(mask)
-    order = rng.permutation(rows.size)
-    rows, columns = rows[order], columns[order]
-    return Pattern.of(shape, rows, columns), rows, columns, rng
+from .strategies import sampled
 
 
 @settings(max_examples=40)
@@ -68,62 +52,6 @@ def test_each_row_is_a_ridge_regression(drawn, width, by_rows, alike):
         near = right[others[of]]
         normal = near.T @ (bends[of][:, None] * near) + 0.3 * np.eye(width)
         np.testing.assert_allclose(normal @ out[line], near.T @ pull[of], atol=1e-9)
-
-
-@settings(max_examples=40)
-@given(sampled(), st.integers(0, 3), st.floats(0.1, 2.0))
-def test_the_norm_is_bounded_from_above(drawn, width, aim):
-    pattern, rows, _, rng = drawn
-    matrix = SampledMatrix(pattern, rng.standard_normal(rows.size))
-    dense = matrix.times(np.eye(pattern.shape[1]))
-    u, s, vt = np.linalg.svd(dense)
-    for left, right in (
-        (u[:, :width], vt[:width].T),
-        tuple(np.linalg.qr(rng.standard_normal((n, min(width, n))))[0] for n in pattern.shape),
-    ):
-        if left.shape[1] != right.shape[1]:
-            continue
-        bound = norm_bound(matrix, left, right, aim)
-        assert bound >= s[0] * (1 - 1e-12)
-        # Small spaces are exhausted by the steps, so that the bound is nearly the norm.
-        assert bound <= s[0] * (2 + 1e-6) + 1e-12
-
-
-def test_a_norm_without_a_gap_below_it_is_bounded_closely():
-    """Beside what the factors span lies a spectrum that ends at 99.9 % of it."""
-    rng = np.random.default_rng(0)
-    n, d = 900, 700
-    u, v = (
-        np.linalg.qr(rng.standard_normal((n, 400)))[0],
-        np.linalg.qr(rng.standard_normal((d, 400)))[0],
-    )
-    s = np.concatenate([np.full(5, 1.0), np.linspace(0.999, 0.2, 395)])
-    dense = (u * s) @ v.T
-    pattern = Pattern.of((n, d), *np.nonzero(np.ones((n, d))))
-    bound = norm_bound(SampledMatrix(pattern, dense.ravel()), u[:, :5], v[:, :5], 1.0)
-    assert 1.0 - 1e-12 <= bound <= 1.0 + 2e-3
-
-
-def test_leading_triplets_lie_outside_of_what_is_known():
-    rng = np.random.default_rng(0)
-    pattern = Pattern.of((60, 40), *np.nonzero(rng.random((60, 40)) < 0.5))
-    matrix = SampledMatrix(pattern, rng.standard_normal(pattern.by_rows.places.size))
-    u, s, vt = np.linalg.svd(matrix.times(np.eye(40)), full_matrices=False)
-    left, found, right = top_singular(matrix, u[:, :2], vt[:2].T, 3, 40, rng)
-    np.testing.assert_allclose(found, s[2:5], rtol=1e-8)
-    assert np.abs(left.T @ u[:, :2]).max() < 1e-10
-    assert np.abs(right.T @ vt[:2].T).max() < 1e-10
-
-
-def test_a_block_finds_what_stands_out():
-    rng = np.random.default_rng(0)
-    strong = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60))
-    rows, columns = np.nonzero(np.ones((80, 60)))
-    dense = strong + 0.1 * rng.standard_normal(strong.shape)
-    matrix = SampledMatrix(Pattern.of((80, 60), rows, columns), dense.ravel())
-    left, s, right = leading_block(matrix, 2, rng)
-    np.testing.assert_allclose(s, np.linalg.svd(dense, compute_uv=False)[:2], rtol=1e-6)
-    np.testing.assert_allclose(np.abs(left.T @ dense @ right), np.diag(s), atol=1e-3)
 
 
 def mixed(n_items=300, seed=0):

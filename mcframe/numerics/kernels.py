@@ -32,8 +32,9 @@ __all__ = [
 FAST = {"reassoc", "contract", "nsz"}
 # Lines that share one set of buffers.
 CHUNK = 64
-# Entries that are gathered at a time: what fits the nearest caches.
-PANEL = 128
+# Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
+# at distances of a power of two they would push each other out.
+PANEL, STRIDE = 128, 136
 
 
 @nb.njit(parallel=True, fastmath=FAST, cache=True)
@@ -145,12 +146,13 @@ def solve_lines(  # type: ignore[no-untyped-def]
 ):
     """The same, ``shares[line] * behind[line]`` and ``images[line]`` added to each line's sums."""
     n_lines, width = out.shape
-    stride, step = 1 if bend.size > 1 else 0, 1 if behind.shape[0] > 1 else 0
+    uniform, step = bend.size == 1, 1 if behind.shape[0] > 1 else 0
+    even = width + width % 2  # sums are taken two columns by two
     for chunk in nb.prange((n_lines + CHUNK - 1) // CHUNK):
         # Entries along the last axis, so that the sums over them run through vector units.
-        panel, bent = np.empty((width, PANEL)), np.empty((width, PANEL))
-        pulls = np.empty(PANEL)
-        normal, image = np.empty((width, width)), np.empty(width)
+        panel, bent = np.zeros((even, STRIDE)), np.zeros((even, STRIDE))
+        bends, pulls = np.empty(PANEL), np.empty(PANEL)
+        normal, image = np.empty((even, even)), np.empty(width)
         for line in range(chunk * CHUNK, min((chunk + 1) * CHUNK, n_lines)):
             for c in range(width):
                 image[c] = images[line, c]
@@ -159,26 +161,44 @@ def solve_lines(  # type: ignore[no-untyped-def]
             for first in range(starts[line], starts[line + 1], PANEL):
                 count = min(PANEL, starts[line + 1] - first)
                 for p in range(count):
-                    other, place = across[first + p], places[first + p]
-                    curved = bend[place * stride]
+                    place = places[first + p]
                     pulls[p] = pull[place]
+                    bends[p] = bend[0 if uniform else place]
+                for p in range(count):
+                    other = across[first + p]
                     for c in range(width):
                         panel[c, p] = right[other, c]
-                        bent[c, p] = curved * right[other, c]
                 for c in range(width):
                     total = 0.0
                     for p in range(count):
                         total += pulls[p] * panel[c, p]
+                        bent[c, p] = bends[p] * panel[c, p]
                     image[c] += total
-                    for b in range(c + 1):
-                        total = 0.0
-                        for p in range(count):
-                            total += bent[c, p] * panel[b, p]
-                        normal[c, b] += total
+                add_products(bent, panel, count, normal)
             for c in range(width):
                 normal[c, c] += weight
             solve_normal(normal, image)
             out[line, :] = image
+
+
+@nb.njit(fastmath=FAST, cache=True)
+def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
+    """out[c, b] += <left[c, :count], right[b, :count]> for b <= c, of an even number of rows.
+
+    Two by two: each number that is read serves two sums.
+    """
+    for c in range(0, out.shape[0], 2):
+        for b in range(0, c + 2, 2):
+            first = second = third = fourth = 0.0
+            for p in range(count):
+                first += left[c, p] * right[b, p]
+                second += left[c, p] * right[b + 1, p]
+                third += left[c + 1, p] * right[b, p]
+                fourth += left[c + 1, p] * right[b + 1, p]
+            out[c, b] += first
+            out[c, b + 1] += second
+            out[c + 1, b] += third
+            out[c + 1, b + 1] += fourth
 
 
 @nb.njit(fastmath=FAST, cache=True)

@@ -27,7 +27,8 @@ FIRST_STEPS, STRIDE, MOST_STEPS = 10, 10, 150
 # A bound that further steps would lower by less than this, relatively, is left as it is.
 DECIDED = 1e-7
 # New columns shorter than this beside their image are rounding: the space is exhausted there.
-EXHAUSTED = 1e-13
+# Those shorter than this beside what the recurrence left are orthogonalised twice.
+EXHAUSTED, AMPLE = 1e-13, 1e-3
 
 
 @attrs.frozen(eq=False)
@@ -50,6 +51,22 @@ class Outside:
     def transposed_times(self, block: Array) -> Array:
         """The transpose times U."""
         return without(self.matrix.transposed_times(without(block, self.left)), self.right)
+
+
+def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
+    """Q R, Q orthonormal, for what of a block is outside of a basis, but for columns too short.
+
+    Once more where what is left is short, since rounding is as large as before.
+    """
+    rest = without(block, basis)
+    fresh, s, turn = np.linalg.svd(rest, full_matrices=False)
+    new = s > shortest
+    new[max(basis.shape[0] - basis.shape[1], 0) :] = False
+    fresh, rest = fresh[:, new], s[new, None] * turn[new]
+    if np.min(s[new], initial=np.inf) < AMPLE * np.linalg.norm(block):
+        fresh, turned = np.linalg.qr(without(fresh, basis))
+        rest = turned @ rest
+    return fresh, rest
 
 
 def without(block: Array, basis: Array) -> Array:
@@ -117,19 +134,11 @@ class Lanczos:
             image = image - block @ own
             if self.steps > 1:
                 image -= self.blocks[-2] @ self.before.T
-            for _ in range(2):
-                share = known[:, :width].T @ image
-                image -= known[:, :width] @ share
-                if np.linalg.norm(share) <= 1e-8 * length:
-                    break
-            fresh, s, turn = np.linalg.svd(image, full_matrices=False)
-            new = s > EXHAUSTED * length
-            new[max(self.size - width, 0) :] = False
-            self.last = s[new, None] * turn[new]
-            if new.any():
-                known[:, width : width + fresh[:, new].shape[1]] = fresh[:, new]
-                width += int(np.count_nonzero(new))
-                self.blocks.append(fresh[:, new])
+            fresh, self.last = outside(image, known[:, :width], EXHAUSTED * length)
+            if fresh.shape[1]:
+                known[:, width : width + fresh.shape[1]] = fresh
+                width += fresh.shape[1]
+                self.blocks.append(fresh)
 
     def extend(self, own: Array) -> None:
         """Another block of T."""
@@ -181,12 +190,11 @@ class Lanczos:
         (SIAM J. Matrix Anal. Appl. 2001), whose t is smaller by orders of magnitude. What was
         excluded after fewer steps stays so.
         """
-        values, vectors = self.ritz()
+        values = self.ritz()[0]
         least = float(np.sqrt(values[0]))
         if self.ended or values[0] == 0.0:
             return least, least
-        first, last = self.blocks[0].shape[1], self.last.shape[1]
-        residual = Residual(values, self.last @ vectors[-last:], vectors[:first])
+        residual, first = self.residual(), self.blocks[0].shape[1]
         t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
         if self.excluded == np.inf:
             far = values[0] * (1.0 + FARTHEST)
@@ -199,6 +207,12 @@ class Lanczos:
                 break
             self.excluded = low
         return least, float(np.sqrt(max(self.excluded, values[0])))
+
+    def residual(self) -> "Residual":
+        """What the recurrence leaves, as a function of an eigenvalue of M."""
+        values, vectors = self.ritz()
+        last = self.last @ vectors[-self.last.shape[1] :]
+        return Residual(values, last, vectors[: self.blocks[0].shape[1]])
 
     def bounded(self, aim: float, slack: float) -> tuple[float, float]:
         """``bounds`` after as many steps as are worth it.
