@@ -74,8 +74,8 @@ def test_a_start_without_the_leading_vector_bounds_the_others():
     dense = with_values((120, 100), np.append(1.0, np.linspace(0.9, 0.1, 99)), 0)
     leading = np.linalg.svd(dense)[2][0]
     lanczos = Lanczos(full(dense), np.random.default_rng(0))
-    start = lanczos.blocks[0] - 0.999999999 * np.outer(leading, leading @ lanczos.blocks[0])
-    lanczos.blocks[0] = np.linalg.qr(start)[0]
+    start = lanczos.columns - 0.999999999 * np.outer(leading, leading @ lanczos.columns)
+    lanczos.columns = np.linalg.qr(start)[0]
     lanczos.advance(14)
     assert lanczos.bounds()[1] < 0.97
 

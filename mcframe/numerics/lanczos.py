@@ -89,7 +89,10 @@ class Lanczos:
         self.wide = matrix.shape[1] <= matrix.shape[0]
         size = min(matrix.shape)
         start = rng.standard_normal((size, min(WIDTH, size)))
-        self.blocks = [np.linalg.qr(start)[0]]
+        self.columns: Array = np.linalg.qr(start)[
+            0
+        ]  # all blocks, the one that comes next included
+        self.widths = [start.shape[1]]  # of the blocks
         self.within: Array = np.zeros((0, 0))  # T
         self.last: Array = np.zeros((0, 0))  # what carries the last block of T to the next one
         self.steps = 0
@@ -109,7 +112,7 @@ class Lanczos:
     @property
     def basis(self) -> Array:
         """Of the Krylov space, without the block that comes next."""
-        return np.hstack(self.blocks[: self.steps])
+        return self.columns[:, : self.within.shape[0]]
 
     def square(self, block: Array) -> Array:
         """M V."""
@@ -119,30 +122,29 @@ class Lanczos:
 
     def advance(self, steps: int) -> None:
         """So many steps, fewer where the space ends."""
-        known = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
-        width = sum(block.shape[1] for block in self.blocks)
-        known[:, :width] = np.hstack(self.blocks)
+        room: Array = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
+        room[:, : sum(self.widths)] = self.columns
         for _ in range(steps):
             if self.ended:
-                return
-            block = self.blocks[-1]
+                break
+            last, known = self.within.shape[0], sum(self.widths)
+            block = np.ascontiguousarray(room[:, last:known])
             image = self.square(block)
             length = float(np.linalg.norm(image))
             own = block.T @ image
-            self.extend(0.5 * (own + own.T))
             # What the recurrence says, then what rounding has left of all blocks before.
             image = image - block @ own
-            if self.steps > 1:
-                image -= self.blocks[-2] @ self.before.T
-            fresh, self.last = outside(image, known[:, :width], EXHAUSTED * length)
+            if self.steps:
+                image -= room[:, last - self.widths[-2] : last] @ self.last.T
+            self.extend(0.5 * (own + own.T))
+            fresh, self.last = outside(image, room[:, :known], EXHAUSTED * length)
+            room[:, known : known + fresh.shape[1]] = fresh
             if fresh.shape[1]:
-                known[:, width : width + fresh.shape[1]] = fresh
-                width += fresh.shape[1]
-                self.blocks.append(fresh)
+                self.widths.append(fresh.shape[1])
+        self.columns = room[:, : sum(self.widths)]
 
     def extend(self, own: Array) -> None:
         """Another block of T."""
-        self.before = self.last
         size, width = self.within.shape[0], own.shape[0]
         grown = np.zeros((size + width, size + width))
         grown[:size, :size] = self.within
@@ -158,11 +160,6 @@ class Lanczos:
             values, vectors = np.linalg.eigh(self.within)
             self.known = self.steps, np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         return self.known[1:]
-
-    @property
-    def least(self) -> float:
-        """What the norm of S is at least."""
-        return float(np.sqrt(self.ritz()[0][0]))
 
     def leading(self, count: int) -> tuple[Array, Array, Array]:
         """So many leading singular triplets, fewer where there are fewer, as well as known.
@@ -194,7 +191,7 @@ class Lanczos:
         least = float(np.sqrt(values[0]))
         if self.ended or values[0] == 0.0:
             return least, least
-        residual, first = self.residual(), self.blocks[0].shape[1]
+        residual, first = self.residual(), self.widths[0]
         t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
         if self.excluded == np.inf:
             far = values[0] * (1.0 + FARTHEST)
@@ -212,7 +209,7 @@ class Lanczos:
         """What the recurrence leaves, as a function of an eigenvalue of M."""
         values, vectors = self.ritz()
         last = self.last @ vectors[-self.last.shape[1] :]
-        return Residual(values, last, vectors[: self.blocks[0].shape[1]])
+        return Residual(values, last, vectors[: self.widths[0]])
 
     def bounded(self, aim: float, slack: float) -> tuple[float, float]:
         """``bounds`` after as many steps as are worth it.

@@ -70,8 +70,9 @@ def tapered(
     """
     n_rows = matrix.shape[0]
     rng = np.random.default_rng(0)
-    logs, found = np.zeros(sum(matrix.shape)), matrix
-    whole = min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:]))
+    logs: Array = np.zeros(sum(matrix.shape))
+    found = matrix
+    whole = float(min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:])))
     for look in range(LOOKS):
         lanczos, spent = Lanczos(found, rng), costs.of(logs) / whole if look else 0.0
         least, most = lanczos.bounded(aim, max(slack, MINOR * spent))

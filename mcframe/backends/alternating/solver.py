@@ -39,14 +39,16 @@ class Alternating(Solver[Program, AlternatingState]):
     dropped where leaving them out lowers the objective. Sweeps bring long columns close to the
     optimum in a few rounds; once they have settled, each is followed by a proximal gradient
     step of the short columns outside of the long ones' spaces, which finds, turns and drops
-    them, and by a few quasi-Newton steps of their factors.
+    them, by a few quasi-Newton steps of their factors, and by an extrapolation of the last move
+    of all columns, along which long and short ones approach each other only step by step.
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
     passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s short
     columns: 4 to 18 products of a sparse matrix and s + 12 columns, and about as many with s.
-    Of a certificate on a large table: two products of a sparse matrix and a vector for each of
-    24 to 800 steps, and of up to 512 before them, which find rows and columns of the slope to
-    scale down. Memory: about 190 bytes an entry, the data included, and some thin factors
+    Of a certificate on a large table: two products of a sparse matrix and four columns for each
+    of 10 to 150 block Lanczos steps, one to four times, and up to 24 products with 48 columns in
+    between, where rows and columns of the slope are scaled down; 600 columns of the shorter side
+    are held meanwhile. Memory: about 190 bytes an entry, the data included, and some thin factors
     (measured on 20,000 x 5,000 with 1 to 10 million entries). Steps grow with the logarithm of
     the tolerance, and are many where much of the noise is fitted.
 
