@@ -8,7 +8,7 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.numerics.sampled import Sampled, SampledMatrix
-from mcframe.numerics.shrinkage import Operator
+from mcframe.numerics.shrinkage import Operator, upright
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = ["Lanczos", "Outside", "norm_bound", "raised", "spectral_bound", "without"]
@@ -28,7 +28,7 @@ FIRST_STEPS, STRIDE, MOST_STEPS = 10, 10, 150
 DECIDED = 1e-7
 # New columns shorter than this beside their image are rounding: the space is exhausted there.
 # Those shorter than this beside what the recurrence left are orthogonalised twice.
-EXHAUSTED, AMPLE = 1e-13, 1e-3
+EXHAUSTED, AMPLE = 1e-14, 1e-3
 
 
 @attrs.frozen(eq=False)
@@ -85,13 +85,11 @@ class Lanczos:
     """
 
     def __init__(self, matrix: Operator, rng: np.random.Generator) -> None:
-        self.matrix = matrix
-        self.wide = matrix.shape[1] <= matrix.shape[0]
-        size = min(matrix.shape)
-        start = rng.standard_normal((size, min(WIDTH, size)))
-        self.columns: Array = np.linalg.qr(start)[
-            0
-        ]  # all blocks, the one that comes next included
+        self.tall = upright(matrix)
+        self.turned = self.tall is not matrix
+        start = rng.standard_normal((self.size, min(WIDTH, self.size)))
+        # All blocks, the one that comes next included.
+        self.columns: Array = np.linalg.qr(start)[0]
         self.widths = [start.shape[1]]  # of the blocks
         self.within: Array = np.zeros((0, 0))  # T
         self.last: Array = np.zeros((0, 0))  # what carries the last block of T to the next one
@@ -102,7 +100,7 @@ class Lanczos:
     @property
     def size(self) -> int:
         """The dimension of M."""
-        return min(self.matrix.shape)
+        return self.tall.shape[1]
 
     @property
     def ended(self) -> bool:
@@ -114,12 +112,6 @@ class Lanczos:
         """Of the Krylov space, without the block that comes next."""
         return self.columns[:, : self.within.shape[0]]
 
-    def square(self, block: Array) -> Array:
-        """M V."""
-        if self.wide:
-            return self.matrix.transposed_times(self.matrix.times(block))
-        return self.matrix.times(self.matrix.transposed_times(block))
-
     def advance(self, steps: int) -> None:
         """So many steps, fewer where the space ends."""
         room: Array = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
@@ -129,7 +121,7 @@ class Lanczos:
                 break
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(room[:, last:known])
-            image = self.square(block)
+            image = self.tall.transposed_times(self.tall.times(block))
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
@@ -168,11 +160,9 @@ class Lanczos:
         """
         vectors = self.ritz()[1]
         short = self.basis @ vectors[:, :count]
-        if self.wide:
-            left, s, turn = np.linalg.svd(self.matrix.times(short), full_matrices=False)
-            return left, s, short @ turn.T
-        right, s, turn = np.linalg.svd(self.matrix.transposed_times(short), full_matrices=False)
-        return short @ turn.T, s, right
+        long, s, turn = np.linalg.svd(self.tall.times(short), full_matrices=False)
+        short = short @ turn.T
+        return (short, s, long) if self.turned else (long, s, short)
 
     def bounds(self) -> tuple[float, float]:
         """What the norm of S is at least, and at most; inf after too few steps.
@@ -189,8 +179,8 @@ class Lanczos:
         """
         values = self.ritz()[0]
         least = float(np.sqrt(values[0]))
-        if self.ended or values[0] == 0.0:
-            return least, least
+        if self.ended:  # all of M is known, or all but what was too short to count
+            return least, least * (1.0 if values.size == self.size else 1.0 + NEAREST)
         residual, first = self.residual(), self.widths[0]
         t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
         if self.excluded == np.inf:
@@ -258,14 +248,14 @@ class Residual:
         """A bound on ||F(v)|| over all v from ``low`` to ``high``.
 
         By Taylor's series at ``low``, the norms of its terms added up, with a bound on the rest
-        of the series and one on what rounding of T does to it.
+        of the series and one on what rounding of T and of the recurrence does to it.
         """
         inverse, move = 1.0 / (low - self.values), high - low
         powers = np.cumprod(np.broadcast_to(move * inverse, (TERMS, inverse.size)), axis=0)
         total = float(np.sum(np.linalg.norm(self.parts @ powers.T, axis=0))) / move
         ratio = move * inverse[0]
         rest = np.linalg.norm(self.last) * inverse[0] * ratio**TERMS / (1.0 - ratio)
-        sides = np.linalg.norm(self.last * inverse) * np.linalg.norm(self.first * inverse)
+        sides = (1.0 + np.linalg.norm(self.last * inverse)) * np.linalg.norm(self.first * inverse)
         rounding = 10.0 * EPS * np.sqrt(self.values.size) * self.values[0] * sides
         return total + float(rest + rounding)
 

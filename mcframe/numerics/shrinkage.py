@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Dense", "Operator", "Shrinker", "Shrunk", "cheapest", "orthonormal"]
+__all__ = ["Dense", "Operator", "Shrinker", "Shrunk", "cheapest", "orthonormal", "upright"]
 
 # Columns that the block iteration carries beyond the rank.
 GUARD = 12

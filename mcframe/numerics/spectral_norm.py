@@ -1,9 +1,9 @@
 """Upper bounds on singular values that hold, not estimates that approach from below."""
 
 import numpy as np
-import scipy.linalg as sl
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.krylov import krylov
 
 __all__ = ["norm_upper_bound", "singular_value_bounds"]
 
@@ -43,7 +43,7 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
     rounding = gram_rounding(matrix)
     if rounding == 0.0:
         return 0.0
-    estimate = lanczos(square)
+    estimate = largest_ritz_value(square)
     margin = slack
     while True:
         trial = estimate * (1.0 + margin) ** 2 + rounding
@@ -71,29 +71,16 @@ def gram_rounding(matrix: Array) -> float:
     )
 
 
-def lanczos(square: Array, steps: int = 60) -> float:
+def largest_ritz_value(square: Array, steps: int = 60) -> float:
     """A lower bound on the largest eigenvalue of a positive semidefinite matrix.
 
-    The largest Ritz value of a Krylov space from a fixed random start, fully
-    reorthogonalised; equal to the eigenvalue up to the separation of the top of the spectrum.
+    Of a Krylov space from a fixed random start; equal to the eigenvalue up to the separation of
+    the top of the spectrum.
     """
     size = square.shape[0]
-    basis = np.zeros((min(steps, size), size))
-    start = np.random.default_rng(0).standard_normal(size)
-    basis[0] = start / np.linalg.norm(start)
-    diagonal, off = [], []
-    for k in range(basis.shape[0]):
-        image = square @ basis[k]
-        diagonal.append(float(basis[k] @ image))
-        for _ in range(2):
-            image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
-        length = float(np.linalg.norm(image))
-        if k + 1 == basis.shape[0] or length <= EPS * max(diagonal):
-            break
-        off.append(length)
-        basis[k + 1] = image / length
-    ritz = sl.eigvalsh_tridiagonal(diagonal, off[: len(diagonal) - 1])
-    return float(ritz[-1])
+    start: Array = np.random.default_rng(0).standard_normal(size)
+    _, ritz = krylov(lambda vector: square @ vector, start, min(steps, size))
+    return float(np.linalg.eigvalsh(ritz)[-1])
 
 
 def is_positive_definite(matrix: Array) -> bool:

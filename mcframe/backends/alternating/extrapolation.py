@@ -36,7 +36,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
         return state.objective
 
     share = lowest(earlier[2], objective, tried(1.0))
-    if share > SHORTEST and share != 1.0:
+    if share > SHORTEST:
         tried(share)
     state.restore(best)
 
