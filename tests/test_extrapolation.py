@@ -84,14 +84,13 @@ def test_a_first_step_has_nothing_to_follow():
     assert state.earlier is not None
 
 
-def test_values_that_overflow_are_not_taken(monkeypatch):
-    """A parabola may lead anywhere; what is not lower is left."""
-    monkeypatch.setattr(extrapolation, "lowest", lambda *values: 1e160)
+def test_what_is_not_lower_is_not_taken(monkeypatch):
+    """A parabola may lead anywhere."""
+    monkeypatch.setattr(extrapolation, "lowest", lambda *values: 1e4)
     program = program_of(mc.Gaussian())
     backend = solver.Alternating()
     state = backend.init(program, None, np.random.default_rng(0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(12):
-            before = state.objective
-            backend.step(program, state)
-            assert state.objective <= before * (1 + 1e-12)
+    for _ in range(12):
+        before = state.objective
+        backend.step(program, state)
+        assert state.objective <= before * (1 + 1e-12)

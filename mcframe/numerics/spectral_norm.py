@@ -78,7 +78,7 @@ def largest_ritz_value(square: Array, steps: int = 60) -> float:
     the top of the spectrum.
     """
     size = square.shape[0]
-    start: Array = np.random.default_rng(0).standard_normal(size)
+    start = np.random.default_rng(0).standard_normal((size,))
     _, ritz = krylov(lambda vector: square @ vector, start, min(steps, size))
     return float(np.linalg.eigvalsh(ritz)[-1])
 
