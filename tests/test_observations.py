@@ -137,10 +137,17 @@ def test_a_weighted_bound_is_a_bound():
 
 
 WRONG = {
-    "negative weight": ({"weights": -1.0}, "weights of -1 were given"),
-    "infinite weight": ({"weights": np.inf}, "weights of inf were given .* finite"),
-    "no exposure": ({"exposure": 0.0}, "exposure of 0 were given .* above 0"),
-    "offset missing": ({"offset": np.full((2, 2), np.nan)}, "offset of nan were given"),
+    "negative weight": (
+        {"weights": -1.0},
+        "weight -1 in column 0, row 0 and 3 more; every one must be 0",
+    ),
+    "infinite weight": ({"weights": np.inf}, "weight inf in column 0, row 0 .* finite"),
+    "no exposure": ({"exposure": 0.0}, "exposure 0 in column 0, row 0 .* above 0"),
+    "offset missing": (
+        {"offset": np.array([[0.0, 0.0], [0.0, np.nan]])},
+        "offset nan in column 1, row 1; every one must be finite",
+    ),
+    "one weight": ({"weights": [[1.0, 1.0], [-2.0, 1.0]]}, "weight -2 in column 0, row 1; every"),
     "shape": ({"offset": np.zeros((3, 2))}, r"offset of shape \(3, 2\)"),
     "text": ({"weights": "many"}, "weights 'many' were given"),
     "all zero": ({"weights": 0.0}, "not one of its"),

@@ -180,14 +180,14 @@ def read_observations(block: Block, given: Observations) -> Table:
         table = written_out(block, table)
     if given.exposure is not None:
         exposure = spread(block, given.exposure, "exposure", table)
-        refuse(block, "exposure", exposure, exposure <= 0.0, "above 0")
+        refuse(block, "exposure", table, exposure, "above 0", exposure <= 0.0)
         table = attrs.evolve(table, offset=np.log(exposure))
     elif given.offset is not None:
         table = attrs.evolve(table, offset=spread(block, given.offset, "offset", table))
     if given.weights is None:
         return table
     weights = spread(block, given.weights, "weights", table, table.rows, table.columns)
-    refuse(block, "weights", weights, weights < 0.0, "0 or above")
+    refuse(block, "weight", table, weights, "0 or above; 0 leaves it out", weights < 0.0)
     table = attrs.evolve(table, weights=weights).restricted(weights > 0.0)
     check_values(block, table.observed())
     return table
@@ -220,7 +220,7 @@ def spread(
             " are needed"
         ) from None
     chosen = dense if rows is None else dense[rows, columns]
-    refuse(block, what, chosen, ~np.isfinite(chosen), "finite")
+    refuse(block, what.removesuffix("s"), table, chosen, "finite", ~np.isfinite(chosen))
     return np.array(chosen)
 
 
@@ -238,13 +238,18 @@ def aligned(block: Block, given: Any, what: str, table: Table) -> None:
         )
 
 
-def refuse(block: Block, what: str, values: Array, wrong: Mask, needed: str) -> None:
-    """A ``DataError`` that shows the first wrong number."""
+def refuse(block: Block, what: str, table: Table, values: Array, needed: str, wrong: Mask) -> None:
+    """A ``DataError`` that shows the first wrong number of a table's cells, or of its entries."""
     if wrong.any():
-        first = values[wrong].flat[0]
+        first = np.argwhere(wrong)[0]
+        cells = values.ndim > 1
+        row, column = first if cells else (table.rows[first[0]], table.columns[first[0]])
+        count = int(wrong.sum())
+        others = "" if count == 1 else f" and {count - 1} more"
         raise DataError(
-            f"block {block.name!r}: {what} of {first:g} were given ({int(wrong.sum())} such"
-            f" entries); every one must be {needed}"
+            f"block {block.name!r}: {what} {values[tuple(first)]:g} in column"
+            f" {table.column_label(int(column))}, row {row_label(table, int(row))}{others};"
+            f" every one must be {needed}"
         )
 
 
