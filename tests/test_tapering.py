@@ -82,6 +82,15 @@ def test_lines_of_infinite_cost_stay_as_they_are():
     assert np.nanmin(ratios) < 0.97
 
 
+def test_scales_that_cost_nothing_at_first():
+    """As where Z pulls the wrong way; scaling all of the matrix costs as little then."""
+    dense = with_a_heavy_row(np.random.default_rng(0))
+    matrix = sparse_of(dense)
+    scaled, bound = tapered(matrix, 1.0, LineCosts(np.zeros(200), np.ones(200)), 1e-3, 1e-6)
+    exact = np.linalg.norm(scaled.times(np.eye(80)), 2)
+    assert exact <= bound < np.linalg.norm(dense, 2)
+
+
 def test_what_is_short_enough_stays_as_it_is():
     dense = with_a_heavy_row(np.random.default_rng(0))
     matrix = sparse_of(dense)

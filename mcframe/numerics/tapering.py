@@ -18,6 +18,7 @@ __all__ = ["LineCosts", "tapered"]
 LOOKS, FOLLOWED, ROUNDS, LEAST_STEPS = 4, 48, 8, 80
 # What is this small beside the cost so far is not worth another look.
 MINOR = 0.1
+TINY = float(np.finfo(np.float64).tiny)
 # A line that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:
 # changes are spread over many lines, so that few directions grow past the bound anew.
 SPREAD = 300.0
@@ -72,9 +73,10 @@ def tapered(
     rng = np.random.default_rng(0)
     logs: Array = np.zeros(sum(matrix.shape))
     found = matrix
+    # What it costs to scale all of it by exp(-h), to first order; 0 where Z pulls the wrong way.
     whole = float(min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:])))
     for look in range(LOOKS):
-        lanczos, spent = Lanczos(found, rng), costs.of(logs) / whole if look else 0.0
+        lanczos, spent = Lanczos(found, rng), costs.of(logs) / max(whole, TINY)
         least, most = lanczos.bounded(aim, max(slack, MINOR * spent))
         # Of what is left to gain there has to be some beside what was spent.
         short = least <= aim * (1.0 + max(above, MINOR * spent))
