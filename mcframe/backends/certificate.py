@@ -167,7 +167,7 @@ class DualPoint:
         pairs = zip(self.program.terms, self.terms, strict=True)
         terms = tuple(term.nearest_dual(dual) for term, dual in pairs)
         norm = self.norm
-        if norm is not None and slope is not self.slope:
+        if norm is not None:
             norm += float(np.linalg.norm(slope - self.slope))
         return attrs.evolve(self, slope=slope, terms=terms, norm=norm)
 

@@ -80,7 +80,7 @@ class Lanczos:
 
     ``basis @ T @ basis.T`` is M within the Krylov space, T block tridiagonal. New blocks are
     orthogonalised against all before. A step costs a product of S with four columns and one of
-    S', and 8 k operations for each of the d numbers of a vector, k the columns so far, all of
+    S', and 16 k operations for each of the d numbers of a vector, k the columns so far, all of
     which are held.
     """
 
@@ -95,7 +95,7 @@ class Lanczos:
         self.last: Array = np.zeros((0, 0))  # what carries the last block of T to the next one
         self.steps = 0
         self.excluded = np.inf  # no eigenvalue of M is beyond
-        self.known: tuple[int, Array, Array] | None = None  # T's eigenvectors, and of which step
+        self.known: tuple[Array, Array] | None = None  # T's eigenvalues and eigenvectors
 
     @property
     def size(self) -> int:
@@ -144,14 +144,14 @@ class Lanczos:
         if size:
             place = slice(size - self.last.shape[1], size)
             grown[size:, place], grown[place, size:] = self.last, self.last.T
-        self.within, self.steps = grown, self.steps + 1
+        self.within, self.steps, self.known = grown, self.steps + 1, None
 
     def ritz(self) -> tuple[Array, Array]:
         """Ritz values of M, descending, and their vectors in the basis."""
-        if self.known is None or self.known[0] != self.steps:
+        if self.known is None:
             values, vectors = np.linalg.eigh(self.within)
-            self.known = self.steps, np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        return self.known[1:]
+            self.known = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        return self.known
 
     def leading(self, count: int) -> tuple[Array, Array, Array]:
         """So many leading singular triplets, fewer where there are fewer, as well as known.

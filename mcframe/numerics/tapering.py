@@ -93,7 +93,7 @@ def lowered(
     matrix: SampledMatrix, near: Array, logs: Array, aim: float, above: float, costs: LineCosts
 ) -> Array:
     """Larger ``logs``, such that no singular value in the images of ``near`` is beyond the aim."""
-    n_rows, free = matrix.shape[0], costs.free
+    n_rows, free, logs = matrix.shape[0], costs.free, logs.copy()
     for _ in range(ROUNDS):
         rows, columns = np.exp(-logs[:n_rows, None]), np.exp(-logs[n_rows:, None])
         basis = orthonormal(columns * near)
@@ -106,7 +106,6 @@ def lowered(
         turn = turn[:, long]
         shares = np.square(np.vstack([image @ turn / s[long], basis @ turn]))
         needed = FURTHER * np.log(s[long] / aim)
-        logs = logs.copy()
         linear = costs.linear[free] + costs.stiff * logs[free]
         logs[free] += cheapest(shares[free], needed, linear, costs.stiff)
     return logs

@@ -17,7 +17,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
 
     Steps that each bring the iterate closer by the same factor r end at r / (1 - r) of the last
     move. The objective before the move, after it, and after it once more gives a parabola; the
-    better one of the last point and the parabola's lowest is taken, if it is below. Three
+    better one of the last point and the parabola's lowest is taken, if it is below. Two
     evaluations at most.
     """
     end, objective = (state.left, state.right), state.objective
@@ -54,9 +54,9 @@ def turned(left: Array, right: Array, like_left: Array, like_right: Array) -> tu
 
 def lowest(before: float, here: float, beyond: float) -> float:
     """Where a parabola through values at -1, 0 and 1 is lowest, at most ``LONGEST``."""
-    bend, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
     if not np.isfinite(beyond):
         return 0.5
+    bend, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
     if bend <= 0.0:
         return LONGEST
     return float(np.clip(-rise / bend, 0.0, LONGEST))

@@ -54,10 +54,10 @@ class Alternating(Solver[Program, AlternatingState]):
 
     Unlabeled cells of a large ``RiskMixture`` stay unwritten. Those of a squared loss add Gram
     matrices. Those of another are read by blocks of rows: a pass takes 6 k operations a cell and
-    its loss, and a half sweep one such pass and another of k (k + 3) for Newton's equations, the
-    matrices of which it holds, k^2 numbers for each line. Up to 1.25e8 cells their slopes are
-    held, in 32 bits, while a step or a certificate multiplies by them; beyond, each product takes
-    a pass.
+    its loss, an extrapolation two such passes, and a half sweep one and another of k (k + 3) for
+    Newton's equations, the matrices of which it holds, k^2 numbers for each line. Up to 1.25e8
+    cells their slopes are held, in 32 bits, while a step or a certificate multiplies by them;
+    beyond, each product takes a pass.
     """
 
     name = "alternating"
