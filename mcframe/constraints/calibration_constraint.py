@@ -24,7 +24,7 @@ class CalibrationConstraint(Constraint, Prox):
 
     ``mc.Calibration(block, A, B)`` makes it; see there. Redundant equations do no harm.
     Equations that no Z solves are refused at construction. Z counts as a solution up to
-    ``||A Z - B||_F <= 1e-9 * max(1, ||B||_F, ||A||_2 ||Z||_F)``, the rounding of a Z in
+    ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)``, the rounding of a Z in
     factors.
 
     Parameters
@@ -93,7 +93,7 @@ class CalibrationConstraint(Constraint, Prox):
     def value(self, latent: Array) -> float:
         """0 where A Z = B, up to rounding, else inf."""
         reach = self.equations.norm * float(np.linalg.norm(latent))
-        size = max(1.0, float(np.linalg.norm(self.B)), reach)
+        size = max(float(np.linalg.norm(self.B)), reach)
         return 0.0 if self.residual(latent) <= ROUNDING * size else np.inf
 
     def residual(self, latent: Array) -> float:
