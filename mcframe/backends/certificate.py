@@ -15,7 +15,7 @@ from mcframe.numerics.sampled import Sampled, SampledMatrix
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 from mcframe.numerics.tapering import LineCosts, tapered
 
-__all__ = ["Dual", "Judgement", "Point", "Rounding", "judge", "relative_gap", "sampled"]
+__all__ = ["Dual", "Judgement", "Point", "Rounding", "at_zero", "judge", "relative_gap", "sampled"]
 
 # Cells of Z, and operations for a Gram matrix, from which on the slope stays sparse.
 LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
@@ -40,13 +40,13 @@ class Dual:
     """What a point with multipliers knows of the dual.
 
     A slope for each number of the loss, a dual matrix for each term (None where the term's
-    own slope will do), the effects, and F* at the slope for each piece of the loss that has
-    no conjugate.
+    own slope will do), and F* at the slope for each piece of the loss that has no conjugate.
+    ``given`` are the effects of the point: those of losses without a slope cannot be solved for.
     """
 
     slope: Array
     terms: tuple[Array | None, ...]
-    biases: tuple[Array | None, ...]
+    given: tuple[Array | None, ...]
     known: Known
 
 
@@ -82,6 +82,11 @@ class Rounding:
     resolved: float = 0.0
     room: float = 0.0
 
+    def beside(self, bound: "Rounding") -> "Rounding":
+        """Of an objective beside a bound that comes from another point."""
+        moved, room = max(self.moved, bound.moved), max(self.room, bound.room)
+        return attrs.evolve(self, moved=moved, room=room)
+
 
 @attrs.frozen(eq=False)
 class Judgement:
@@ -110,6 +115,61 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     return float(max(difference, known.moved) / size)
 
 
+@attrs.frozen
+class Bound:
+    """A lower bound, the size of its summands, and what it was lowered by for their rounding."""
+
+    value: float
+    size: float
+    rounding: float
+
+
+NO_BOUND = Bound(-np.inf, 0.0, 0.0)
+
+
+@attrs.frozen(eq=False)
+class Place:
+    """A candidate's Z, and what the program is worth there."""
+
+    program: Program
+    candidate: Candidate
+    z: Array
+    dense: Array  # empty where no term asks for it
+    evaluation: Evaluation
+    behind: Behind | None
+    beside: float  # all terms
+
+    @classmethod
+    def of(cls, program: Program, candidate: Candidate) -> "Place":
+        """Losses and terms at a candidate, effects solved for where they can be."""
+        latent: LowRank = candidate.latent
+        given = None if candidate.dual is None else candidate.dual.given
+        z = latent.at(program.loss.rows, program.loss.columns)
+        dense = latent.dense() if program.terms else np.zeros((0, 0))
+        terms = sum(term.value(dense) for term in program.terms) + main_value(program, latent)
+        evaluation, behind = program.loss.evaluate(z, given=given), program.behind(latent, z)
+        return cls(program, candidate, z, dense, evaluation, behind, terms)
+
+    @property
+    def objective(self) -> float:
+        """Losses and terms."""
+        unwritten = 0.0 if self.behind is None else self.behind.value
+        return self.evaluation.value + self.beside + unwritten
+
+    def judgement(self, bound: "Bound", unsettled: float = 0.0) -> Judgement:
+        """The objective beside a bound, and how exactly both are known."""
+        loss, slope, effects = self.program.loss, self.evaluation.slope, self.evaluation.biases
+        moved = loss.rounding(self.z, effects, slope) + bound.rounding + unsettled
+        resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
+        # Beside a bound that is not close to 0 there is nothing to ask.
+        small = self.beside == 0.0 and self.behind is None
+        small = small and bound.value <= 0.5 * self.objective
+        nothing = self.objective if small and loss.vanishes(self.z, effects) else 0.0
+        room = SET_ROOM * bound.size if has_sets(self.program) else 0.0
+        rounding = Rounding(moved, nothing, resolved, room)
+        return Judgement(self.objective, bound.value, self.program.biases(effects), rounding)
+
+
 def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
     """The objective at a candidate, and a lower bound on the optimum from the slopes there.
 
@@ -121,35 +181,33 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     ``tol`` is the relative gap that will do: norms that take many products are bounded to a
     share of it.
     """
-    latent: LowRank = candidate.latent
-    loss, dual = program.loss, candidate.dual
-    z = latent.at(loss.rows, loss.columns)
-    dense = latent.dense() if program.terms else np.zeros((0, 0))
-    evaluation = loss.evaluate(z) if dual is None else loss.evaluate_at(z, dual.biases)
-    beside = sum(term.value(dense) for term in program.terms) + main_value(program, latent)
-    objective = evaluation.value + beside
-    behind = program.behind(latent, z)
-    objective += 0.0 if behind is None else behind.value
-    biases = program.biases(evaluation.biases)
-    if not loss.convex:
-        return Judgement(objective, -np.inf, biases)
+    place = Place.of(program, candidate)
+    loss, dual, evaluation = program.loss, candidate.dual, place.evaluation
     slope = evaluation.slope if dual is None else dual.slope
-    moved = loss.rounding(z, evaluation.biases, evaluation.slope)
-    resolved = loss.moved_by(EPS * latent.length, evaluation.slope)
     if not np.all(np.isfinite(slope)):  # a loss overflowed: nothing is known here
-        return Judgement(np.inf, -np.inf, biases)
-    known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
-    own, others = loss.centred(slope), duals(program, dense, dual)
-    trial = DualPoint(program, candidate, own, others, known, behind, BOUNDED * tol)
-    if dual is None and latent.width and tapers(program):
-        trial = trial.tapered(z, evaluation, TAPERED * tol)
-    bound = fenchel_bound(trial)
-    moved += bound.rounding + loss.unsettled(trial.slope, evaluation.biases)
-    # Beside a bound that is not close to 0 there is nothing to ask.
-    small = beside == 0.0 and behind is None and bound.value <= 0.5 * objective
-    nothing = objective if small and loss.vanishes(z, evaluation.biases) else 0.0
-    room = SET_ROOM * bound.size if has_sets(program) else 0.0
-    return Judgement(objective, bound.value, biases, Rounding(moved, nothing, resolved, room))
+        return Judgement(np.inf, -np.inf, program.biases(evaluation.biases))
+    if not loss.convex:
+        return place.judgement(NO_BOUND)
+    known = loss.known_conjugates(place.z, evaluation.biases) if dual is None else dual.known
+    own, others = loss.centred(slope), duals(program, place.dense, dual)
+    trial = DualPoint(program, candidate, own, others, known, place.behind, BOUNDED * tol)
+    if dual is None and candidate.latent.width and tapers(program):
+        trial = trial.tapered(place.z, evaluation, TAPERED * tol)
+    return place.judgement(fenchel_bound(trial), loss.unsettled(trial.slope, evaluation.biases))
+
+
+def at_zero(program: Program) -> tuple[Point, Judgement] | None:
+    """Z = 0 with its objective and no bound; None where that is infinite or cannot be told.
+
+    Effects of a loss without a slope cannot be solved for.
+    """
+    pieces = program.loss.pieces
+    if any(piece.effects.size and not piece.likelihood.smooth for piece in pieces):
+        return None
+    point = Point(LowRank.zeros(program.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = Place.of(program, point).judgement(NO_BOUND)
+    return (point, found) if np.isfinite(found.objective) else None
 
 
 def main_value(program: Program, latent: LowRank) -> float:
@@ -368,15 +426,6 @@ def line_costs(program: Program, z: Array, at: Evaluation, slope: Array) -> Line
         return LineCosts(linear, by_lines(np.square(slope) / bend))
 
 
-@attrs.frozen
-class Bound:
-    """A lower bound, the size of its summands, and what it was lowered by for their rounding."""
-
-    value: float
-    size: float
-    rounding: float
-
-
 def fenchel_bound(point: DualPoint) -> Bound:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
@@ -448,4 +497,4 @@ def bound_in_every_domain(point: DualPoint, scale: float) -> Bound:
         if main.largest >= 1.0 - 1e-12:
             return lowered(repaired, *repaired.conjugates(scale), main.conjugate(1.0))
         scale -= 2.0 * (1.0 - main.largest) * scale if main.largest > 0.7 else 0.5 * scale
-    return Bound(-np.inf, np.inf, 0.0)
+    return NO_BOUND

@@ -11,9 +11,9 @@ from mcframe.backends.certificate import (
     Judgement,
     Point,
     Rounding,
+    at_zero,
     judge,
     relative_gap,
-    sampled,
 )
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
@@ -21,7 +21,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.threads import blas_threads
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "run"]
 
@@ -79,6 +79,7 @@ class Watch:
     point: Candidate | None = None
     judgement: Judgement | None = None
     bound: float = -np.inf
+    bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
     stopped: bool = False
@@ -100,8 +101,9 @@ class Watch:
 
     @property
     def rounding(self) -> Rounding:
-        """How exactly the best objective is known."""
-        return Rounding() if self.judgement is None else self.judgement.rounding
+        """How exactly the best objective and the best bound are known."""
+        known = Rounding() if self.judgement is None else self.judgement.rounding
+        return known.beside(self.bounded)
 
     @property
     def limited(self) -> bool:
@@ -109,13 +111,20 @@ class Watch:
         unknown = max(self.rounding.moved, self.rounding.resolved)
         return self.objective - self.bound <= unknown
 
+    def begin_at_zero(self) -> None:
+        """Z = 0 is the answer until a better one is found."""
+        found = at_zero(self.program)
+        if found is not None:
+            self.point, self.judgement = found
+
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         candidate = solver.candidate(self.program, state)
         judgement = judge(self.program, candidate, self.budget.tol)
         if judgement.objective < self.objective or solver.answers_last:
             self.point, self.judgement = candidate, judgement
-        self.bound = max(self.bound, judgement.bound)
+        if judgement.bound > self.bound:
+            self.bound, self.bounded = judgement.bound, judgement.rounding
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
         )
@@ -174,9 +183,9 @@ def run(
     """
     watch = Watch(program, budget, callback, progress)
     try:
-        n_rows, n_columns = program.shape
-        thin = sampled(program) and not solver.holds_dense(program)
-        with blas_threads(n_rows * n_columns, thin=thin):
+        with blas_alone():
+            if not (solver.begins_at_zero or solver.answers_last):
+                watch.begin_at_zero()
             state = solver.init(program, start, np.random.default_rng(random_state))
             watch.look(0, solver, state)
             if watch.point is None and program.plain:

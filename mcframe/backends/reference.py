@@ -22,7 +22,7 @@ from mcframe.contracts.validators import positive
 from mcframe.model import Block, Problem
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
-from mcframe.numerics.threads import blas_threads
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["Estimate", "Reference", "estimate", "to_cvxpy"]
 
@@ -272,7 +272,7 @@ class Reference:
 
     def solve(self, problem: Problem, budget: Budget, progress: bool = False) -> Outcome:
         """The conic solver's answer, made feasible and certified."""
-        with blas_threads(problem.shape[0] * problem.shape[1]):
+        with blas_alone():
             return self.answered(problem, budget, progress)
 
     def answered(self, problem: Problem, budget: Budget, progress: bool) -> Outcome:
@@ -282,24 +282,25 @@ class Reference:
         two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
         brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
         point, judgement = brief.opinion(problem, first, budget, progress)
-        bound = judgement.bound
-        if two and relative_gap(judgement.objective, bound, judgement.rounding) > budget.tol:
+        best, bound = judgement, judgement
+        if two and relative_gap(best.objective, bound.bound, best.rounding) > budget.tol:
             try:
                 other, second = self.opinion(problem, "CLARABEL", budget, progress)
             except BackendError:  # the first opinion stands
                 other, second = point, judgement
-            bound = max(bound, second.bound)
+            bound = max(judgement, second, key=lambda opinion: opinion.bound)
             if second.objective < judgement.objective:
-                point, judgement = other, second
-        gap = relative_gap(judgement.objective, bound, judgement.rounding)
+                point, best = other, second
+        rounding = best.rounding.beside(bound.rounding)
+        gap = relative_gap(best.objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, judgement.objective, bound, gap, point.latent.rank())
+        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank())
         certified = gap <= budget.tol
         return Outcome(
             point=point,
-            biases=judgement.biases,
-            bound=bound,
-            rounding=judgement.rounding,
+            biases=best.biases,
+            bound=bound.bound,
+            rounding=rounding,
             status="certified" if certified else "iteration_limit",
             message=(
                 f"the gap is at most tol={budget.tol:g}"
@@ -415,11 +416,10 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     multiplier = None
     if stated.column is not None:
         multiplier = scale * np.asarray(stated.column.dual_value)
-    if not program.plain:
-        latent = made_feasible(program, latent, biases)
     if program.factored is not None:
-        stacked = factors_of(latent.dense())
+        stacked = factors_of(dense)
         latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
+    latent, given = made_feasible(program, latent, biases)
     if program.plain or not stated.copies:
         return Point(latent, multiplier)
     loss = program.loss
@@ -436,7 +436,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
         copy = stated.copies.get(offset + places[id(attached.term)])
         terms.append(None if copy is None else -scale * np.asarray(copy.dual_value))
     known = loss.known_conjugates(z, biases)
-    return Point(latent, multiplier, Dual(slope, tuple(terms), biases, known))
+    return Point(latent, multiplier, Dual(slope, tuple(terms), given, known))
 
 
 def effects_of(

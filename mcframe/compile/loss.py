@@ -72,17 +72,26 @@ class EntryLoss:
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
         return highest if highest > 0.0 else max(float(np.max(p.scale)) for p in self.pieces)
 
-    def evaluate(self, z: Array, warm: tuple[Array | None, ...] | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        z: Array,
+        warm: tuple[Array | None, ...] | None = None,
+        given: tuple[Array | None, ...] | None = None,
+    ) -> Evaluation:
         """F and its slopes at the entries' z, all effects optimal.
 
-        ``warm`` are effects from a nearby point: the start of their solves.
+        ``warm`` are effects from a nearby point: the start of their solves. Of pieces without a
+        slope the effects that are ``given`` stay as they are.
         """
         value = 0.0
         slope = np.empty_like(z)
         biases: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
             own = piece.shaped(z)
-            effects = piece.solve(own, None if warm is None else warm[k])
+            if given is not None and not piece.likelihood.smooth:
+                effects = given[k]
+            else:
+                effects = piece.solve(own, None if warm is None else warm[k])
             value += piece.value_and_slope(own, effects, slope[piece.part])[0]
             biases.append(effects)
         return Evaluation(value, slope, tuple(biases))

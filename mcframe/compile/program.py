@@ -30,7 +30,8 @@ class Program:
     singular values, or ``factored``, one of factors; one of them is None. ``terms`` are
     others at their columns; ``ones`` says whether Z's last column is fixed to 1. ``names`` are
     the blocks' names, piece by piece. ``background``, if there is one, is the loss of cells that
-    are no entries: ``loss`` is then not all of F, and only Z in factors will do.
+    are no entries: ``loss`` is then not all of F, and only Z in factors will do. ``unit`` is the
+    size of predictors that fit the entries roughly.
     """
 
     shape: tuple[int, int]
@@ -41,6 +42,7 @@ class Program:
     factored: Factored | None = None
     terms: tuple[Any, ...] = ()
     background: Background | None = None
+    unit: float = 1.0
 
     @property
     def plain(self) -> bool:
