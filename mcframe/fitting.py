@@ -1,7 +1,10 @@
 """The verb ``fit`` and its answer."""
 
+import secrets
+import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -17,6 +20,7 @@ from mcframe.backends import (
     Record,
     Reference,
     Rounding,
+    able,
     named,
     physical_gigabytes,
     relative_gap,
@@ -26,7 +30,13 @@ from mcframe.backends import (
 )
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
+from mcframe.contracts.errors import (
+    BackendError,
+    DataError,
+    ModelError,
+    NotCertifiedWarning,
+    NothingFeasible,
+)
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
@@ -75,6 +85,8 @@ class Fit:
         The backend that ran.
     history : History
         One record for each time the certificate was computed.
+    random_state : int
+        The seed of all that was random.
     """
 
     problem: Problem
@@ -87,6 +99,7 @@ class Fit:
     rounding: Rounding
     backend: str
     history: History
+    random_state: int = 0
 
     @property
     def latent(self) -> LowRank:
@@ -338,7 +351,7 @@ def fit(
     start: Fit | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
-    random_state: int = 0,
+    random_state: int | None = 0,
     force: bool = False,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
@@ -365,8 +378,10 @@ def fit(
         Called at every certificate; the fit stops if it returns something true.
     progress : bool, default False
         Print a line at every certificate.
-    random_state : int, default 0
-        Seeds what is random in truncated decompositions; equal seeds give equal bits.
+    random_state : int or None, default 0
+        Seeds what is random: truncated decompositions, and, together with the bits of the data,
+        the random starts of certificates of sparse tables. Equal seeds give equal bits. None draws
+        a fresh seed, which ``Fit.random_state`` records.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
 
@@ -416,23 +431,29 @@ def fit_problem(
     start: Fit | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
-    random_state: int = 0,
+    random_state: int | None = 0,
     force: bool = False,
 ) -> Fit:
     """``fit`` for data that are bound and checked already."""
+    began = time.perf_counter()
     chosen = checked_backend(backend, problem, force)
     begin = checked_start(start, problem)
     if callback is not None and not callable(callback):
         raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
-    answer = solved(
-        problem,
-        chosen,
-        budget,
-        begin=begin,
-        callback=callback,
-        progress=progress,
-        random_state=checked_seed(random_state),
-    )
+
+    def solved_by(backend: Backend) -> Fit:
+        return solved(
+            problem,
+            backend,
+            budget,
+            begin=begin,
+            callback=callback,
+            progress=progress,
+            random_state=checked_seed(random_state),
+            began=began,
+        )
+
+    answer = first_feasible(solved_by, chosen, problem, backend == "auto" and begin is None)
     if answer.status != "certified":
         warnings.warn(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={budget.tol:g}",
@@ -440,6 +461,20 @@ def fit_problem(
             stacklevel=3,
         )
     return answer
+
+
+def first_feasible(
+    solved_by: Callable[[Backend], Fit], chosen: Backend, problem: Problem, others: bool
+) -> Fit:
+    """The answer of a backend, or where it finds no feasible point that of the next one."""
+    try:
+        return solved_by(chosen)
+    except NothingFeasible as nothing:
+        for backend in able(problem) if others else ():
+            if backend.name != chosen.name:
+                with suppress(BackendError):
+                    return solved_by(backend)
+        raise nothing
 
 
 def solved(
@@ -451,6 +486,7 @@ def solved(
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
+    began: float | None = None,
 ) -> Fit:
     """``fit_problem`` once its options are checked, and without its warning."""
     if isinstance(chosen, Reference):
@@ -469,11 +505,12 @@ def solved(
             callback=callback,
             progress=progress,
             random_state=random_state,
+            began=began,
         )
-    return answered(problem, outcome, chosen.name)
+    return answered(problem, outcome, chosen.name, random_state)
 
 
-def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
+def answered(problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> Fit:
     """The way back from an outcome: its objective is the problem's own."""
     return Fit(
         problem=problem,
@@ -486,6 +523,7 @@ def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
         rounding=outcome.rounding,
         backend=backend,
         history=outcome.history,
+        random_state=random_state,
     )
 
 
@@ -499,10 +537,15 @@ def checked_backend(backend: str | Backend, problem: Problem, force: bool = Fals
     return chosen
 
 
-def checked_seed(random_state: int) -> int:
-    """The seed, or a ``ModelError`` that names what was given."""
+def checked_seed(random_state: int | None) -> int:
+    """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
+    if random_state is None:
+        return secrets.randbits(63)
     if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ModelError(f"random_state={random_state!r} was given; an integer from 0 is needed")
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0, or None for a fresh"
+            " seed, is needed"
+        )
     return int(random_state)
 
 

@@ -101,9 +101,9 @@ class Judgement:
 def relative_gap(objective: float, bound: float, rounding: Rounding | None = None) -> float:
     """|objective - bound| / max(|objective|, |bound|), the most that it can be.
 
-    Never below what rounding may have moved them against each other by: a difference that cannot
-    be told from 0 is no proof of it. 0 where the objective is one of residuals that are
-    rounding, and the bound is no farther from 0.
+    Never below what rounding may have moved them against each other by, up to 1: a difference
+    that cannot be told from 0 is no proof of it. 0 where the objective is one of residuals that
+    are rounding, and the bound is no farther from 0.
     """
     known = Rounding() if rounding is None else rounding
     difference = abs(objective - bound)
@@ -112,7 +112,7 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     size = max(abs(objective), abs(bound))
     if size <= known.nothing:
         return 0.0
-    return float(max(difference, known.moved) / size)
+    return float(max(difference / size, min(known.moved / size, 1.0)))
 
 
 @attrs.frozen
@@ -201,8 +201,8 @@ def at_zero(program: Program) -> tuple[Point, Judgement] | None:
 
     Effects of a loss without a slope cannot be solved for.
     """
-    pieces = program.loss.pieces
-    if any(piece.effects.size and not piece.likelihood.smooth for piece in pieces):
+    untold = (p.effects.size and not p.likelihood.smooth for p in program.loss.pieces)
+    if program.ones or any(untold):
         return None
     point = Point(LowRank.zeros(program.shape))
     with np.errstate(over="ignore", invalid="ignore"):

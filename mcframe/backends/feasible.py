@@ -12,6 +12,7 @@ from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
 from mcframe.likelihoods import Gaussian
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
 
@@ -75,6 +76,7 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
 def met(program: Program, projections: list[Projection], joint: Joint) -> Joint:
     """A point of all sets: projections in turn until it is one, or until none moves it."""
     for _ in range(ROUNDS):
+        check_time()
         before = joint.dense
         for project in projections:
             joint = project(joint)

@@ -18,9 +18,10 @@ from mcframe.backends.certificate import (
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError
+from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
+from mcframe.numerics.clock import OutOfTime, stop_at
 from mcframe.numerics.threads import blas_alone
 
 __all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "run"]
@@ -35,6 +36,8 @@ FALLING = (
     "the budget was spent and no lower bound was found: the objective may fall without end;"
     " a larger weight, a ball or a box bounds it"
 )
+# How far inner loops may go beyond the time that a fit is given, in seconds.
+GRACE = 3.0
 # So many iterations may pass before a point is found that meets all constraints.
 SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
@@ -42,6 +45,7 @@ LIMITED = (
     "objective and bound differ by no more than their own rounding in double precision; columns of"
     " one scale, or a larger tol, help"
 )
+BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
@@ -82,6 +86,7 @@ class Watch:
     bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
+    took: float = 0.0  # seconds of the last look
     stopped: bool = False
 
     @property
@@ -119,8 +124,10 @@ class Watch:
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
+        began = time.perf_counter()
         candidate = solver.candidate(self.program, state)
         judgement = judge(self.program, candidate, self.budget.tol)
+        self.took = time.perf_counter() - began
         if judgement.objective < self.objective or solver.answers_last:
             self.point, self.judgement = candidate, judgement
         if judgement.bound > self.bound:
@@ -151,6 +158,25 @@ class Watch:
                 state.sharpen()
         self.next_look = max(FIRST_LOOK, record.iteration + min(max(wait, SOONEST), latest))
 
+    def verdict(self) -> tuple[str, str] | None:
+        """Whether what was seen is a reason to stop, as status and sentence."""
+        if self.gap <= self.budget.tol:
+            return "certified", f"the gap is at most tol={self.budget.tol:g}"
+        if self.limited:
+            return "limited_by_rounding", LIMITED
+        if self.stopped:
+            return "interrupted", "the callback asked to stop"
+        return None
+
+    def spent(self, in_time: bool) -> tuple[str, str]:
+        """The status where the budget is spent: its time, or its iterations."""
+        status = "time_limit" if in_time else "iteration_limit"
+        if self.bound == -np.inf and self.program.loss.convex:
+            return status, FALLING
+        if in_time:
+            return status, f"max_seconds={self.budget.max_seconds:g} were spent"
+        return status, f"max_iter={self.budget.max_iter} iterations were made"
+
     def outcome(self, status: str, message: str) -> Outcome:
         """The best point with a status; the sentence gets the gap."""
         assert self.point is not None
@@ -175,15 +201,20 @@ def run(
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
+    began: float | None = None,
 ) -> Outcome:
     """Step a solver until its certificate says that it is done, or the budget is spent.
 
     Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
-    certificate; only an interruption before the first certificate is passed on.
+    certificate; only an interruption before the first certificate is passed on. Seconds count
+    from ``began``, a moment of ``time.perf_counter``, by default from now.
     """
+    program = attrs.evolve(program, random_state=random_state)
     watch = Watch(program, budget, callback, progress)
+    watch.began = watch.began if began is None else began
     try:
-        with blas_alone():
+        # What overflows is seen to, by objectives and bounds that are not finite.
+        with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if not (solver.begins_at_zero or solver.answers_last):
                 watch.begin_at_zero()
             state = solver.init(program, start, np.random.default_rng(random_state))
@@ -193,11 +224,23 @@ def run(
                     "the objective overflows at the start; rescale the columns of the data,"
                     " or look at the offsets"
                 )
-            status, message = iterate(solver, program, budget, watch, state)
+            # Without a point there would be nothing to return.
+            late = np.inf if watch.point is None else watch.began + budget.max_seconds + GRACE
+            with stop_at(late):
+                status, message = iterate(solver, program, budget, watch, state)
     except KeyboardInterrupt:
         if watch.point is None:
             raise
         status, message = "interrupted", FROM_OUTSIDE
+    except OutOfTime:
+        status, message = "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        if watch.point is None:
+            raise BackendError(
+                f"the arithmetic broke down ({error}) before there was an answer; rescale the"
+                " columns of the data"
+            ) from error
+        status, message = "interrupted", f"the arithmetic broke down ({error}); {BEFORE}"
     return watch.outcome(status, message)
 
 
@@ -241,33 +284,26 @@ def iterate(
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
         if watch.point is None and iteration >= SEARCHED:
-            raise BackendError(nowhere(program))
-        if watch.gap <= budget.tol:
-            return "certified", f"the gap is at most tol={budget.tol:g}"
-        if watch.limited:
-            return "limited_by_rounding", LIMITED
-        if watch.stopped:
-            return "interrupted", "the callback asked to stop"
+            raise NothingFeasible(nowhere(program))
+        reason = watch.verdict()
+        if reason is not None:
+            return reason
         if not program.loss.convex and state.residual <= small:
             return "local", LOCAL
         if state.finished is not None:
             return "interrupted", f"stopped by its own rule: {state.finished}"
-        spent = watch.seconds > budget.max_seconds
+        # A last look is part of the time.
+        spent = watch.seconds + watch.took > budget.max_seconds
         if iteration >= budget.max_iter or spent:
             if watch.point is None:
-                raise BackendError(nowhere(program))
+                raise NothingFeasible(nowhere(program))
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue
-            if watch.bound == -np.inf and program.loss.convex:
-                return "iteration_limit" if not spent else "time_limit", FALLING
-            if spent:
-                return "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
-            return "iteration_limit", f"max_iter={budget.max_iter} iterations were made"
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is seen to below
-            solver.step(program, state)
+            return watch.spent(spent)
+        solver.step(program, state)
         iteration += 1
         if not np.isfinite(state.objective):
-            return "interrupted", f"iterate {iteration} is not finite; this is the best before it"
+            return "interrupted", f"iterate {iteration} is not finite; {BEFORE}"
         if iteration >= watch.next_look or state.finished is not None:
             watch.look(iteration, solver, state)

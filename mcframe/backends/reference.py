@@ -37,8 +37,11 @@ CLARABEL_EPS = 1e-11
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
 FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
-INFEASIBLE = "; no Z meets all constraints at once: loosen one of them"
-UNBOUNDED = "; the objective falls without end: a larger weight, a ball or a box bounds it"
+# What a conic solver's status says, if it is true.
+MEANT = {
+    "infeasible": "no Z meets all constraints at once: loosen one of them",
+    "unbounded": "the objective falls without end: a larger weight, a ball or a box bounds it",
+}
 
 
 def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
@@ -222,6 +225,14 @@ def estimate(problem: Problem) -> Estimate:
     return Estimate(order, seconds, gigabytes)
 
 
+class Silent(Exception):
+    """A conic solver without an answer."""
+
+    def __init__(self, solver: str, status: str) -> None:
+        super().__init__(solver, status)
+        self.solver, self.status = solver, status
+
+
 @attrs.frozen
 class Reference:
     """Solves a problem exactly through CVXPY: small, slow, the definition of the right answer.
@@ -276,21 +287,11 @@ class Reference:
             return self.answered(problem, budget, progress)
 
     def answered(self, problem: Problem, budget: Budget, progress: bool) -> Outcome:
-        """The same, whatever the threads."""
+        """The better one of the opinions, whatever the threads."""
         began = time.perf_counter()
-        first = "SCS" if self.solver == "auto" else self.solver
-        two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
-        brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
-        point, judgement = brief.opinion(problem, first, budget, progress)
-        best, bound = judgement, judgement
-        if two and relative_gap(best.objective, bound.bound, best.rounding) > budget.tol:
-            try:
-                other, second = self.opinion(problem, "CLARABEL", budget, progress)
-            except BackendError:  # the first opinion stands
-                other, second = point, judgement
-            bound = max(judgement, second, key=lambda opinion: opinion.bound)
-            if second.objective < judgement.objective:
-                point, best = other, second
+        opinions = self.opinions(problem, budget, progress)
+        point, best = min(opinions, key=lambda opinion: opinion[1].objective)
+        bound = max((judgement for _, judgement in opinions), key=lambda each: each.bound)
         rounding = best.rounding.beside(bound.rounding)
         gap = relative_gap(best.objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
@@ -309,6 +310,37 @@ class Reference:
             ),
             history=History((record,)),
         )
+
+    def opinions(
+        self, problem: Problem, budget: Budget, progress: bool
+    ) -> list[tuple[Point, Judgement]]:
+        """What conic solvers answer: a second one where the first misses the tolerance.
+
+        A ``BackendError`` where none answers.
+        """
+        until = time.perf_counter() + budget.max_seconds
+        two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
+        first = "SCS" if self.solver == "auto" else self.solver
+        brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
+        found: list[tuple[Point, Judgement]] = []
+        silent: list[Silent] = []
+        for solver, own in ((first, brief), ("CLARABEL", self))[: 1 + two]:
+            rest = until - time.perf_counter()
+            if rest <= 0.0:
+                break
+            within = attrs.evolve(budget, max_seconds=rest)
+            try:
+                point, judgement = own.opinion(problem, solver, within, progress)
+            except Silent as error:
+                silent.append(error)
+                continue
+            found.append((point, judgement))
+            gap = relative_gap(judgement.objective, judgement.bound, judgement.rounding)
+            if gap <= budget.tol:
+                break
+        if not found:
+            raise BackendError(said_of(silent))
+        return found
 
     def opinion(
         self, problem: Problem, solver: str, budget: Budget, progress: bool
@@ -353,6 +385,8 @@ class Reference:
                 options["time_limit_secs"] = budget.max_seconds
         else:
             options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
+            if np.isfinite(budget.max_seconds):
+                options["time_limit"] = budget.max_seconds
         scaled = stated.problem(scale)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             # An inaccurate answer is judged by its certificate, which says more than a warning.
@@ -360,14 +394,24 @@ class Reference:
             try:
                 scaled.solve(solver=solver, **options)
             except cp.SolverError as error:
-                raise BackendError(f"{solver} failed or was interrupted: {error}") from error
+                raise Silent(solver, f"failed or was interrupted ({error})") from error
         if stated.variables["Z"].value is None:
-            raise BackendError(
-                f"{solver} returned no answer: status {scaled.status!r}"
-                + INFEASIBLE * scaled.status.startswith("infeasible")
-                + UNBOUNDED * scaled.status.startswith("unbounded")
-            )
+            raise Silent(solver, scaled.status)
         return scale
+
+
+def said_of(silent: list[Silent]) -> str:
+    """What is known where no conic solver answers: only what all of them are sure of is a fact."""
+    names = " and ".join(error.solver for error in silent) or "no conic solver"
+    statuses = {error.status for error in silent}
+    if len(silent) > 1 and len(statuses) == 1 and statuses <= set(MEANT):
+        return f"{names} agree that {MEANT[statuses.pop()]}"
+    said = ", ".join(f"{error.solver} says {error.status!r}" for error in silent)
+    return (
+        f"{names} returned no answer ({said or 'no time was left'}), which is no proof of"
+        " anything: on columns of very different scales conic solvers err. Another backend may"
+        " run, see mc.explain"
+    )
 
 
 def null_size(program: Program) -> float:

@@ -31,7 +31,8 @@ class Program:
     others at their columns; ``ones`` says whether Z's last column is fixed to 1. ``names`` are
     the blocks' names, piece by piece. ``background``, if there is one, is the loss of cells that
     are no entries: ``loss`` is then not all of F, and only Z in factors will do. ``unit`` is the
-    size of predictors that fit the entries roughly.
+    size of predictors that fit the entries roughly; ``random_state`` and the bits of the data are
+    what random starts of certificates are drawn from.
     """
 
     shape: tuple[int, int]
@@ -43,6 +44,7 @@ class Program:
     terms: tuple[Any, ...] = ()
     background: Background | None = None
     unit: float = 1.0
+    random_state: int = 0
 
     @property
     def plain(self) -> bool:
@@ -68,7 +70,9 @@ class Program:
     @cached_property
     def pattern(self) -> Pattern:
         """Where the numbers of the loss stand, by rows and by columns."""
-        return Pattern.of(self.shape, self.loss.rows, self.loss.columns)
+        pattern = Pattern.of(self.shape, self.loss.rows, self.loss.columns)
+        values = np.concatenate([piece.y for piece in self.loss.pieces])
+        return pattern.seeded_by(self.random_state, values)
 
     def behind(self, latent: LowRank, z: Array) -> Behind | None:
         """The background at Z, whose entries are z."""

@@ -82,8 +82,8 @@ def check_agreement(
 ) -> Agreement:
     """The laws of solvers on one example; a reference already at hand may be passed in.
 
-    With ``certified`` the gap must be at most that. ``twice=False`` leaves out the second run,
-    whose bits must be equal.
+    With ``certified`` the gap must be at most that, or as small as double precision tells.
+    ``twice=False`` leaves out the second run, whose bits must be equal.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
@@ -105,7 +105,7 @@ def check_agreement(
     if certified is not None:
         with law(backend, "certifies"):
             said = f"a gap of {found.gap:.1e} (status {found.status}) on\n{model}"
-            demand(found.gap <= certified, said)
+            demand(found.gap <= certified or found.status == "limited_by_rounding", said)
     if is_exact:
         with law(backend, "reaches the reference"):
             demand(

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.threads import gram, matmul
 
@@ -215,6 +216,7 @@ class Shrinker:
         square = Square(tall, formed)
         basis, ritz = self.widened(tall.shape[1])
         for _ in range(MOST_PASSES):
+            check_time()
             block = filtered(square, basis, ritz, threshold**2, self.degree)
             basis, ritz, long, residuals = ritz_vectors(square, block)
             above = int(np.count_nonzero(ritz > threshold**2))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.numerics.clock import check_time
 
 __all__ = ["conjugate_gradients"]
 
@@ -27,6 +28,7 @@ def conjugate_gradients(
     search = scaled
     energy = first = float(np.dot(residual, scaled))
     for _ in range(MOST_STEPS):
+        check_time()
         if energy <= exact**2 * first or energy > DIVERGED * first:
             break
         image = np.where(usable, times(search), 0.0)

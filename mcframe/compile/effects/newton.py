@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.clock import check_time
 
 __all__ = ["Local", "newton"]
 
@@ -58,6 +59,7 @@ def newton(
         noise = 1e-14 * here.summands
         length = 1.0
         while length > SHORTEST:
+            check_time()
             moved = effects + length * direction
             there = at(moved)
             if there.value <= here.value + DECREASE * length * promised + noise:

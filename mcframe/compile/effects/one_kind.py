@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.compile.effects.contract import EPS, Effects, Ridge
 from mcframe.compile.effects.far import far_beyond
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.clock import check_time
 
 __all__ = ["OneKind"]
 
@@ -62,6 +63,7 @@ class OneKind(Effects):
         reach = np.full(self.size, first_reach(likelihood))
         reached = float(np.max(np.abs(z), initial=0.0))
         for _ in range(MAX_STEPS):
+            check_time()
             shifted = z + effects[self.group]
             slopes = weights * likelihood.value_and_slope(shifted, y)[1]
             total, size = self.summed(slopes), self.summed(np.abs(slopes))
