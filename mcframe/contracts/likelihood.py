@@ -35,6 +35,11 @@ class Likelihood(ABC):
     needs: str
     #: What to do when the data are not of that kind, as a sentence.
     remedy: str
+    #: What to do when the data are words, as a sentence.
+    words: str = (
+        "Convert the column to numbers, with NaN where a value is missing; categories go into a"
+        " block of their own, with mc.Multinomial"
+    )
     #: How an observation is written in the printed model: x for a real value, y for a label.
     symbol: str = "y"
     #: Whether l is quadratic in z: its curvature is the same everywhere.

@@ -58,6 +58,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         "Code the classes as 0, 1, 2, ... (as pandas.factorize does), say how many there are"
         " by classes=, and mark a missing one as NaN."
     )
+    words = (
+        "pandas.factorize(column)[0] codes the classes; put NaN where a code is -1: there the"
+        " value is missing"
+    )
 
     @property
     def width(self) -> int:

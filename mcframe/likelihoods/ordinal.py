@@ -96,6 +96,15 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
     remedy = "Say how many levels there are by levels= and where they begin by lowest=."
 
     @property
+    def words(self) -> str:  # type: ignore[override]  # a sentence with a number in it
+        """How ordered words become levels: in their own order, not that of their appearance."""
+        return (
+            "Ordered words become levels by pandas.Categorical(column, categories=[lowest, ...,"
+            f" highest], ordered=True).codes + {self.lowest}, with NaN where a code is -1: there"
+            " the value is missing"
+        )
+
+    @property
     def curvature(self) -> float:
         """1/2: each of two logistic functions bends by 1/4 at most; of two levels there is one."""
         return 0.5 if self.levels > 2 else 0.25

@@ -10,8 +10,11 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.real_numbers import NotANumber, floats_of, plain
 from mcframe.model.block import Block
+from mcframe.model.frames import is_pandas, is_pandas_array, numbers_of
 from mcframe.model.observations import Observations
+from mcframe.model.refusals import not_a_number
 from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
 
 __all__ = ["Table", "read_table"]
@@ -20,6 +23,8 @@ __all__ = ["Table", "read_table"]
 SHOWN = 3
 # Sums of squares of values up to this stay finite.
 LARGEST = 1e140
+# Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.
+UNCLEAR_FORMATS = ("bsr", "dia")
 # From so many cells on the unlabeled ones of a block stay unwritten where they can.
 WRITTEN_OUT = 20_000_000
 # What reading and compiling hold of every cell that is written out, at their peak: indices,
@@ -164,12 +169,21 @@ def written_out(block: Block, table: Table) -> Table:
 
 
 def read_values(block: Block, given: Any) -> Table:
-    """The observed entries as they are given, unchecked."""
+    """The observed entries as they are given, if any; their values are not checked."""
     if sp.issparse(given):
-        return from_sparse(block, given)
-    if is_pandas(given):
-        return from_pandas(block, given)
-    return from_array(block, given)
+        table = from_sparse(block, given)
+    elif is_pandas(given):
+        table = from_pandas(block, given)
+    elif is_pandas_array(given):
+        table = from_dense(numbers_of(block, sys.modules["pandas"].Series(given)))
+    else:
+        table = from_array(block, given)
+    if 0 in table.shape:
+        raise DataError(
+            f"block {block.name!r}: data of shape {table.shape} were given; a matrix of at least"
+            " one row (item) and one column is needed"
+        )
+    return table
 
 
 def read_observations(block: Block, given: Observations) -> Table:
@@ -205,23 +219,48 @@ def spread(
     if sp.issparse(given):
         given = given.toarray()
     aligned(block, given, what, table)
-    try:
-        if np.ndim(given) == 1 and table.shape[1] == 1:
-            given = np.asarray(given)[:, np.newaxis]  # as the values of one column may be
-        dense = np.broadcast_to(np.asarray(given, dtype=np.float64), table.shape)
-    except (TypeError, ValueError):
-        try:
-            found = f"of shape {np.shape(given)}" if np.size(given) > 1 else repr(given)
-        except ValueError:
-            found = "with rows of different lengths"
-        raise DataError(
-            f"block {block.name!r}: {what} {found} were given; numbers of"
-            f" shape {table.shape}, ({table.shape[0]}, 1), (1, {table.shape[1]}) or one number"
-            " are needed"
-        ) from None
+    dense = np.broadcast_to(spreadable(block, given, what, table.shape), table.shape)
     chosen = dense if rows is None else dense[rows, columns]
     refuse(block, what.removesuffix("s"), table, chosen, "finite", ~np.isfinite(chosen))
     return np.array(chosen)
+
+
+def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> Array:
+    """Weights or offsets as numbers that numpy spreads over a shape, or a ``DataError``.
+
+    Numpy would read a vector as a row. That of a square block may as well be a column, and is
+    refused.
+    """
+    try:
+        numbers = floats_of(given)
+    except NotANumber as error:
+        found = f"with value {error.value!r}" if error.position else repr(given)
+    except (TypeError, ValueError):
+        found = "with rows of different lengths"
+    else:
+        if numbers.shape == (shape[0],) == (shape[1],) != (1,):
+            raise DataError(
+                f"block {block.name!r}: {what} of shape {numbers.shape} were given for"
+                f" {shape[0]} items and as many columns; with w = numpy.asarray({what}) write"
+                " w[:, None] for one number for each item, or w[None, :] for one for each column"
+            )
+        if numbers.ndim == 1 and shape[1] == 1:
+            return numbers[:, np.newaxis]  # as the values of one column may be
+        if fits(numbers.shape, shape):
+            return numbers
+        found = f"of shape {numbers.shape}"
+    raise DataError(
+        f"block {block.name!r}: {what} {found} were given; numbers of"
+        f" shape {shape}, ({shape[0]}, 1), (1, {shape[1]}) or one number are needed"
+    )
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
+    """Whether numpy spreads an array of one shape over another."""
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 def aligned(block: Block, given: Any, what: str, table: Table) -> None:
@@ -253,18 +292,18 @@ def refuse(block: Block, what: str, table: Table, values: Array, needed: str, wr
         )
 
 
-def is_pandas(given: Any) -> bool:
-    """Whether pandas is in use and this is one of its tables; it is never imported here."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(given, pandas.DataFrame | pandas.Series)
-
-
 def from_sparse(block: Block, given: Any) -> Table:
     """Stored = observed; entries stored twice are refused, since their sum would be a guess."""
     if given.ndim != 2:
         raise DataError(
             f"block {block.name!r}: a sparse array of shape {given.shape} was given;"
             " two dimensions are needed"
+        )
+    if given.format in UNCLEAR_FORMATS and given.count_nonzero() < given.nnz:
+        raise DataError(
+            f"block {block.name!r}: a sparse matrix in {given.format} format with zeros was given,"
+            " which may stand there because blocks and diagonals are stored whole; give a"
+            " scipy.sparse.coo_array of the observed entries alone, zeros among them or not"
         )
     triplets = sp.coo_array(given)
     rows, columns = triplets.coords
@@ -277,7 +316,11 @@ def from_sparse(block: Block, given: Any) -> Table:
             f"block {block.name!r}: entry (row {row}, column {column}) is stored more than once"
             f" ({repeated.size} such entries); call sum_duplicates() or drop them first"
         )
-    values = as_floats(block, triplets.data[order], lambda position: columns[order][position])
+    try:
+        values = floats_of(triplets.data[order])
+    except NotANumber as error:
+        column = str(columns[order][error.position])
+        raise not_a_number(block, column, error, triplets.data, triplets.data.dtype) from None
     missing = np.isnan(values)
     kept = order[~missing]
     return Table(
@@ -289,36 +332,15 @@ def from_sparse(block: Block, given: Any) -> Table:
 
 
 def from_pandas(block: Block, given: Any) -> Table:
-    """Column by column, so that a message can name the column that is not numeric."""
-    frame = given.to_frame() if given.ndim == 1 else given
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise DataError(
-            f"block {block.name!r}: column name {repeated[0]!r} stands twice in the DataFrame;"
-            " rename or drop one of them"
-        )
-    dense = np.empty(frame.shape)
-    for position, name in enumerate(frame.columns):
-        series = frame[name]
-        try:
-            if series.dtype.kind in "mM":
-                raise TypeError
-            dense[:, position] = series.to_numpy(dtype=float, na_value=np.nan)
-        except (TypeError, ValueError):
-            wrong = next((v for v in series if not reads_as_number(v)), series.iloc[0])
-            raise DataError(
-                f"block {block.name!r}, column {name!r}: value {plain(wrong)!r} is not a number"
-                f" (dtype {series.dtype}); {not_numeric(block)}"
-            ) from None
-    return from_dense(dense, index=frame.index, names=frame.columns)
+    """A DataFrame with its labels; a Series is one column."""
+    names = given.columns if given.ndim == 2 else given.to_frame().columns
+    return from_dense(numbers_of(block, given), index=given.index, names=names)
 
 
 def from_array(block: Block, given: Any) -> Table:
     """Anything numpy reads as a matrix; masked arrays count as missing where masked."""
-    if isinstance(given, np.ma.MaskedArray):
-        given = np.ma.filled(given.astype(float), np.nan)
     try:
-        array = np.asarray(given)
+        array = np.ma.asarray(given) if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
     except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"block {block.name!r}: the data do not form a matrix; are the rows of equal length?"
@@ -330,12 +352,16 @@ def from_array(block: Block, given: Any) -> Table:
         )
     if array.ndim == 1 and array.size:
         array = array[:, np.newaxis]
-    if array.ndim != 2 or 0 in array.shape:
+    if array.ndim != 2:
         raise DataError(
             f"block {block.name!r}: data of shape {array.shape} were given; a matrix of"
             " n_items rows and at least one column is needed"
         )
-    return from_dense(as_floats(block, array, lambda position: position[1]))
+    try:
+        return from_dense(floats_of(array))
+    except NotANumber as error:
+        column = error.position[1]
+        raise not_a_number(block, str(column), error, array[:, column], array.dtype) from None
 
 
 def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
@@ -343,52 +369,6 @@ def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
     rows, columns = np.nonzero(~np.isnan(dense))
     shape = (int(dense.shape[0]), int(dense.shape[1]))
     return Table(shape, rows, columns, dense[rows, columns], index, names)
-
-
-def as_floats(block: Block, array: Any, column_of: Any) -> Array:
-    """Floats from booleans, integers, floats or objects that are all numbers or None."""
-    if array.dtype.kind in "buif":
-        floats: Array = array.astype(np.float64)
-        return floats
-    for position, value in np.ndenumerate(array):
-        if not is_number(value):
-            where = column_of(position if len(position) > 1 else position[0])
-            raise DataError(
-                f"block {block.name!r}, column {where}: value {plain(value)!r} is not a number"
-                f" (dtype {array.dtype}); {not_numeric(block)}"
-            )
-    floats = np.array([np.nan if v is None else v for v in array.flat], dtype=np.float64)
-    return floats.reshape(array.shape)
-
-
-def plain(value: object) -> object:
-    """A numpy scalar as the Python object that it stands for."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def is_number(value: object) -> bool:
-    """Whether an object is a real number or stands for a missing one."""
-    return value is None or isinstance(
-        value, bool | int | float | np.bool_ | np.integer | np.floating
-    )
-
-
-def reads_as_number(value: object) -> bool:
-    """Whether float() would take an object: a message names the first one that it would not."""
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def not_numeric(block: Block) -> str:
-    """The remedy for text and other objects."""
-    return (
-        f"{type(block.likelihood).__name__} needs {block.likelihood.needs}."
-        " Convert the column to numbers, with NaN where a value is missing; pandas.factorize"
-        " numbers categories, -1 where one is missing"
-    )
 
 
 def check_values(block: Block, table: Table) -> None:
