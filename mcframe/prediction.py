@@ -82,7 +82,7 @@ def nuclear_weight(problem: Problem) -> float:
         if not isinstance(term, NuclearNorm):
             raise ModelError(
                 f"the rule for new rows is that of a NuclearNorm alone; the model has"
-                f" {type(term).__name__} too. Refit with the new rows among the data"
+                f" {term.word} too. Refit with the new rows among the data"
             )
     for block in problem.model.blocks:
         if block.row_effects:

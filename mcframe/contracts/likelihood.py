@@ -40,6 +40,8 @@ class Likelihood(ABC):
         "Convert the column to numbers, with NaN where a value is missing; categories go into a"
         " block of their own, with mc.Multinomial"
     )
+    #: What z is where it is not the mean response itself, such as "the log of the mean".
+    z_name: str | None = None
     #: How an observation is written in the printed model: x for a real value, y for a label.
     symbol: str = "y"
     #: Whether l is quadratic in z: its curvature is the same everywhere.

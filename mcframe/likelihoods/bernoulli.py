@@ -78,6 +78,12 @@ class Bernoulli(
     )
 
     @property
+    def z_name(self) -> str:  # type: ignore[override]
+        """The link, on the scale that it has."""
+        named = {"logit": "the log odds", "probit": "the probit"}[self.link]
+        return named if self.scale == 1.0 else f"{named}, times {self.scale:g}"
+
+    @property
     def of_margin(self) -> Link:
         """The link's functions of the margin s z / scale."""
         return LINKS[self.link]

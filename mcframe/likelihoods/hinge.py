@@ -28,6 +28,7 @@ class Hinge(Likelihood, Proximable, Conjugate):
     array([0.5, 1.5, 0. ])
     """
 
+    z_name = "a score that is above 0 for labels of 1"
     needs = "labels 0 or 1"
     remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
     smooth = False

@@ -54,6 +54,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         """The codes there are."""
         return f"class codes 0, 1, ..., {self.classes - 1}"
 
+    z_name = "the log of the probabilities, up to a constant"
     remedy = (
         "Code the classes as 0, 1, 2, ... (as pandas.factorize does), say how many there are"
         " by classes=, and mark a missing one as NaN."

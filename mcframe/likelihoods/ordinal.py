@@ -93,6 +93,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         """The levels there are."""
         return f"whole levels {self.lowest}, ..., {self.lowest + self.levels - 1}"
 
+    z_name = "a score on the scale of the thresholds"
     remedy = "Say how many levels there are by levels= and where they begin by lowest=."
 
     @property

@@ -81,9 +81,10 @@ class Problem:
             for block in model.blocks
         }
         n_items, index = same_rows(tables.items())
-        notes = notes_on(model, tables, n_items)
-        for note in notes:
+        unobserved = notes_on(model, tables, n_items)
+        for note in unobserved:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
+        notes = (*unobserved, *notes_on_sums(model, tables))
         likelihoods = {
             block.name: block.likelihood.bound_to(tables[block.name].shape, known(tables, block))
             for block in model.blocks
@@ -391,4 +392,27 @@ def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[s
             f"row {first_row}{others} without one observed entry in any block;"
             " what is predicted there is not learnt from that row"
         )
+    return tuple(notes)
+
+
+def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Where a term states sums of Z that are not those of means, which users may have in mind."""
+    notes = []
+    for term in model.terms:
+        if term.block is None or not term.states_sums:
+            continue
+        block = model.block(term.block)
+        beside = {
+            "biases": block.bias,
+            "effects of rows": block.row_effects,
+            "offsets": tables[term.block].offset is not None,
+        }
+        apart = ", ".join(name for name, there in beside.items() if there)
+        if block.likelihood.z_name or apart:
+            notes.append(
+                f"block {term.block!r}: {term.word} is about sums of Z"
+                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
+                + (f", without {apart}" if apart else "")
+                + ", and not about sums of means"
+            )
     return tuple(notes)

@@ -133,6 +133,11 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
 
     @property
+    def z_name(self) -> str | None:  # type: ignore[override]
+        """What it is to the likelihood."""
+        return self.likelihood.z_name
+
+    @property
     def reads_unlabeled(self) -> bool:  # type: ignore[override]
         """Whether PU or NU takes part: PN alone has no loss where there is no label."""
         return self.pu + self.nu > 0.0
