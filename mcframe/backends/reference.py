@@ -121,7 +121,7 @@ class Statement:
             self.variables[f"row_effects:{name}"] = effects
             z = z + effects[rows]
         if table.offsets is not None:
-            z = z + np.repeat(table.offsets, width)
+            z = z + table.offsets.ravel()
         return cp.reshape(z, places.shape, order="C") if width > 1 else z
 
     def add_block(

@@ -44,8 +44,8 @@ class Piece:
 
     ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
     or one for each; ``part`` is where its numbers stand among those of the whole loss, K of
-    them for each entry of a likelihood over K columns. ``fixed`` are the effects whose best
-    value is infinite, 0 for the others.
+    them for each entry of a likelihood over K columns. ``offset`` has the shape of z. ``fixed``
+    are the effects whose best value is infinite, 0 for the others.
     """
 
     likelihood: Any
@@ -130,9 +130,7 @@ class Piece:
         """The piece's numbers of z, offsets added: (N,) or (N, K)."""
         own = z[self.part]
         own = own.reshape(-1, self.width) if self.width > 1 else own
-        if self.offset is None:
-            return own
-        return own + (self.offset[:, None] if self.width > 1 else self.offset)
+        return own if self.offset is None else own + self.offset
 
     def solve(self, z: Array, warm: Array | None) -> Array | None:
         """The best effects at z (already shaped); None for a piece without any."""
@@ -249,8 +247,8 @@ class Piece:
         slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
         terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
         if self.offset is not None:
-            along = slopes.sum(axis=-1) if self.width > 1 else slopes
-            terms = terms - along * self.offset
+            along = slopes * self.offset
+            terms = terms - (along.sum(axis=-1) if self.width > 1 else along)
         return terms
 
     def sums_vanish(self, slope: Array) -> bool:
@@ -306,5 +304,5 @@ class Piece:
         """A rough natural parameter for every number, flat."""
         begun = np.asarray(self.likelihood.start(self.y))
         if self.offset is not None:
-            begun = begun - (self.offset[:, None] if self.width > 1 else self.offset)
+            begun = begun - self.offset
         return begun.ravel()

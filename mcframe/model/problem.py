@@ -14,7 +14,7 @@ from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, 
 from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
-from mcframe.model.table import Table, read_table, same_rows
+from mcframe.model.table import Table, check_observed, read_table, same_rows
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.uniform import Uniform
@@ -80,17 +80,30 @@ class Problem:
             block.name: read_table(block, data[block.name], stays_unwritten(model, block))
             for block in model.blocks
         }
-        n_items, index = same_rows(tables.items())
-        unobserved = notes_on(model, tables, n_items)
+        for block in model.blocks:
+            check_observed(block, tables[block.name])
+        problem = cls.of_tables(model, tables)
+        unobserved = notes_on(model, tables, problem.n_items)
         for note in unobserved:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
-        notes = (*unobserved, *notes_on_sums(model, tables))
+        return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
+
+    @classmethod
+    def of_tables(cls, model: Model, tables: Mapping[str, Table]) -> "Problem":
+        """The problem of tables that are read, without notes; a table may be empty.
+
+        Raises
+        ------
+        DataError
+            Where the tables have different rows, or do not fit a likelihood or a term.
+        """
+        n_items, index = same_rows(tables.items())
         likelihoods = {
             block.name: block.likelihood.bound_to(tables[block.name].shape, known(tables, block))
             for block in model.blocks
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
-        return cls(model, tables, likelihoods, terms, n_items, index, notes)
+        return cls(model, tables, likelihoods, terms, n_items, index, notes=())
 
     def reweighted(self, place: int, weight: float) -> "Problem":
         """The same data, which are shared, with another weight of the term at that place."""
@@ -186,9 +199,7 @@ class Problem:
         if name in effects:
             z = self.layout(name).add_to(z, effects[name])
         offset = self.tables[name].offset
-        if offset is None:
-            return z
-        return z + np.repeat(offset, self.model.block(name).likelihood.width, axis=1)
+        return z if offset is None else z + offset
 
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
@@ -217,7 +228,7 @@ class Problem:
             if layout.n_row_effects:
                 z = z + layout.row_effects(effects[name])[rows, None]
         if table.offset is not None:
-            z = z + table.offset[rows, columns][:, None]
+            z = z + table.offset[rows[:, None], places]
         return z if width > 1 else z[:, 0]
 
     def placed(self, term: Term) -> slice:

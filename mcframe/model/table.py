@@ -17,7 +17,7 @@ from mcframe.model.observations import Observations
 from mcframe.model.refusals import not_a_number
 from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "check_observed", "read_table", "same_rows"]
 
 # How many offending entries a message shows.
 SHOWN = 3
@@ -38,10 +38,10 @@ class Table:
 
     ``rows``, ``columns`` and ``values`` have one element for each of them: the observed
     entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
-    element for each, or is None where all are 1; ``offset`` has the block's shape, or is
-    None. ``index`` and ``names`` are the labels of a DataFrame, None for arrays and sparse
-    matrices. With ``unwritten`` all other cells carry loss too, as unlabeled, but are not
-    among the entries: there are too many of them.
+    element for each, or is None where all are 1; ``offset`` has one number for each row and
+    latent column (K for each column of K classes), or is None. ``index`` and ``names`` are the
+    labels of a DataFrame, None for arrays and sparse matrices. With ``unwritten`` all other cells
+    carry loss too, as unlabeled, but are not among the entries: there are too many of them.
     """
 
     shape: tuple[int, int]
@@ -78,8 +78,11 @@ class Table:
 
     @property
     def offsets(self) -> Array | None:
-        """The offset of each entry."""
-        return None if self.offset is None else self.offset[self.rows, self.columns]
+        """The offset of each number of z: (n_entries,), of K classes (n_entries x K)."""
+        if self.offset is None:
+            return None
+        by_class = self.offset.reshape(*self.shape, -1)[self.rows, self.columns]
+        return by_class if by_class.shape[1] > 1 else by_class[:, 0]
 
     def observed(self) -> "Table":
         """The observed entries alone."""
@@ -117,7 +120,7 @@ class Table:
         if self.index is None:
             return entries
         pandas = sys.modules["pandas"]
-        names = self.names
+        names = range(self.shape[1]) if self.names is None else self.names
         if parts > 1:
             names = pandas.MultiIndex.from_product([names, range(parts)])
         return pandas.DataFrame(entries, index=self.index, columns=names)
@@ -139,7 +142,8 @@ def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
     """Read and check one block's data: an array, a DataFrame or a scipy.sparse matrix.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
-    observed zero. A one-dimensional array or a Series is one column. With ``unwritten`` the
+    observed zero. A one-dimensional array or a Series is one column. There may be no observed
+    entry at all, as in new rows. With ``unwritten`` the
     unlabeled cells of a large table are not written out: its memory is that of the labels.
     """
     if isinstance(given, Observations):
@@ -192,19 +196,25 @@ def read_observations(block: Block, given: Observations) -> Table:
     check_values(block, table)
     if block.likelihood.reads_unlabeled:
         table = written_out(block, table)
-    if given.exposure is not None:
-        exposure = spread(block, given.exposure, "exposure", table)
-        refuse(block, "exposure", table, exposure, "above 0", exposure <= 0.0)
-        table = attrs.evolve(table, offset=np.log(exposure))
-    elif given.offset is not None:
-        table = attrs.evolve(table, offset=spread(block, given.offset, "offset", table))
+    table = attrs.evolve(table, offset=offset_of(block, given, table))
     if given.weights is None:
         return table
     weights = spread(block, given.weights, "weights", table, table.rows, table.columns)
     refuse(block, "weight", table, weights, "0 or above; 0 leaves it out", weights < 0.0)
-    table = attrs.evolve(table, weights=weights).restricted(weights > 0.0)
-    check_values(block, table.observed())
-    return table
+    return attrs.evolve(table, weights=weights).restricted(weights > 0.0)
+
+
+def offset_of(block: Block, given: Observations, table: Table) -> Array | None:
+    """The offset that is given, or the logarithm of the exposure, for each latent column."""
+    if given.exposure is not None:
+        exposure = spread(block, given.exposure, "exposure", table)
+        refuse(block, "exposure", table, exposure, "above 0", exposure <= 0.0)
+        offset = np.log(exposure)
+    elif given.offset is not None:
+        offset = spread(block, given.offset, "offset", table)
+    else:
+        return None
+    return np.repeat(offset, block.likelihood.width, axis=1)
 
 
 def spread(
@@ -371,14 +381,18 @@ def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
     return Table(shape, rows, columns, dense[rows, columns], index, names)
 
 
-def check_values(block: Block, table: Table) -> None:
-    """Values inside the likelihood's domain, and at least one of them."""
+def check_observed(block: Block, table: Table) -> None:
+    """At least one observed entry, or a ``DataError``."""
     if table.n_observed == 0:
         raise DataError(
             f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
             " is observed; leave the block out of the model, or check that its missing values"
             " and only those are NaN"
         )
+
+
+def check_values(block: Block, table: Table) -> None:
+    """Values that are finite, not too large, and inside the likelihood's domain."""
     infinite = np.isinf(table.values)
     if infinite.any():
         raise DataError(
