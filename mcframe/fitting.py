@@ -544,7 +544,10 @@ def checked_seed(random_state: int) -> int:
 
 def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
     """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
-    positions = np.asarray(given)
+    try:
+        positions = np.asarray(given)
+    except ValueError:  # lists among numbers
+        positions = np.asarray(given, dtype=object)
     if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise DataError(
             f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"

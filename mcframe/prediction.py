@@ -152,7 +152,7 @@ def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Arr
     if table.shape[1] != fitted.shape[1]:
         raise DataError(
             f"block {name!r}: new rows with {table.shape[1]} columns were given; the fit has"
-            f" {fitted.shape[1]}"
+            f" {fitted.shape[1]}. One new item is one row, [[...]]"
         )
     if table.names is not None and fitted.names is not None:
         for new, old in zip(table.names, fitted.names, strict=True):

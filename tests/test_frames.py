@@ -108,6 +108,19 @@ def test_ordered_words_are_not_told_to_be_numbered_by_appearance(kind):
         assert table_of(codes, mc.Ordinal(3))[:, 0].tolist()[:2] == [2.0, 1.0]
 
 
+RISK = mc.RiskMixture(pn=0.5, pu=0.5, missing_rate=0.5, likelihood=mc.Bernoulli())
+
+
+@pytest.mark.parametrize("likelihood", [mc.Bernoulli(), mc.Hinge(), RISK], ids=repr)
+def test_two_words_become_labels(likelihood):
+    frame = pd.DataFrame({"a": ["yes", None, "no"], "b": 1.0})
+    said = refusal(frame, likelihood)
+    assert "column.map({'no': 0.0, 'yes': 1.0})" in said
+    labels = frame["a"].map({"no": 0.0, "yes": 1.0})
+    assert np.isnan(labels[1])
+    assert labels[[0, 2]].tolist() == [1.0, 0.0]
+
+
 def test_numbers_too_large_for_a_float_are_refused_as_such():
     assert "value inf in column 'a'" in refusal(pd.DataFrame({"a": [10**400, 1]}))
     assert "value -inf in column 0" in refusal(np.array([[-(10**400)], [1]], dtype=object))
@@ -127,6 +140,68 @@ def test_labels_in_levels_and_labels_that_repeat():
     assert fit.impute("x").columns.equals(names)
     assert list(fit.impute("x").index) == ["a", "a"]
     assert "column ('size', 1)" in refusal(frame.astype(object).replace(4.0, "four"))
+
+
+def test_messages_name_labels_as_they_are_written():
+    names = pd.Index([30, 10])
+    frame = pd.DataFrame([[1.0, np.inf], [2.0, 3.0]], index=pd.Index([7, 5]), columns=names)
+    assert "value inf in column 10, row 7;" in refusal(frame)
+    assert "column 10: value 'x' is" in refusal(frame.astype(object).replace(np.inf, "x"))
+    twice = pd.MultiIndex.from_tuples([("a", 1), ("a", 1)])
+    assert "column name ('a', 1) stands twice" in refusal(frame.set_axis(twice, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ([0, 1], pd.Index([0, 1], dtype="Int64"), None),
+        ([0, 1], [0.0, 1.0], None),
+        (pd.Index(["a", None], dtype=object), pd.Index(["a", np.nan], dtype=object), None),
+        (pd.Index([1, None], dtype="Int64"), pd.Index([1.0, np.nan]), None),
+        ([0, 1], ["0", "1"], "first 0 and '0' in row 0"),
+        ([0, 1], pd.Index([0, None], dtype="Int64"), "first 1 and <NA> in row 1"),
+        (pd.Index(["a", pd.NA], dtype=object), ["a", "b"], "first <NA> and 'b' in row 1"),
+        (["a", np.nan], ["a", "b"], "first nan and 'b' in row 1"),
+    ],
+    ids=str,
+)
+def test_rows_with_the_same_labels_are_the_same_rows(one, other, said):
+    """Whatever the dtypes of the indexes."""
+    blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Gaussian())]
+    model = mc.Model(blocks, MODEL.terms)
+    data = {"x": pd.DataFrame([1.0, 2.0], index=one), "y": pd.DataFrame([1.0, 2.0], index=other)}
+    if said is None:
+        mc.Problem.bind(model, data)
+        return
+    with pytest.raises(mc.DataError, match=said):
+        mc.Problem.bind(model, data)
+
+
+def test_one_variable_with_a_column_for_each_class():
+    """Codes of one column are meant; three columns are three variables of three classes each."""
+    kind = pd.Series(np.random.default_rng(0).integers(0, 3, 12))
+    one_hot = pd.get_dummies(kind, dtype=float)
+    gaps = one_hot.copy()
+    gaps.iloc[3], gaps.iloc[4, 1] = NAN, NAN
+    weighted = mc.Observations(one_hot, weights=2.0)
+    for given in (one_hot.astype(bool), one_hot.to_numpy(), gaps, weighted):
+        said = refusal(given, mc.Multinomial(3))
+        assert "block 'x': every row of its 3 columns has one 1 and else 0" in said
+        assert "numpy.argmax(values, axis=1)" in said
+        assert "mc.Multinomial(2)" in said
+    codes = np.argmax(one_hot.to_numpy(), axis=1)
+    assert table_of(codes, mc.Multinomial(3))[:, 0].tolist() == kind.tolist()
+
+
+def test_codes_that_are_no_columns_of_classes():
+    one_hot = np.eye(3)[np.arange(12) % 3]
+    assert table_of(one_hot, mc.Multinomial(2)).shape == (12, 3)
+    assert table_of(one_hot, mc.Multinomial(4)).shape == (12, 3)
+    assert table_of(one_hot[:, :2], mc.Multinomial(2)).shape == (12, 2)
+    assert table_of(2 * one_hot, mc.Multinomial(3)).shape == (12, 3)
+    assert table_of(one_hot[:4], mc.Multinomial(3)).shape == (4, 3)
+    for row in ([0.0, 0.0, 0.0], [1.0, 1.0, 0.0]):
+        assert table_of(np.vstack([one_hot, row]), mc.Multinomial(3)).shape == (13, 3)
 
 
 # Sparse columns

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import judge
@@ -154,6 +155,10 @@ WRONG = {
     "durations": ({"offset": np.ones((2, 2), "m8[s]")}, "offset with value datetime.timedelta"),
     "complex": ({"exposure": 1j}, "exposure 1j were given; numbers"),
     "masked": ({"weights": np.ma.array(np.eye(2), mask=np.eye(2))}, "weight nan in column 0"),
+    "stored twice": (
+        {"weights": sp.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(2, 2))},
+        r"weights of entry \(row 0, column 1\) is stored more than once",
+    ),
     "a vector": (
         {"weights": [1.0, 2.0]},
         r"weights of shape \(2,\) were given for 2 items and as many columns; .*numpy.asarray"

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 
 __all__ = [
+    "WORDS_AS_LABELS",
     "Approximated",
     "Conjugate",
     "Distribution",
@@ -16,6 +17,13 @@ __all__ = [
     "TwiceDifferentiable",
     "UnlabeledLoss",
 ]
+
+
+#: What to do with words where labels 0 and 1 are needed.
+WORDS_AS_LABELS = (
+    "column.map({'no': 0.0, 'yes': 1.0}) makes labels of two words, and NaN, which is missing, of"
+    " all else"
+)
 
 
 class Likelihood(ABC):
@@ -70,6 +78,14 @@ class Likelihood(ABC):
     def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self
+
+    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+        """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
+
+        ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
+        they are meant, and how to insist.
+        """
+        return None
 
     @property
     @abstractmethod

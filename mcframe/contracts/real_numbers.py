@@ -9,7 +9,15 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["NotANumber", "as_float", "floats_of", "plain", "reads_as_number"]
+__all__ = [
+    "REAL_KINDS",
+    "NotANumber",
+    "as_float",
+    "floats_of",
+    "is_missing",
+    "plain",
+    "reads_as_number",
+]
 
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
 REAL_KINDS = "buif"
@@ -89,5 +97,7 @@ def reads_as_number(value: object) -> bool:
 
 
 def plain(value: object) -> object:
-    """A numpy scalar as the Python object that it stands for."""
+    """A numpy scalar, or a tuple of such, as the Python object that it stands for."""
+    if isinstance(value, tuple):
+        return tuple(plain(part) for part in value)
     return value.item() if isinstance(value, np.generic) else value

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import REAL_KINDS, NotANumber, floats_of
+from mcframe.contracts.real_numbers import REAL_KINDS, NotANumber, floats_of, plain
 from mcframe.model.block import Block
 from mcframe.model.long_lists import refuse_long_list
 from mcframe.model.refusals import not_a_number
@@ -40,8 +40,8 @@ def numbers_of(block: Block, given: Any) -> Array:
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
         raise DataError(
-            f"block {block.name!r}: column name {repeated[0]!r} stands twice in the DataFrame;"
-            " rename or drop one of them"
+            f"block {block.name!r}: column name {plain(repeated[0])!r} stands twice in the"
+            " DataFrame; rename or drop one of them"
         )
     refuse_long_list(block, frame)
     refuse_unstored_zeros(block, frame, "frame" if given.ndim == 2 else "series.to_frame()")
@@ -52,7 +52,7 @@ def numbers_of(block: Block, given: Any) -> Array:
             numbers[:, position] = floats_of_series(series)
         except NotANumber as error:
             values = series.to_numpy(dtype=object)
-            raise not_a_number(block, repr(name), error, values, series.dtype) from None
+            raise not_a_number(block, repr(plain(name)), error, values, series.dtype) from None
     return numbers
 
 
@@ -73,7 +73,7 @@ def refuse_unstored_zeros(block: Block, frame: Any, called: str) -> None:
     """
     sparse = [isinstance(dtype, sys.modules["pandas"].SparseDtype) for dtype in frame.dtypes]
     for position in np.flatnonzero(sparse):
-        name, column = frame.columns[position], frame.iloc[:, position]
+        name, column = plain(frame.columns[position]), frame.iloc[:, position]
         if column.dtype.fill_value != 0 or column.sparse.density == 1.0:
             continue
         zeros, missing = f"{called}.sparse.to_dense()", f"{called}.sparse.to_coo()"

@@ -99,8 +99,7 @@ class Problem:
         """
         n_items, index = same_rows(tables.items())
         likelihoods = {
-            block.name: block.likelihood.bound_to(tables[block.name].shape, known(tables, block))
-            for block in model.blocks
+            block.name: bound_likelihood(block, tables[block.name]) for block in model.blocks
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
         return cls(model, tables, likelihoods, terms, n_items, index, notes=())
@@ -358,9 +357,12 @@ def stays_unwritten(model: Model, block: Block) -> bool:
     return both and isinstance(term, Regularizer) and term.block is None
 
 
-def known(tables: Mapping[str, Table], block: Block) -> Array:
-    """The observed values of a block."""
-    return tables[block.name].observed().values
+def bound_likelihood(block: Block, table: Table) -> Likelihood:
+    """The likelihood of a block with what it estimates from the observed values."""
+    try:
+        return block.likelihood.bound_to(table.shape, table.observed().values)
+    except DataError as error:
+        raise DataError(f"block {block.name!r}: {error}") from None
 
 
 def bound(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import NotANumber, floats_of, plain
+from mcframe.contracts.real_numbers import NotANumber, floats_of, is_missing, plain
 from mcframe.model.block import Block
 from mcframe.model.frames import is_pandas, is_pandas_array, numbers_of
 from mcframe.model.observations import Observations
@@ -109,7 +109,7 @@ class Table:
 
     def column_label(self, column: int) -> str:
         """How messages call a column: by its name where it has one."""
-        return str(column) if self.names is None else repr(self.names[column])
+        return str(column) if self.names is None else repr(plain(self.names[column]))
 
     def wrap(self, entries: Array, parts: int = 1) -> Any:
         """A dense answer in the form the data came in: a DataFrame if they were one.
@@ -227,6 +227,7 @@ def spread(
 ) -> Array:
     """Weights or offsets over the block's shape, or at some entries; all finite."""
     if sp.issparse(given):
+        row_major(block, sp.coo_array(given), f"{what} of ")
         given = given.toarray()
     aligned(block, given, what, table)
     dense = np.broadcast_to(spreadable(block, given, what, table.shape), table.shape)
@@ -317,15 +318,7 @@ def from_sparse(block: Block, given: Any) -> Table:
         )
     triplets = sp.coo_array(given)
     rows, columns = triplets.coords
-    cells = rows.astype(np.int64) * triplets.shape[1] + columns
-    order = np.argsort(cells, kind="stable")
-    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
-    if repeated.size:
-        row, column = rows[order[repeated[0]]], columns[order[repeated[0]]]
-        raise DataError(
-            f"block {block.name!r}: entry (row {row}, column {column}) is stored more than once"
-            f" ({repeated.size} such entries); call sum_duplicates() or drop them first"
-        )
+    order = row_major(block, triplets)
     try:
         values = floats_of(triplets.data[order])
     except NotANumber as error:
@@ -339,6 +332,22 @@ def from_sparse(block: Block, given: Any) -> Table:
         columns=columns[kept].astype(np.intp),
         values=values[~missing],
     )
+
+
+def row_major(block: Block, triplets: Any, what: str = "") -> IntArray:
+    """The order of the entries, row after row; a ``DataError`` where one is stored twice."""
+    cells = np.ravel_multi_index([at.astype(np.int64) for at in triplets.coords], triplets.shape)
+    order = np.argsort(cells, kind="stable")
+    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
+    if repeated.size:
+        first = order[repeated[0]]
+        where = zip(("row", "column"), triplets.coords[-2:], strict=False)
+        entry = ", ".join(f"{axis} {int(at[first])}" for axis, at in where)
+        raise DataError(
+            f"block {block.name!r}: {what}entry ({entry}) is stored more than once"
+            f" ({repeated.size} such entries); call sum_duplicates() or drop them first"
+        )
+    return order
 
 
 def from_pandas(block: Block, given: Any) -> Table:
@@ -392,7 +401,7 @@ def check_observed(block: Block, table: Table) -> None:
 
 
 def check_values(block: Block, table: Table) -> None:
-    """Values that are finite, not too large, and inside the likelihood's domain."""
+    """Values that are finite, not too large, and what the likelihood takes them for."""
     infinite = np.isinf(table.values)
     if infinite.any():
         raise DataError(
@@ -412,6 +421,9 @@ def check_values(block: Block, table: Table) -> None:
             f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
             f" {block.likelihood.needs}. {block.likelihood.remedy}"
         )
+    doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
+    if doubt is not None:
+        raise DataError(f"block {block.name!r}: {doubt}")
 
 
 def entries_of(table: Table, chosen: Any) -> str:
@@ -428,7 +440,7 @@ def entries_of(table: Table, chosen: Any) -> str:
 
 def row_label(table: Table, row: int) -> str:
     """How messages call a row: by its label where it has one."""
-    return str(row) if table.index is None else repr(table.index[row])
+    return str(row) if table.index is None else repr(plain(table.index[row]))
 
 
 def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
@@ -444,13 +456,29 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
             )
     indexed = [(name, table) for name, table in named if table.index is not None]
     for name, table in indexed[1:]:
-        first_index = indexed[0][1].index
-        if not table.index.equals(first_index):
-            row = next(i for i in range(len(first_index)) if table.index[i] != first_index[i])
-            theirs, ours = plain(first_index[row]), plain(table.index[row])
+        row = first_difference(indexed[0][1].index, table.index)
+        if row is not None:
+            theirs, ours = row_label(indexed[0][1], row), row_label(table, row)
             raise DataError(
                 f"blocks {indexed[0][0]!r} and {name!r} have different row labels, first"
-                f" {theirs!r} and {ours!r} in row {row}; align them first,"
+                f" {theirs} and {ours} in row {row}; align them first,"
                 " for example with other.reindex(frame.index)"
             )
     return first.shape[0], indexed[0][1].index if indexed else None
+
+
+def first_difference(one: Any, other: Any) -> int | None:
+    """Where two equally long indexes differ first; None where they hold the same labels.
+
+    Of different dtypes they may do so without being ``equals``.
+    """
+    if one.equals(other):
+        return None
+    pairs = enumerate(zip(one, other, strict=True))
+    return next((row for row, labels in pairs if not same_label(*labels)), None)
+
+
+def same_label(one: Any, other: Any) -> bool:
+    """Whether two labels are equal, or both missing."""
+    missing = [is_missing(label) or label != label for label in (one, other)]  # NaN != NaN
+    return all(missing) if any(missing) else bool(one == other)

@@ -7,7 +7,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError, ModelError
-from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    WORDS_AS_LABELS,
+    Conjugate,
+    Likelihood,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import number
 from mcframe.risks.checks import is_rate, is_share, is_switch, takes_labels, why_not_convex
 from mcframe.risks.tilted_loss import TiltedLoss
@@ -85,6 +90,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
     nonconvex: bool = attrs.field(default=False, validator=is_switch)
 
     needs = "labels 0 or 1, or NaN for unlabeled"
+    words = WORDS_AS_LABELS
     remedy = "Recode positive labels as 1 and negative ones as 0, and leave NaN what has no label."
 
     def __attrs_post_init__(self) -> None:
