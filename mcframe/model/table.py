@@ -143,8 +143,8 @@ def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
     observed zero. A one-dimensional array or a Series is one column. There may be no observed
-    entry at all, as in new rows. With ``unwritten`` the
-    unlabeled cells of a large table are not written out: its memory is that of the labels.
+    entry at all, as in new rows. With ``unwritten`` the unlabeled cells of a large table are not
+    written out: its memory is that of the labels.
     """
     if isinstance(given, Observations):
         return read_observations(block, given)
@@ -227,7 +227,7 @@ def spread(
 ) -> Array:
     """Weights or offsets over the block's shape, or at some entries; all finite."""
     if sp.issparse(given):
-        row_major(block, sp.coo_array(given), f"{what} of ")
+        row_major(block, sp.coo_array(given), f"{what} of ")  # none is stored twice
         given = given.toarray()
     aligned(block, given, what, table)
     dense = np.broadcast_to(spreadable(block, given, what, table.shape), table.shape)
