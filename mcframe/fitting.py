@@ -16,6 +16,7 @@ from mcframe.backends import (
     Point,
     Record,
     Reference,
+    Rounding,
     named,
     physical_gigabytes,
     relative_gap,
@@ -27,9 +28,7 @@ from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
 from mcframe.contracts.likelihood import Distribution, Likelihood
-from mcframe.contracts.term import Constraint
 from mcframe.contracts.validators import number
-from mcframe.likelihoods import Equality
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.low_rank import LowRank
@@ -43,14 +42,9 @@ __all__ = [
     "checked_seed",
     "fit",
     "fit_problem",
-    "rounding_slack",
     "solved",
 ]
 
-# What rounding may add to a bound, relative to the objective or the losses at Z = 0: domains of
-# conjugates count as met up to 1e-14, and sets up to 1e-9, by which a point may lie outside of
-# them and its objective lower.
-DOMAIN_ROUNDING, SET_ROUNDING = 1e-13, 1e-8
 # How many arrays of the size of a block a whole answer takes at its peak.
 WHOLE_ARRAYS = 3
 
@@ -62,18 +56,22 @@ class Fit:
     Attributes
     ----------
     status : str
-        "certified" (gap <= tol), "iteration_limit", "time_limit", "interrupted", or "local"
-        for a loss that is declared not convex.
+        "certified" (gap <= tol), "limited_by_rounding" where double precision does not tell
+        objective and bound apart any closer, "iteration_limit", "time_limit", "interrupted", or
+        "local" for a loss that is declared not convex.
     message : str
         The status in a sentence.
     problem : Problem
         The model with its data, whose ``objective`` is the judge.
     biases : dict from block name to array
-        The unpenalised numbers of each block that has them, as ``Problem.objective`` takes
-        them; ``bias``, ``row_effects`` and ``likelihood`` give them apart.
+        The free numbers of each block that has them, as ``Problem.objective`` takes them,
+        counted from ``Problem.origins``; ``bias``, ``row_effects`` and ``likelihood`` give them
+        apart and counted from 0.
     objective, bound : float
         The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
         minimum over all Z and b.
+    rounding : Rounding
+        How exactly both are known in double precision.
     backend : str
         The backend that ran.
     history : History
@@ -87,6 +85,7 @@ class Fit:
     message: str
     objective: float
     bound: float
+    rounding: Rounding
     backend: str
     history: History
 
@@ -104,9 +103,19 @@ class Fit:
     def gap(self) -> float:
         """(objective - bound) / max(|objective|, |bound|): how far from optimal at most.
 
-        Where both are below 1e-12 of the losses at Z = 0, it is 0.
+        Never below what rounding may have moved both by; 0 where the objective is 0 up to
+        rounding.
         """
-        return relative_gap(self.objective, self.bound, self.problem.rounding)
+        return relative_gap(self.objective, self.bound, self.rounding)
+
+    @property
+    def slack(self) -> float:
+        """By how much a bound may lie above this objective, or this bound above another one.
+
+        That is rounding, and where there are sets what it is worth at most that they count as
+        met up to 1e-9 of their size: a point may lie outside by that and its objective lower.
+        """
+        return self.rounding.moved + self.rounding.room
 
     @property
     def rank(self) -> int:
@@ -253,7 +262,7 @@ class Fit:
             raise ModelError(
                 f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
             )
-        biases = self.problem.layout(name).biases(self.biases[name]).copy()
+        biases = self.problem.layout(name).biases(self.problem.effects(name, self.biases))
         if block.likelihood.width > 1:
             return biases.reshape(-1, block.likelihood.width)
         return self.problem.tables[name].wrap_row(biases)
@@ -265,7 +274,7 @@ class Fit:
                 f"block {name!r} has no effects of rows; declare it with"
                 f" mc.Block({name!r}, ..., row_effects=True)"
             )
-        effects = self.problem.layout(name).row_effects(self.biases[name]).copy()
+        effects = self.problem.layout(name).row_effects(self.problem.effects(name, self.biases))
         return self.problem.tables[name].wrap_column(effects)
 
     def likelihood(self, name: str) -> Likelihood:
@@ -502,14 +511,6 @@ def solved(
     return answered(problem, outcome, chosen.name)
 
 
-def rounding_slack(fit: Fit) -> float:
-    """By how much a bound on a problem may lie above an objective that was reached."""
-    size = max(abs(fit.objective), fit.problem.loss_at_zero())
-    sets = any(isinstance(term, Constraint) for term in fit.problem.terms)
-    sets = sets or any(isinstance(block.likelihood, Equality) for block in fit.model.blocks)
-    return (SET_ROUNDING if sets else DOMAIN_ROUNDING) * size
-
-
 def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
     """The way back from an outcome: its objective is the problem's own."""
     return Fit(
@@ -520,6 +521,7 @@ def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
         message=outcome.message,
         objective=problem.objective(outcome.point.latent, outcome.biases),
         bound=outcome.bound,
+        rounding=outcome.rounding,
         backend=backend,
         history=outcome.history,
     )

@@ -84,7 +84,9 @@ class NewRows:
         offset = self.tables[name].offset if name in self.tables else None
         if offset is not None:  # the biases are in there already
             return z + offset
-        return problem.layout(name).add_to(z, effects[name]) if name in effects else z
+        if name not in effects:
+            return z
+        return problem.layout(name).add_to(z, problem.effects(name, effects))
 
 
 def nuclear_weight(problem: Problem) -> float:
@@ -140,6 +142,7 @@ def bound_to_new_rows(
             weight=problem.scale(name),
             reduce="sum",
             bias=False,
+            effects_weight=None,
         )
         for name in tables
     ]
@@ -161,8 +164,8 @@ def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Arr
                     f"block {name!r}: new rows have column {new!r} where the fit has {old!r};"
                     " give the columns in the order of the fit"
                 )
-    biases = problem.layout(name).biases(effects[name]) if name in effects else np.zeros(0)
-    if not biases.size:
+    if not problem.layout(name).n_biases:
         return table
+    biases = problem.layout(name).biases(problem.effects(name, effects))
     offset = np.zeros((table.shape[0], biases.size)) if table.offset is None else table.offset
     return attrs.evolve(table, offset=offset + biases)

@@ -106,6 +106,27 @@ def test_names_of_new_rows_are_kept_and_columns_checked():
         fit.predict_rows({}, "x")
 
 
+def test_rows_far_from_0_and_effects_with_a_ridge(table):
+    """Effects count from an origin within, and from 0 for whoever asks."""
+    far = 1e6 + table["features"]
+    y = 50.0 + np.nan_to_num(table["features"][:, :4])
+    for options in ({}, {"effects_weight": 0.1}):
+        blocks = [
+            mc.Block("features", mc.Gaussian(), bias=True),
+            mc.Block("y", mc.Poisson(), weight=0.1, bias=True, **options),
+        ]
+        model = mc.Model(blocks, [mc.NuclearNorm(0.5)])
+        values = {"features": far, "y": np.round(y)}
+        fit = mc.fit(model, values, tol=1e-9)
+        for name in ("features", "y"):
+            found, wanted = fit.predict_rows(values, name), fit.predict(name)
+            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-4)
+        # Of a block that is not given as well.
+        alone = {name: fit.predict_rows({"features": far}, name) for name in ("features", "y")}
+        assert np.nanmax(np.abs(alone["features"] - far)) < 3.0
+        assert np.max(np.abs(alone["y"] - y)) < 20.0
+
+
 SECOND = {
     "labels": (mc.Bernoulli(), lambda y: y),
     "levels": (mc.Ordinal(2), lambda y: y + 1.0),

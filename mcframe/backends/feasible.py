@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.compile import Attached, Piece, Program
+from mcframe.compile import Attached, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.low_rank import LowRank
@@ -60,7 +60,7 @@ def projections_of(program: Program, biases: tuple[Array | None, ...]) -> list[P
         for term in program.terms
         if isinstance(term, Attached) and isinstance(term.term, Constraint)
     ]
-    exact = [k for k, piece in enumerate(program.loss.pieces) if is_exact(piece)]
+    exact = [k for k, piece in enumerate(program.loss.pieces) if piece.likelihood.indicator]
     if not rough and not exact and not program.ones:
         return []
     if is_ball(main):
@@ -76,14 +76,6 @@ def projections_of(program: Program, biases: tuple[Array | None, ...]) -> list[P
 def is_ball(main: object) -> bool:
     """Whether the main term is a set."""
     return isinstance(main, Constraint)
-
-
-def is_exact(piece: Piece) -> bool:
-    """Whether a loss is infinite at some predictors: an equality."""
-    if piece.likelihood.smooth:
-        return False
-    away = np.asarray(piece.likelihood.start(piece.y)) + 1.0
-    return not np.all(np.isfinite(piece.likelihood.value(away, piece.y)))
 
 
 def projection_of(term: Attached) -> Projection:
@@ -127,7 +119,7 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
 
     It keeps the rank and the factors' own bound, and costs no decomposition.
     """
-    if program.ones or any(is_exact(piece) for piece in program.loss.pieces):
+    if program.ones or any(piece.likelihood.indicator for piece in program.loss.pieces):
         return None
     dense = latent.dense()
     rough = [t for t in program.terms if isinstance(t.term, Constraint)]

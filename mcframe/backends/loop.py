@@ -7,7 +7,14 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Judgement, Point, judge, relative_gap, sampled
+from mcframe.backends.certificate import (
+    Judgement,
+    Point,
+    Rounding,
+    judge,
+    relative_gap,
+    sampled,
+)
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
@@ -31,6 +38,10 @@ FALLING = (
 # So many iterations may pass before a point is found that meets all constraints.
 SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
+LIMITED = (
+    "objective and bound differ by no more than their own rounding in double precision; columns of"
+    " one scale, or a larger tol, help"
+)
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
@@ -50,6 +61,7 @@ class Outcome:
     point: Point
     biases: dict[str, Array]
     bound: float
+    rounding: Rounding
     status: str
     message: str
     history: History
@@ -84,7 +96,18 @@ class Watch:
     @property
     def gap(self) -> float:
         """Of the best point and the best bound so far."""
-        return relative_gap(self.objective, self.bound, self.program.rounding)
+        return relative_gap(self.objective, self.bound, self.rounding)
+
+    @property
+    def rounding(self) -> Rounding:
+        """How exactly the best objective is known."""
+        return Rounding() if self.judgement is None else self.judgement.rounding
+
+    @property
+    def limited(self) -> bool:
+        """Whether rounding alone keeps the objective from its bound."""
+        unknown = max(self.rounding.moved, self.rounding.resolved)
+        return self.objective - self.bound <= unknown
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
@@ -127,6 +150,7 @@ class Watch:
             point=Point(self.point.latent, self.point.multiplier, self.point.dual),
             biases=self.judgement.biases,
             bound=self.bound,
+            rounding=self.rounding,
             status=status,
             message=message,
             history=History(tuple(self.records)),
@@ -211,6 +235,8 @@ def iterate(
             raise BackendError(nowhere(program))
         if watch.gap <= budget.tol:
             return "certified", f"the gap is at most tol={budget.tol:g}"
+        if watch.limited:
+            return "limited_by_rounding", LIMITED
         if watch.stopped:
             return "interrupted", "the callback asked to stop"
         if not program.loss.convex and state.residual <= small:

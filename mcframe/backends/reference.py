@@ -44,11 +44,12 @@ UNBOUNDED = "; the objective falls without end: a larger weight, a ball or a box
 def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
     """The problem as it is stated, term by term, and its variables by name.
 
-    ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``
-    and ``"parameters:NAME"`` the unpenalised numbers of block NAME. The problem is not solved.
-    A loss that no cone expresses (probit) enters by tangents from below; see ``Reference``.
+    ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``,
+    ``"intercept:NAME"`` and ``"parameters:NAME"`` the free numbers of block NAME, counted from 0.
+    The problem is not solved. A loss that no cone expresses (probit) enters by tangents from
+    below; see ``Reference``.
     """
-    stated = Statement.of(problem)
+    stated = Statement.of(attrs.evolve(problem, origins={}))
     return stated.problem(), stated.variables
 
 
@@ -112,17 +113,28 @@ class Statement:
         places = table.columns[:, None] * width + np.arange(width)
         rows = np.repeat(table.rows, width)
         z = self.variables["Z"][rows, places.ravel() + problem.columns(name).start]
-        layout = problem.layout(name)
-        if layout.n_biases:
-            bias = self.variables[f"bias:{name}"] = cp.Variable(layout.n_biases)
-            z = z + bias[places.ravel()]
-        if layout.n_row_effects:
-            effects = cp.Variable(layout.n_row_effects)
-            self.variables[f"row_effects:{name}"] = effects
-            z = z + effects[rows]
-        if table.offsets is not None:
-            z = z + table.offsets.ravel()
+        for kind, effects in self.effects(name).items():
+            chosen = {"bias": places.ravel(), "row_effects": rows, "intercept": 0 * rows}[kind]
+            z = z + effects[chosen]
+        added = problem.added(name)
+        if added is not None:
+            z = z + added.ravel()
         return cp.reshape(z, places.shape, order="C") if width > 1 else z
+
+    def effects(self, name: str) -> dict[str, Any]:
+        """The variables of a block's effects by kind, and the ridge on them as a summand."""
+        layout = self.bound_to.layout(name)
+        kinds = ("bias", "row_effects", "intercept")
+        counts = (layout.n_biases, layout.n_row_effects, layout.n_intercepts)
+        found = {
+            kind: cp.Variable(count) for kind, count in zip(kinds, counts, strict=True) if count
+        }
+        self.variables |= {f"{kind}:{name}": variable for kind, variable in found.items()}
+        ridge = self.bound_to.ridge(name)
+        if ridge:
+            whole = cp.hstack(list(found.values())) + self.bound_to.origins.get(name, 0.0)
+            self.summands.append(0.5 * ridge * cp.sum_squares(whole))
+        return found
 
     def add_block(
         self, k: int, block: Block, copied: bool, near: tuple[Array, float] | None
@@ -130,6 +142,7 @@ class Statement:
         """One block's losses."""
         problem, name = self.bound_to, block.name
         likelihood, table = problem.likelihoods[name], problem.tables[name]
+        y = problem.targets(name)
         z = self.predictors[name] = self.predictor(block)
         if copied:
             copy = cp.Variable(table.n_entries)
@@ -141,14 +154,14 @@ class Statement:
             assert isinstance(likelihood, Parametric)
             parameters = cp.Variable(layout.n_parameters)
             self.variables[f"parameters:{name}"] = parameters
-            losses = likelihood.joint_expression(cp, z, table.values, parameters)
+            losses = likelihood.joint_expression(cp, z, y, parameters)
         elif near is not None:
             assert isinstance(likelihood, Approximated)
-            losses = likelihood.expression_near(cp, z, table.values, *near)
+            losses = likelihood.expression_near(cp, z, y, *near)
         else:
-            losses = likelihood.expression(cp, z, table.values)
+            losses = likelihood.expression(cp, z, y)
         self.losses[name] = losses
-        self.constraints += likelihood.expression_constraints(cp, z, table.values)
+        self.constraints += likelihood.expression_constraints(cp, z, y)
         scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
         self.summands.append(cp.sum(cp.multiply(scale, losses)))
 
@@ -269,8 +282,8 @@ class Reference:
         two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
         brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
         point, judgement = brief.opinion(problem, first, budget, progress)
-        bound, rounding = judgement.bound, problem.rounding
-        if two and relative_gap(judgement.objective, bound, rounding) > budget.tol:
+        bound = judgement.bound
+        if two and relative_gap(judgement.objective, bound, judgement.rounding) > budget.tol:
             try:
                 other, second = self.opinion(problem, "CLARABEL", budget, progress)
             except BackendError:  # the first opinion stands
@@ -278,7 +291,7 @@ class Reference:
             bound = max(bound, second.bound)
             if second.objective < judgement.objective:
                 point, judgement = other, second
-        gap = relative_gap(judgement.objective, bound, rounding)
+        gap = relative_gap(judgement.objective, bound, judgement.rounding)
         seconds = time.perf_counter() - began
         record = Record(1, seconds, judgement.objective, bound, gap, point.latent.rank())
         certified = gap <= budget.tol
@@ -286,6 +299,7 @@ class Reference:
             point=point,
             biases=judgement.biases,
             bound=bound,
+            rounding=judgement.rounding,
             status="certified" if certified else "iteration_limit",
             message=(
                 f"the gap is at most tol={budget.tol:g}"
@@ -313,7 +327,7 @@ class Reference:
         near: dict[str, tuple[Array, float]] = {}
         for _ in range(REFINEMENTS):
             stated = Statement.of(problem, program=program, near=near)
-            scale = self.conic(problem, stated, solver, budget, progress)
+            scale = self.conic(null_size(program), stated, solver, budget, progress)
             error, size = 0.0, abs(float(stated.problem().objective.value))
             for name in approximated:
                 error += missed(problem, stated, name)
@@ -324,12 +338,13 @@ class Reference:
         return point, judge(program, point)
 
     def conic(
-        self, problem: Problem, stated: Statement, solver: str, budget: Budget, progress: bool
+        self, scale: float, stated: Statement, solver: str, budget: Budget, progress: bool
     ) -> float:
-        """Solve a statement; what its objective was divided by."""
-        # Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
-        # same for every unit and weight.
-        scale = problem.loss_at_zero() or 1.0
+        """Solve a statement with its objective divided by a scale, which is given back.
+
+        Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
+        same for every unit and weight.
+        """
         options: dict[str, Any] = {"verbose": progress}
         if solver == "SCS":
             options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
@@ -354,11 +369,29 @@ class Reference:
         return scale
 
 
+def null_size(program: Program) -> float:
+    """The losses at Z = 0, effects solved for: a size to compare with.
+
+    Where a loss is infinite the size of the values stands in, where all losses are 0 the weights.
+    """
+    total = counted = 0.0
+    for piece in program.loss.pieces:
+        z = piece.shaped(np.zeros(program.loss.n_entries))
+        effects = piece.solve(z, None) if piece.likelihood.smooth else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
+        losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
+        total += float(np.sum(piece.scale * losses))
+        counted += float(np.sum(piece.scale * np.ones(piece.y.size)))
+    return total or counted
+
+
 def missed(problem: Problem, stated: Statement, name: str) -> float:
     """How far the stated losses of a block lie below the true ones at an answer."""
     table = problem.tables[name]
     z = np.asarray(stated.predictors[name].value)
-    off = problem.likelihoods[name].value(z, table.values) - np.asarray(stated.losses[name].value)
+    losses = problem.likelihoods[name].value(z, problem.targets(name))
+    off = losses - np.asarray(stated.losses[name].value)
     weights = 1.0 if table.weights is None else table.weights
     return problem.scale(name) * float(np.sum(weights * np.maximum(off, 0.0)))
 
@@ -414,10 +447,11 @@ def effects_of(
     z = latent.at(loss.rows, loss.columns)
     effects: list[Array | None] = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
-        if piece.likelihood.smooth or not piece.layout.size:
+        if piece.likelihood.smooth or not piece.effects.size:
             effects.append(piece.solve(piece.shaped(z), None))
             continue
-        kinds = [f"{kind}:{block.name}" for kind in ("bias", "row_effects", "parameters")]
+        every = ("bias", "row_effects", "intercept", "parameters")
+        kinds = [f"{kind}:{block.name}" for kind in every]
         found = [stated.variables[kind].value for kind in kinds if kind in stated.variables]
         effects.append(np.concatenate(found))
     return tuple(effects)

@@ -98,7 +98,6 @@ def compile_problem(problem: Problem) -> Program:
         penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
         names=tuple(block.name for block in problem.model.blocks),
         ones=ones,
-        rounding=problem.rounding,
         factored=factored,
         terms=tuple(
             Attached(term, problem.placed(term))
@@ -129,14 +128,16 @@ def compile_loss(problem: Problem) -> EntryLoss:
         stop = start + table.n_entries * width
         try:
             piece = Piece.of(
+                problem.layout(block.name),
+                problem.ridge(block.name),
+                problem.origins.get(block.name),
                 likelihood=problem.likelihoods[block.name],
-                layout=problem.layout(block.name),
                 scale=scale if table.weights is None else scale * table.weights,
-                y=table.values,
+                y=problem.targets(block.name),
                 rows=table.rows,
                 columns=table.columns,
                 part=slice(start, stop),
-                offset=table.offsets,
+                offset=problem.added(block.name),
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None

@@ -106,9 +106,9 @@ class EntryLoss:
         size = 0.0
         for piece, pair in zip(self.pieces, known, strict=True):
             if pair is None:
-                terms = piece.conjugate(slope[piece.part])
-                total += float(np.sum(terms))
-                size += float(np.sum(np.abs(terms)))
+                own, summands = piece.conjugate(slope[piece.part])
+                total += own
+                size += summands
             else:
                 lowest = piece.infimum if scale < 1.0 else 0.0
                 total += scale * pair[0] - (1.0 - scale) * lowest
@@ -142,7 +142,7 @@ class EntryLoss:
         """
         clipped = slope.copy()
         for piece in self.pieces:
-            if piece.has_conjugate() and not piece.layout.size:
+            if piece.has_conjugate() and not piece.effects.size:
                 clipped[piece.part] = piece.nearest_slope(slope[piece.part])
         return clipped
 
@@ -152,6 +152,25 @@ class EntryLoss:
         for piece in self.pieces:
             centred[piece.part] = piece.centred(slope[piece.part])
         return centred
+
+    def rounding(self, z: Array, biases: tuple[Array | None, ...], slope: Array) -> float:
+        """By how much rounding of the predictors may move the losses at z."""
+        pairs = zip(self.pieces, biases, strict=True)
+        return sum(piece.rounding(z, effects, slope[piece.part]) for piece, effects in pairs)
+
+    def vanishes(self, z: Array, biases: tuple[Array | None, ...]) -> bool:
+        """Whether the losses of every column are nothing beside those at one constant."""
+        pairs = zip(self.pieces, biases, strict=True)
+        return all(piece.vanishes(z, effects) for piece, effects in pairs)
+
+    def moved_by(self, away: float, slope: Array) -> float:
+        """By how much the losses differ at most where each predictor is off by so much."""
+        return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
+
+    def unsettled(self, slope: Array, biases: tuple[Array | None, ...]) -> float:
+        """What sums of slopes over free effects that do not quite vanish are worth there."""
+        pairs = zip(self.pieces, biases, strict=True)
+        return sum(piece.effects.unsettled(slope[piece.part], e) for piece, e in pairs)
 
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""

@@ -38,7 +38,6 @@ class Program:
     penalty: SpectralPenalty
     names: tuple[str, ...]
     ones: bool = False
-    rounding: float = 0.0  # objectives up to this cannot be told from 0
     factored: Factored | None = None
     terms: tuple[Any, ...] = ()
     background: Background | None = None

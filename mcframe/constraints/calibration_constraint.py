@@ -25,7 +25,7 @@ class CalibrationConstraint(Constraint, Prox):
     ``mc.Calibration(block, A, B)`` makes it; see there. Redundant equations do no harm.
     Equations that no Z solves are refused at construction. NaN in B says that an equation of a
     column is not known: it asks for nothing. Z counts as a solution up to
-    ``||A Z - B||_F <= 1e-9 * max(1, ||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
+    ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
     of a Z in factors.
 
     Parameters
@@ -85,7 +85,7 @@ class CalibrationConstraint(Constraint, Prox):
     def value(self, latent: Array) -> float:
         """0 where A Z = B is met as far as it is known, up to rounding, else inf."""
         reach = self.equations.norm * float(np.linalg.norm(latent))
-        size = max(1.0, float(np.linalg.norm(self.equations.values)), reach)
+        size = max(float(np.linalg.norm(self.equations.values)), reach)
         return 0.0 if self.residual(latent) <= ROUNDING * size else np.inf
 
     def residual(self, latent: Array) -> float:

@@ -61,6 +61,11 @@ class Likelihood(ABC):
     convex: bool = True
     #: Whether missing entries carry loss too: their observation is NaN in every method.
     reads_unlabeled: bool = False
+    #: Whether l(z + c, y + c) = l(z, y): values far from 0 are then centred before anything is
+    #: computed, and known offsets taken off them.
+    location: bool = False
+    #: Whether l is 0 on a set of predictors and infinite elsewhere.
+    indicator: bool = False
 
     @property
     def width(self) -> int:

@@ -79,9 +79,13 @@ class Table:
     @property
     def offsets(self) -> Array | None:
         """The offset of each number of z: (n_entries,), of K classes (n_entries x K)."""
+        return self.offset_at(self.rows, self.columns)
+
+    def offset_at(self, rows: IntArray, columns: IntArray) -> Array | None:
+        """The offset of each number of z at some entries: one each, or one a class."""
         if self.offset is None:
             return None
-        by_class = self.offset.reshape(*self.shape, -1)[self.rows, self.columns]
+        by_class = self.offset.reshape(*self.shape, -1)[rows, columns]
         return by_class if by_class.shape[1] > 1 else by_class[:, 0]
 
     def observed(self) -> "Table":

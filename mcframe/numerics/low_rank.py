@@ -97,6 +97,12 @@ class LowRank:
         right: Any = np.linalg.qr(self.right, mode="r")
         return np.linalg.svd(left @ right.T, compute_uv=False)
 
+    @property
+    def length(self) -> float:
+        """The Frobenius norm, through the products of the factors' columns."""
+        squares = np.sum((self.left.T @ self.left) * (self.right.T @ self.right))
+        return float(np.sqrt(max(float(squares), 0.0)))
+
     def rank(self) -> int:
         """The number of singular values above rounding."""
         values = self.singular_values()
