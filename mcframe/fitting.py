@@ -40,6 +40,7 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
+from mcframe.model.table import Table
 from mcframe.numerics.low_rank import LowRank
 from mcframe.prediction import NewRows
 
@@ -176,7 +177,8 @@ class Fit:
         Parameters
         ----------
         data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
-            Of the new items: some or all blocks, in the columns of the fit. NaN is missing.
+            Of the new items: some or all blocks, in the columns of the fit. NaN is missing; a
+            block may hold nothing else, as the labels of new items do.
         name : str
             The block that is asked for, given or not. An offset counts where it is given.
 
@@ -205,25 +207,61 @@ class Fit:
         [[4. 8.]]
         """
         width = self.model.block(name).likelihood.width
-        table = self.problem.tables[name]
-        new = NewRows.of(self.problem, self.latent, self.biases, data)
-        z = new.predictor(self.problem, name, self.biases)
-        mean = self.mean_of(name, z)
-        return attrs.evolve(table, shape=mean.shape, index=new.index).wrap(mean, width)
+        new, mean = self.new_rows(data, name)
+        return new.table(self.problem, name).wrap(mean, width)
+
+    def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
+        """A block of new items with observed entries kept and missing ones filled.
+
+        As ``impute`` does for the rows of the fit: missing entries by ``predict_rows``, of classes
+        by the most probable one.
+
+        Parameters
+        ----------
+        data, name : as in ``predict_rows``
+            Of a block that is not among the data every entry is filled.
+
+        Returns
+        -------
+        array (n_new x columns of the block), or DataFrame if the new data were one
+            The data themselves are left as they are.
+
+        Raises
+        ------
+        ModelError, DataError
+            As in ``predict_rows``.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+        >>> fit = mc.fit(model, {"x": x})
+        >>> print(fit.impute_rows({"x": [[np.nan, 8.5]]}, "x").round(1))
+        [[4.2 8.5]]
+        """
+        new, mean = self.new_rows(data, name)
+        return self.filled(name, new.table(self.problem, name), mean)
 
     def impute(self, name: str) -> Any:
         """The block with observed entries kept and missing ones filled.
 
         By ``predict``; of classes by the most probable one.
         """
-        table = self.problem.tables[name].observed()
-        filled = self.mean(name)
+        return self.filled(name, self.problem.tables[name].observed(), self.mean(name))
+
+    def filled(self, name: str, table: Table, mean: Array) -> Any:
+        """The observed entries of a table, elsewhere the mean response (overwritten) or class."""
         width = self.model.block(name).likelihood.width
         if width > 1:
-            by_class = filled.reshape(*table.shape, width)
-            filled = np.argmax(by_class, axis=2).astype(np.float64)
-        filled[table.rows, table.columns] = table.values
-        return table.wrap(filled)
+            mean = np.argmax(mean.reshape(*table.shape, width), axis=2).astype(np.float64)
+        mean[table.rows, table.columns] = table.values
+        return table.wrap(mean)
+
+    def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
+        """New items by the rule for them, and the mean response of a block there, an array."""
+        new = NewRows.of(self.problem, self.latent, self.biases, data)
+        return new, self.mean_of(name, new.predictor(self.problem, name, self.biases))
 
     def bias(self, name: str) -> Any:
         """The offsets b of a block, one a column; a Series if the data were a DataFrame.
@@ -551,7 +589,10 @@ def checked_seed(random_state: int | None) -> int:
 
 def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
     """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
-    positions = np.asarray(given)
+    try:
+        positions = np.asarray(given)
+    except ValueError:  # lists among numbers
+        positions = np.asarray(given, dtype=object)
     if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise DataError(
             f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"

@@ -496,6 +496,7 @@ def test_entries_of_classes():
         ([0.5], [0], "dtype float64"),
         ([True], [0], "dtype bool"),
         (["a"], [0], "integers counted from 0"),
+        ([0, [1]], [0, 0], "dtype object"),
         (3, [0], r"rows of shape \(\)"),
     ],
 )

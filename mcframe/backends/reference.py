@@ -121,7 +121,7 @@ class Statement:
             z = z + effects[chosen]
         added = problem.added(name)
         if added is not None:
-            z = z + np.repeat(added, width)
+            z = z + added.ravel()
         return cp.reshape(z, places.shape, order="C") if width > 1 else z
 
     def effects(self, name: str) -> dict[str, Any]:

@@ -28,9 +28,9 @@ def refusal(problem: Problem) -> str | None:
         return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
     for term in others:
         if not isinstance(term, OnesColumn | SmoothTerm | Prox | Composed):
-            beside = "" if main is None else f" beside {type(main).__name__}"
+            beside = "" if main is None else f" beside {main.word}"
             return (
-                f"{type(term).__name__} has neither a prox nor a slope and cannot stand"
+                f"{term.word} has neither a prox nor a slope and cannot stand"
                 f"{beside}; drop one of them, or replace it by a nuclear norm"
             )
     return None

@@ -33,8 +33,8 @@ class Piece:
 
     ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
     or one for each; ``part`` is where its numbers stand among those of the whole loss, K of
-    them for each entry of a likelihood over K columns. Of a location y is what is left of the
-    values without offset and origin.
+    them for each entry of a likelihood over K columns; ``offset`` has the shape of z. Of a
+    location y is what is left of the values without offset and origin.
     """
 
     likelihood: Any
@@ -97,9 +97,7 @@ class Piece:
         """The piece's numbers of z, offsets added: (N,) or (N, K)."""
         own = z[self.part]
         own = own.reshape(-1, self.width) if self.width > 1 else own
-        if self.offset is None:
-            return own
-        return own + (self.offset[:, None] if self.width > 1 else self.offset)
+        return own if self.offset is None else own + self.offset
 
     def solve(self, z: Array, warm: Array | None) -> Array | None:
         """The best effects at z (already shaped); None for a piece without any."""
@@ -196,8 +194,8 @@ class Piece:
         slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
         terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
         if self.offset is not None:
-            along = slopes.sum(axis=-1) if self.width > 1 else slopes
-            terms = terms - along * self.offset
+            along = slopes * self.offset
+            terms = terms - (along.sum(axis=-1) if self.width > 1 else along)
         return total + float(np.sum(terms)), size + float(np.sum(np.abs(terms)))
 
     def rounding(self, z: Array, effects: Array | None, slope: Array) -> float:
@@ -246,7 +244,7 @@ class Piece:
         found = []
         for numbers in (spread, np.zeros(spread.size)):
             z = numbers.reshape(-1, self.width) if self.width > 1 else numbers
-            z = z if self.offset is None else z + self.offset.reshape(-1, *[1] * (z.ndim - 1))
+            z = z if self.offset is None else z + self.offset
             parameters = self.solve(z, None) if self.layout.n_parameters else None
             losses = self.scale * self.at(parameters).value(z, self.y)
             finite = np.where(np.isfinite(losses), losses, 0.0)
@@ -285,5 +283,5 @@ class Piece:
         """A rough natural parameter for every number, flat."""
         begun = np.asarray(self.likelihood.start(self.y))
         if self.offset is not None:
-            begun = begun - (self.offset[:, None] if self.width > 1 else self.offset)
+            begun = begun - self.offset
         return begun.ravel()

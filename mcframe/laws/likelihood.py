@@ -374,6 +374,15 @@ def log_likelihood_is_loss(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(change <= 1e-12, f"with z it changes by {change:g}, relatively")
 
 
+def z_has_its_name(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """z has a name of its own where the mean response is something else, and only there."""
+    mean = np.allclose(likelihood.mean(z), z, rtol=1e-9)
+    demand(
+        mean == (likelihood.z_name is None),
+        f"z_name={likelihood.z_name!r}, and z is {'' if mean else 'not '}the mean response",
+    )
+
+
 def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
     """At z = +-1e4 scales nothing overflows for a bounded curvature, and nothing is NaN."""
     far = np.where(z >= 0, 1e4, -1e4) * (float(np.max(np.abs(z))) / 6)
@@ -436,6 +445,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "the prox is the minimiser": prox_is_minimiser,
     "the slope of the prox": prox_slope_is_derivative,
     "the prox solves its program": prox_solves_its_program,
+    "z has its name": z_has_its_name,
     "finite far out": far_out_finite,
     "compared by value": compared_by_value,
 }

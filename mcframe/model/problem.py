@@ -15,7 +15,7 @@ from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.origin import origin_of
-from mcframe.model.table import Table, read_table, same_rows
+from mcframe.model.table import Table, check_observed, read_table, same_rows
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.uniform import Uniform
@@ -82,20 +82,31 @@ class Problem:
             block.name: read_table(block, data[block.name], stays_unwritten(model, block))
             for block in model.blocks
         }
-        n_items, index = same_rows(tables.items())
-        notes = notes_on(model, tables, n_items)
-        for note in notes:
+        for block in model.blocks:
+            check_observed(block, tables[block.name])
+        problem = cls.of_tables(model, tables)
+        unobserved = notes_on(model, tables, problem.n_items)
+        for note in unobserved:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
+        return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
+
+    @classmethod
+    def of_tables(cls, model: Model, tables: Mapping[str, Table]) -> "Problem":
+        """The problem of tables that are read, without notes; a table may be empty.
+
+        Raises
+        ------
+        DataError
+            Where the tables have different rows, or do not fit a likelihood or a term.
+        """
+        n_items, index = same_rows(tables.items())
         origins = origins_of(model, tables)
         likelihoods = {
-            block.name: block.likelihood.bound_to(
-                tables[block.name].shape,
-                targets_of(block, tables[block.name].observed(), origins.get(block.name)),
-            )
+            block.name: bound_likelihood(block, tables[block.name], origins.get(block.name))
             for block in model.blocks
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
-        return cls(model, tables, likelihoods, terms, n_items, index, notes, origins)
+        return cls(model, tables, likelihoods, terms, n_items, index, (), origins)
 
     def reweighted(self, place: int, weight: float) -> "Problem":
         """The same data, which are shared, with another weight of the term at that place."""
@@ -219,9 +230,7 @@ class Problem:
             if name in numbers:
                 z = self.layout(name).add_to(z, numbers[name])
         offset = self.tables[name].offset
-        if offset is None:
-            return z
-        return z + np.repeat(offset, self.model.block(name).likelihood.width, axis=1)
+        return z if offset is None else z + offset
 
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
@@ -240,13 +249,10 @@ class Problem:
     ) -> Array:
         """The same at any entries of the block, by their rows and columns, not forming Z."""
         z = self.fitted_at(name, latent, effects, rows, columns)
-        offset = self.tables[name].offset
         if name in self.origins:  # of a location, which has one latent column for each of its data
             z = z + self.layout(name).at(rows, columns, self.origins[name])
-        if offset is None:
-            return z
-        own = offset[rows, columns]
-        return z + (own[:, None] if z.ndim > 1 else own)
+        added = self.tables[name].offset_at(rows, columns)
+        return z if added is None else z + added
 
     def fitted_at(
         self,
@@ -311,7 +317,7 @@ class Problem:
             z = self.fitted_at(name, latent, effects, table.rows, table.columns)
             added = self.added(name)
             if added is not None:
-                z = z + (added[:, None] if z.ndim > 1 else added)
+                z = z + added
             losses = self.likelihood(name, effects).value(z, self.targets(name))
             losses = losses if table.weights is None else table.weights * losses
             total += self.scale(name) * float(np.sum(losses)) + self.cost_of_effects(name, effects)
@@ -439,6 +445,14 @@ def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
     return values
 
 
+def bound_likelihood(block: Block, table: Table, origin: Array | None) -> Likelihood:
+    """The likelihood of a block with what it estimates from the observed values."""
+    try:
+        return block.likelihood.bound_to(table.shape, targets_of(block, table.observed(), origin))
+    except DataError as error:
+        raise DataError(f"block {block.name!r}: {error}") from None
+
+
 def bound(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
     """A term with the data of its block, checked against the shape of its columns of Z."""
     if term.block is None:
@@ -479,4 +493,27 @@ def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[s
             f"row {first_row}{others} without one observed entry in any block;"
             " what is predicted there is not learnt from that row"
         )
+    return tuple(notes)
+
+
+def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Where a term states sums of Z that are not those of means, which users may have in mind."""
+    notes = []
+    for term in model.terms:
+        if term.block is None or not term.states_sums:
+            continue
+        block = model.block(term.block)
+        beside = {
+            "biases": block.bias,
+            "effects of rows": block.row_effects,
+            "offsets": tables[term.block].offset is not None,
+        }
+        apart = ", ".join(name for name, there in beside.items() if there)
+        if block.likelihood.z_name or apart:
+            notes.append(
+                f"block {term.block!r}: {term.word} is about sums of Z"
+                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
+                + (f", without {apart}" if apart else "")
+                + ", and not about sums of means"
+            )
     return tuple(notes)

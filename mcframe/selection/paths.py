@@ -283,7 +283,7 @@ def checked_weights(weights: Any) -> Array:
 
 def largest_weight(problem: Problem, term: Term) -> float:
     """The smallest weight at which Z = 0 is optimal: the dual norm of the slope there."""
-    name = type(term).__name__
+    name = term.word
     remedy = f"give weights=[...], descending, for {name}"
     if not isinstance(term, Norm):
         raise ModelError(
