@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -15,11 +16,14 @@ from mcframe.backends import (
     Backend,
     Budget,
     History,
+    Judgement,
     Outcome,
+    Paused,
     Point,
     Record,
     Reference,
     Rounding,
+    Start,
     able,
     named,
     physical_gigabytes,
@@ -28,7 +32,7 @@ from mcframe.backends import (
     solver_for,
     verdict_on,
 )
-from mcframe.compile import compile_problem
+from mcframe.compile import compile_problem, notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import (
     BackendError,
@@ -88,6 +92,9 @@ class Fit:
         One record for each time the certificate was computed.
     random_state : int
         The seed of all that was random.
+    paused : Paused or None
+        Where the solver stood, of the size of a few thin factors: ``fit(..., start=this)`` goes on
+        from there. None in fits of paths and after a conic solver.
     """
 
     problem: Problem
@@ -101,6 +108,7 @@ class Fit:
     backend: str
     history: History
     random_state: int = 0
+    paused: Paused | None = None
 
     @property
     def latent(self) -> LowRank:
@@ -135,10 +143,10 @@ class Fit:
         """The number of singular values of Z above rounding."""
         return self.latent.rank()
 
-    @property
+    @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What was allowed in the data but is worth knowing."""
-        return self.problem.notes
+        """What was allowed in the data but is worth knowing, and effects that are infinite."""
+        return (*self.problem.notes, *notes_on_effects(self.problem))
 
     def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
         """The linear predictor Z + b of a block, with its offset if it has one.
@@ -411,7 +419,9 @@ def fit(
         The budget; what ends it first is named in ``status``. Of these ``reference`` passes
         ``max_seconds`` to SCS, whose iterations ``Reference(max_iters=...)`` limits.
     start : Fit, optional
-        A fit of the same shape whose Z is the starting point.
+        A fit of the same shape whose Z is the starting point. From a fit of the same model to the
+        same data the solver goes on where it stopped: several short runs come as far as one long
+        one, none ends above its start, and the bound is carried over.
     callback : function of a Record, optional
         Called at every certificate; the fit stops if it returns something true.
     progress : bool, default False
@@ -520,7 +530,7 @@ def solved(
     chosen: Backend,
     budget: Budget,
     *,
-    begin: Point | None = None,
+    begin: Start | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
@@ -562,6 +572,7 @@ def answered(problem: Problem, outcome: Outcome, backend: str, random_state: int
         backend=backend,
         history=outcome.history,
         random_state=random_state,
+        paused=outcome.paused,
     )
 
 
@@ -620,8 +631,11 @@ def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     return Budget(float(tol), int(max_iter), float(max_seconds))
 
 
-def checked_start(start: Fit | None, problem: Problem) -> Point | None:
-    """The start's Z and multiplier, or a ``DataError`` where its shape is another."""
+def checked_start(start: Fit | None, problem: Problem) -> Start | None:
+    """Where to begin, or a ``DataError`` where its shape is another.
+
+    From a fit of the same model to the same data with all that is known of it.
+    """
     if start is None:
         return None
     if not isinstance(start, Fit):
@@ -631,4 +645,7 @@ def checked_start(start: Fit | None, problem: Problem) -> Point | None:
             f"start has a latent matrix of {start.latent.shape}, this problem one of"
             f" {problem.shape}; start from a fit of the same blocks and items"
         )
-    return start.point
+    if start.problem.digest != problem.digest:
+        return Start(start.point)
+    known = Judgement(start.objective, start.bound, dict(start.biases), start.rounding)
+    return Start(start.point, known, start.paused)

@@ -17,7 +17,7 @@ from mcframe.backends.choice import (
 from mcframe.backends.factored import FactoredDescent, slope_of
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
-from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, run
+from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, Paused, Start, run
 from mcframe.backends.multipliers import Multipliers
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate, to_cvxpy
@@ -35,11 +35,13 @@ __all__ = [
     "Judgement",
     "Multipliers",
     "Outcome",
+    "Paused",
     "Point",
     "Proximal",
     "Record",
     "Reference",
     "Rounding",
+    "Start",
     "Verdict",
     "able",
     "choose",

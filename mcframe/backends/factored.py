@@ -1,5 +1,6 @@
 """Descent in factors Z = U V', with as many columns as its certificate asks for."""
 
+from collections import deque
 from typing import Any
 
 import attrs
@@ -33,6 +34,8 @@ SHORT = (1e-2, 1e-4, 1e-6)
 NEGATIVE = 1e-8
 # Up to this many rows and columns together all eigenvectors are sought, else by so many steps.
 DENSE_ORDER, LANCZOS_STEPS = 300, 200
+# Moves that a pause keeps of those that a direction is made of.
+KEPT_MOVES = 5
 # A multiplier that scales its row counts as at least this share of the mean.
 FLATTEST = 1e-3
 
@@ -167,6 +170,25 @@ class FactoredDescent(Solver[Program, FactoredState]):
             rng=rng,
         )
         state.arrive(program, vector)
+        return state
+
+    def paused(self, program: Program, state: FactoredState) -> FactoredState:
+        """The free vector, and the last few moves."""
+        gone: Any = None
+        memory = Memory(deque(list(state.memory.pairs)[-KEPT_MOVES:], maxlen=KEPT_MOVES))
+        return attrs.evolve(state, stacked=gone, evaluation=gone, gradient=gone, memory=memory)
+
+    def resumed(
+        self, program: Program, paused: FactoredState, rng: np.random.Generator
+    ) -> FactoredState:
+        """The same vector, with what follows from it."""
+        chart, order = chart_of(program), sum(program.shape)
+        stacked = chart.stacked(paused.vector, order)
+        memory = Memory()
+        memory.pairs.extend(paused.memory.pairs)
+        evaluation = evaluated(program, stacked, None)
+        state = attrs.evolve(paused, evaluation=evaluation, memory=memory, rng=rng)
+        state.arrive(program, paused.vector)
         return state
 
     def step(self, program: Program, state: FactoredState) -> None:

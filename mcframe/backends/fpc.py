@@ -1,6 +1,6 @@
 """Fixed-point continuation, Algorithm 1 of Goldberg et al. (2010)."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 import numpy as np
@@ -33,6 +33,7 @@ class FPCState:
     biases: Biases
     evaluation: Evaluation
     factors: Shrunk
+    factors_before: Shrunk
     penalty: float  # at the weight of the stage
     shrinker: Shrinker
     steps: tuple[float, float]  # tau_Z, tau_b
@@ -143,11 +144,47 @@ class FPC(Solver[Program, FPCState]):
             biases=biases,
             evaluation=loss.evaluate_at(np.take(iterate, flat), biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
+            factors_before=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.penalty.of_singular_values(begin.singular_values()),
             shrinker=Shrinker.near(begin, rng),
             steps=published_steps(loss, program.shape[0]),
             stages=[1.0] if main is None else continuation(sigma, main.threshold, self.eta),
         )
+
+    def paused(self, program: Program, state: FPCState) -> FPCState:
+        """Both iterates in factors alone, the biases and the stages that are left."""
+        gone: Any = None
+        return attrs.evolve(
+            state,
+            iterate=gone,
+            before=gone,
+            flat=gone,
+            evaluation=gone,
+            stages=list(state.stages),
+            shrinker=state.shrinker.copied(),
+        )
+
+    def resumed(self, program: Program, paused: FPCState, rng: np.random.Generator) -> FPCState:
+        """The same iterates, written out again."""
+        now, before = (
+            LowRank(factors.left * factors.values, factors.right).dense()
+            for factors in (paused.factors, paused.factors_before)
+        )
+        evaluate = program.loss.evaluate if self.solves_biases else program.loss.evaluate_at
+        return attrs.evolve(
+            paused,
+            iterate=now,
+            before=before,
+            flat=program.flat,
+            evaluation=evaluate(np.take(now, program.flat), paused.biases),
+            stages=list(paused.stages),
+            shrinker=paused.shrinker.copied(rng),
+        )
+
+    @property
+    def solves_biases(self) -> bool:
+        """Whether biases are solved for, in place of published gradient steps."""
+        return self.stopping == "certificate"
 
     def step(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z, and the next stage where this one is done."""
@@ -158,7 +195,7 @@ class FPC(Solver[Program, FPCState]):
         """Gradient step in b and Z, shrinkage of Z."""
         loss, step = program.loss, state.steps[0]
         weight, ahead, evaluation = 1.0, state.iterate, state.evaluation
-        solved = self.stopping == "certificate"
+        solved = self.solves_biases
         evaluate = loss.evaluate if solved else loss.evaluate_at
         last_stage = len(state.stages) == 1
         if solved and last_stage:
@@ -172,7 +209,7 @@ class FPC(Solver[Program, FPCState]):
             state.biases = descended(loss, state.biases, evaluation, state.steps[1])
         target = ahead.copy()
         target.ravel()[state.flat] -= step * evaluation.slope
-        before = state.objective
+        before, state.factors_before = state.objective, state.factors
         state.factors, state.penalty = self.shrunk(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead

@@ -50,6 +50,10 @@ class Iterates(ABC):
         """The new iterate becomes X."""
 
     @abstractmethod
+    def come_from(self, before: LowRank) -> None:
+        """Another iterate is the one before X."""
+
+    @abstractmethod
     def dense(self) -> Array:
         """X itself."""
 
@@ -105,6 +109,10 @@ class DenseIterates(Iterates):
     def accept(self) -> None:
         """The buffers change places."""
         self.now, self.before, self.new = self.new, self.now, self.before
+
+    def come_from(self, before: LowRank) -> None:
+        """Written out."""
+        self.before = before.dense().astype(self.now.dtype, copy=False)
 
     def dense(self) -> Array:
         """X itself."""
@@ -179,6 +187,11 @@ class ThinIterates(Iterates):
     def accept(self) -> None:
         """The differences move along."""
         self.now, self.before, self.last = self.new, self.now, self.moved
+
+    def come_from(self, before: LowRank) -> None:
+        """With the difference between both."""
+        self.before = orthogonal(before)
+        self.last = difference(self.now, self.before)
 
     def dense(self) -> Array:
         """X itself, formed."""

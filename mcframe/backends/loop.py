@@ -24,7 +24,7 @@ from mcframe.contracts.term import Constraint
 from mcframe.numerics.clock import OutOfTime, stop_at
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "run"]
+__all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "Paused", "Start", "run"]
 
 # The first certificate after the start comes at this iteration; later ones are at least so far
 # and at most so far apart.
@@ -59,8 +59,38 @@ class Budget:
 
 
 @attrs.frozen(eq=False)
+class Paused:
+    """Where a solver stood at its last look: what it needs to go on."""
+
+    solver: Solver[Program, Any]
+    state: Any
+
+
+@attrs.frozen(eq=False)
+class Start:
+    """The point that a run begins from.
+
+    Where it belongs to the same program, also what is known of it, which need not be found again,
+    and where a solver stood: another solver begins from the point.
+    """
+
+    point: Point
+    judgement: Judgement | None = None
+    paused: Paused | None = None
+
+    def state_of(self, solver: Solver[Program, Any], program: Program, rng: Any) -> State:
+        """The solver's state at the start."""
+        paused = self.paused
+        if paused is None or paused.solver != solver:
+            begun: State = solver.init(program, self.point, rng)
+            return begun
+        resumed: State = solver.resumed(program, paused.state, rng)
+        return resumed
+
+
+@attrs.frozen(eq=False)
 class Outcome:
-    """The best point seen, the best bound, and why the loop stopped."""
+    """The best point seen, the best bound, why the loop stopped, and where it stood."""
 
     point: Point
     biases: dict[str, Array]
@@ -69,6 +99,7 @@ class Outcome:
     status: str
     message: str
     history: History
+    paused: Paused | None = None
 
 
 @attrs.define(eq=False)
@@ -87,6 +118,7 @@ class Watch:
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
     took: float = 0.0  # seconds of the last look
+    paused: Paused | None = None  # where the solver stood at the last look
     stopped: bool = False
 
     @property
@@ -122,6 +154,13 @@ class Watch:
         if found is not None:
             self.point, self.judgement = found
 
+    def begin_at(self, start: Start, state: State) -> None:
+        """The start of the same program is the answer until a better one is found."""
+        assert start.judgement is not None
+        self.point, self.judgement, self.paused = start.point, start.judgement, start.paused
+        self.bound, self.bounded = start.judgement.bound, start.judgement.rounding
+        self.note(Record(0, self.seconds, self.objective, self.bound, self.gap, state.rank))
+
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         began = time.perf_counter()
@@ -132,10 +171,15 @@ class Watch:
             self.point, self.judgement = candidate, judgement
         if judgement.bound > self.bound:
             self.bound, self.bounded = judgement.bound, judgement.rounding
+        self.paused = Paused(solver, solver.paused(self.program, state))
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
         )
         self.plan(record, state)
+        self.note(record)
+
+    def note(self, record: Record) -> None:
+        """Keep a record, and show it to whoever follows."""
         self.records.append(record)
         if self.progress:
             print(record, flush=True)
@@ -189,6 +233,7 @@ class Watch:
             status=status,
             message=message,
             history=History(tuple(self.records)),
+            paused=self.paused,
         )
 
 
@@ -197,13 +242,16 @@ def run(
     program: Program,
     budget: Budget,
     *,
-    start: Point | None = None,
+    start: Start | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
     began: float | None = None,
 ) -> Outcome:
     """Step a solver until its certificate says that it is done, or the budget is spent.
+
+    From a start of the same program it goes on: never above it, with its bound, and as if it had
+    not been interrupted where the solver is the same.
 
     Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
     certificate; only an interruption before the first certificate is passed on. Seconds count
@@ -215,10 +263,7 @@ def run(
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if not (solver.begins_at_zero or solver.answers_last):
-                watch.begin_at_zero()
-            state = solver.init(program, start, np.random.default_rng(random_state))
-            watch.look(0, solver, state)
+            state = begun(solver, program, watch, start, np.random.default_rng(random_state))
             if watch.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data,"
@@ -242,6 +287,28 @@ def run(
             ) from error
         status, message = "interrupted", f"the arithmetic broke down ({error}); {BEFORE}"
     return watch.outcome(status, message)
+
+
+def begun(
+    solver: Solver[Program, Any],
+    program: Program,
+    watch: Watch,
+    start: Start | None,
+    rng: np.random.Generator,
+) -> State:
+    """The state before the first step, looked at."""
+    known = start is not None and start.judgement is not None
+    if not (known or solver.begins_at_zero or solver.answers_last):
+        watch.begin_at_zero()
+    if start is None:
+        state: State = solver.init(program, None, rng)
+    else:
+        state = start.state_of(solver, program, rng)
+        if known:
+            watch.begin_at(start, state)
+            return state
+    watch.look(0, solver, state)
+    return state
 
 
 def falling(earlier: Record, later: Record) -> float:

@@ -165,6 +165,21 @@ class Multipliers(Solver[Program, MultipliersState]):
         inner = self.inner.init(augmented, start, rng)
         return MultipliersState(inner, augmented, pieces, terms, column)
 
+    def paused(self, program: Program, state: MultipliersState) -> MultipliersState:
+        """The inner solver's, and multipliers with their stiffness."""
+        gone: Any = None
+        inner = self.inner.paused(state.program, state.inner)
+        return attrs.evolve(copied(state), inner=inner, program=gone)
+
+    def resumed(
+        self, program: Program, paused: MultipliersState, rng: np.random.Generator
+    ) -> MultipliersState:
+        """The program made smooth as it was, and the inner solver within it."""
+        state = copied(paused)
+        state.program = made_smooth(program, state.pieces, state.terms, state.column)
+        state.inner = self.inner.resumed(state.program, paused.inner, rng)
+        return state
+
     def step(self, program: Program, state: MultipliersState) -> None:
         """One inner step, and a move of the multipliers when it is due."""
         self.inner.step(state.program, state.inner)
@@ -200,6 +215,14 @@ class Multipliers(Solver[Program, MultipliersState]):
             known=program.loss.known_conjugates(z, biases),
         )
         return Point(latent, multiplier, dual)
+
+
+def copied(state: MultipliersState) -> MultipliersState:
+    """With rough parts of its own, which later moves do not change."""
+    column = None if state.column is None else attrs.evolve(state.column)
+    pieces = [None if rough is None else attrs.evolve(rough) for rough in state.pieces]
+    terms = [None if rough is None else attrs.evolve(rough) for rough in state.terms]
+    return attrs.evolve(state, pieces=pieces, terms=terms, column=column)
 
 
 def fitting_dual(dual: Dual | None, program: Program) -> Dual | None:

@@ -1,5 +1,7 @@
 """Accelerated proximal gradient with adaptive restart and backtracking."""
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -55,6 +57,7 @@ class ProximalState:
     z_before: Array
     evaluation: Evaluation
     factors: Shrunk
+    factors_before: Shrunk
     penalty: float
     shrinker: Shrinker
     curvature: float  # the next trial L
@@ -92,7 +95,7 @@ class ProximalState:
 
     def accept(self, trial: Trial, penalty: float) -> None:
         """The trial becomes the iterate; the old buffers become spare."""
-        self.z_before = self.z
+        self.z_before, self.factors_before = self.z, self.factors
         self.z, self.evaluation, self.factors = trial.z, trial.evaluation, trial.factors
         self.iterates.accept()
         self.penalty, self.residual = penalty, trial.residual
@@ -187,6 +190,7 @@ class Proximal(Solver[Program, ProximalState]):
             z_before=z,
             evaluation=evaluation,
             factors=factors,
+            factors_before=factors,
             penalty=program.penalty.of_singular_values(singular_values),
             shrinker=attrs.evolve(
                 Shrinker.near(begin, rng), dtype=np.float32 if single else np.float64
@@ -196,6 +200,36 @@ class Proximal(Solver[Program, ProximalState]):
             curvature=density(program) * curvature if thin else curvature,
             first=curvature,
             used=curvature,
+        )
+
+    def paused(self, program: Program, state: ProximalState) -> ProximalState:
+        """Both iterates in factors alone, with the momentum and the curvatures."""
+        gone: Any = None
+        return attrs.evolve(
+            state,
+            iterates=gone,
+            z=gone,
+            z_before=gone,
+            evaluation=gone,
+            shrinker=state.shrinker.copied(),
+        )
+
+    def resumed(
+        self, program: Program, paused: ProximalState, rng: np.random.Generator
+    ) -> ProximalState:
+        """The same iterates, written out again."""
+        fresh = self.init(program, Point(written(paused.factors)), rng)
+        if not paused.single:
+            fresh.double()
+        before = written(paused.factors_before)
+        fresh.iterates.come_from(before)
+        return attrs.evolve(
+            paused,
+            iterates=fresh.iterates,
+            z=fresh.z,
+            z_before=before.at(program.loss.rows, program.loss.columns),
+            evaluation=fresh.evaluation,
+            shrinker=paused.shrinker.copied(rng),
         )
 
     def step(self, program: Program, state: ProximalState) -> None:
@@ -223,8 +257,12 @@ class Proximal(Solver[Program, ProximalState]):
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
-        factors = state.factors
-        return Point(LowRank(factors.left * factors.values, factors.right))
+        return Point(written(state.factors))
+
+
+def written(factors: Shrunk) -> LowRank:
+    """The matrix that was shrunk, as a product."""
+    return LowRank(factors.left * factors.values, factors.right)
 
 
 def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:

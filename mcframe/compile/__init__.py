@@ -3,6 +3,7 @@
 from mcframe.compile.attached import Attached, Moreau
 from mcframe.compile.background import Background, Behind
 from mcframe.compile.compiling import compile_problem, refusal
+from mcframe.compile.effects import notes_on_effects
 from mcframe.compile.loss import EntryLoss, Evaluation, Known
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
@@ -20,5 +21,6 @@ __all__ = [
     "Program",
     "SpectralPenalty",
     "compile_problem",
+    "notes_on_effects",
     "refusal",
 ]

@@ -259,6 +259,10 @@ class Parametric(ABC):
     def joint_expression(self, cp: Any, z: Any, y: Array, parameters: Any) -> Any:
         """l as a DCP expression of z and of the variable ``parameters`` together."""
 
+    def unbounded(self, y: Array) -> str | None:
+        """What these observations leave infinite, as a clause for a note; None if nothing."""
+        return None
+
 
 class Approximated(ABC):
     """Ability: a DCP expression that is only a lower bound, as tight as asked for.

@@ -110,6 +110,17 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     def step(self, program: ProgramT, state: StateT) -> None:
         """One iteration; changes the state."""
 
+    def paused(self, program: ProgramT, state: StateT) -> Any:
+        """What a later run needs to go on from here, of the size of a few thin factors.
+
+        Later steps must leave it unharmed. By default the candidate alone.
+        """
+        return self.candidate(program, state)
+
+    def resumed(self, program: ProgramT, paused: Any, rng: Any) -> StateT:
+        """The state that goes on with the same program from what ``paused`` gave, unharmed."""
+        return self.init(program, paused, rng)
+
     @abstractmethod
     def candidate(self, program: ProgramT, state: StateT) -> Candidate:
         """The iterate as a point of the program's feasible set."""

@@ -212,6 +212,19 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         """The same levels with these thresholds."""
         return attrs.evolve(self, thresholds=parameters)
 
+    def unbounded(self, y: Array) -> str | None:
+        """The thresholds of the end levels that do not occur."""
+        code = self.code(y)
+        first, last = int(np.min(code, initial=self.levels)), int(np.max(code, initial=-1))
+        absent = [*range(first), *range(last + 1, self.levels)]
+        if not absent or last < 0:
+            return None
+        levels = ", ".join(str(self.lowest + k) for k in absent)
+        return (
+            f"nothing was observed at the levels {levels}, so that their thresholds are infinite:"
+            " the probability that is predicted for them is 0"
+        )
+
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """The three summands of the class formula: two ``logistic`` and a constant."""
         lower, upper = self.interval(y)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ from mcframe.model.model import Model
 from mcframe.model.origin import origin_of
 from mcframe.model.table import Table, check_observed, read_table, same_rows
 from mcframe.numerics.blockwise import Blockwise
+from mcframe.numerics.digest import digest_of
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.uniform import Uniform
 from mcframe.numerics.unwritten import Unwritten
@@ -25,7 +27,8 @@ UNLABELED = np.array([np.nan])
 __all__ = ["Problem"]
 
 # What is predicted in a column without an observed entry.
-NOT_LEARNT = "z = 0, not learnt from data"
+NOT_LEARNT = "Z = 0, not learnt from data"
+MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
 FROM_UNLABELED = "learnt from its unlabeled entries alone"
 
 
@@ -107,6 +110,21 @@ class Problem:
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
         return cls(model, tables, likelihoods, terms, n_items, index, (), origins)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the model and of the bits of its data: equal only where both are."""
+        return digest_of((self.model, self.digest_of_data))
+
+    @cached_property
+    def digest_of_data(self) -> str:
+        """A digest of the bits of all blocks: equal only for equal entries and their additions."""
+        return digest_of(
+            [
+                (name, t.shape, t.rows, t.columns, t.values, t.weights, t.offset, t.unwritten)
+                for name, t in self.tables.items()
+            ]
+        )
 
     def reweighted(self, place: int, weight: float) -> "Problem":
         """The same data, which are shared, with another weight of the term at that place."""
@@ -472,7 +490,8 @@ def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[s
     """What is allowed but worth saying: columns and rows without an observed entry."""
     notes = []
     for name, table in tables.items():
-        unlabeled = model.block(name).likelihood.reads_unlabeled
+        block = model.block(name)
+        unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
         observed = table.observed()
         counts = np.bincount(observed.columns, minlength=table.shape[1])
         empty = np.flatnonzero(counts == 0)
@@ -481,7 +500,8 @@ def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[s
             others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
             notes.append(
                 f"block {name!r}: column {first}{others} without one observed entry;"
-                f" what is predicted there is {FROM_UNLABELED if unlabeled else NOT_LEARNT}"
+                f" what is predicted there is"
+                f" {FROM_UNLABELED if block.likelihood.reads_unlabeled else unlearnt}"
             )
     seen = np.zeros(n_items, dtype=bool)
     for table in tables.values():

@@ -115,6 +115,10 @@ class Table:
         """How messages call a column: by its name where it has one."""
         return str(column) if self.names is None else repr(plain(self.names[column]))
 
+    def row_label(self, row: int) -> str:
+        """How messages call a row: by its label where it has one."""
+        return str(row) if self.index is None else repr(plain(self.index[row]))
+
     def wrap(self, entries: Array, parts: int = 1) -> Any:
         """A dense answer in the form the data came in: a DataFrame if they were one.
 
@@ -302,7 +306,7 @@ def refuse(block: Block, what: str, table: Table, values: Array, needed: str, wr
         others = "" if count == 1 else f" and {count - 1} more"
         raise DataError(
             f"block {block.name!r}: {what} {values[tuple(first)]:g} in column"
-            f" {table.column_label(int(column))}, row {row_label(table, int(row))}{others};"
+            f" {table.column_label(int(column))}, row {table.row_label(int(row))}{others};"
             f" every one must be {needed}"
         )
 
@@ -435,16 +439,11 @@ def entries_of(table: Table, chosen: Any) -> str:
     where = np.flatnonzero(chosen)
     described = [
         f"value {table.values[i]:g} in column {table.column_label(int(table.columns[i]))},"
-        f" row {row_label(table, int(table.rows[i]))}"
+        f" row {table.row_label(int(table.rows[i]))}"
         for i in where[:SHOWN]
     ]
     more = f" and {where.size - SHOWN} more" if where.size > SHOWN else ""
     return "; ".join(described) + more
-
-
-def row_label(table: Table, row: int) -> str:
-    """How messages call a row: by its label where it has one."""
-    return str(row) if table.index is None else repr(plain(table.index[row]))
 
 
 def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
@@ -462,7 +461,7 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
     for name, table in indexed[1:]:
         row = first_difference(indexed[0][1].index, table.index)
         if row is not None:
-            theirs, ours = row_label(indexed[0][1], row), row_label(table, row)
+            theirs, ours = indexed[0][1].row_label(row), table.row_label(row)
             raise DataError(
                 f"blocks {indexed[0][0]!r} and {name!r} have different row labels, first"
                 f" {theirs} and {ours} in row {row}; align them first,"

@@ -164,6 +164,10 @@ class Shrinker:
         basis = np.linalg.qr(latent.right if tall else latent.left)[0]
         return cls(latent.shape, rng, rank=latent.width, basis=basis)
 
+    def copied(self, rng: np.random.Generator | None = None) -> "Shrinker":
+        """One that goes on from where this one stands, which it leaves as it is."""
+        return attrs.evolve(self, rng=self.rng if rng is None else rng)
+
     def __call__(
         self,
         matrix: Operator,

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Point, run
+from mcframe.backends import Budget, Point, Start, run
 from mcframe.compile import compile_problem
 from mcframe.constraints import Box, MaxNormBall
 from mcframe.contracts.arrays import Array, IntArray
@@ -54,7 +54,7 @@ def growing_factors(
     problem = Problem.bind(model, data)
     latent = scheme.completed(problem, np.random.default_rng(random_state))
     solver = ProjectedFactors(latent.width, 1.0)
-    outcome = run(solver, compile_problem(problem), Budget(max_iter=0), start=Point(latent))
+    outcome = run(solver, compile_problem(problem), Budget(max_iter=0), start=Start(Point(latent)))
     return answered(problem, outcome, "growing_factors")
 
 

@@ -7,7 +7,7 @@ from typing import Any, overload
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, slope_of
+from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, Start, slope_of
 from mcframe.compile import Program, compile_problem, refusal
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
@@ -175,8 +175,10 @@ def along(
     fits: list[Fit] = []
     for weight in sequence:
         variant = problem.reweighted(place, float(weight))
-        begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
-        fits.append(solved(variant, chosen, budget, begin=begin, random_state=seed))
+        point = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
+        begin = None if point is None else Start(point)
+        fit = solved(variant, chosen, budget, begin=begin, random_state=seed)
+        fits.append(attrs.evolve(fit, paused=None))  # another weight begins from its point alone
         yield fits[-1]
 
 

@@ -102,6 +102,19 @@ class Alternating(Solver[Program, AlternatingState]):
             state.arrive(program, start.latent.left, start.latent.right)
         return state
 
+    def paused(self, program: Program, state: AlternatingState) -> AlternatingState:
+        """Factors, the last step's too, and how short columns are sought."""
+        gone: Any = None
+        return attrs.evolve(state, z=gone, evaluation=gone, shrinker=state.shrinker.copied())
+
+    def resumed(
+        self, program: Program, paused: AlternatingState, rng: np.random.Generator
+    ) -> AlternatingState:
+        """The same factors, with their entries."""
+        fresh = self.init(program, Point(LowRank(paused.left, paused.right)), rng)
+        shrinker = paused.shrinker.copied(rng)
+        return attrs.evolve(paused, z=fresh.z, evaluation=fresh.evaluation, shrinker=shrinker)
+
     def step(self, program: Program, state: AlternatingState) -> None:
         """Both halves of a sweep; then short columns, once the long ones are about right."""
         before = state.objective

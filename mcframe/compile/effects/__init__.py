@@ -3,6 +3,7 @@
 from mcframe.compile.effects.classes import EffectsOfClasses
 from mcframe.compile.effects.contract import Effects, NoEffects, Ridge
 from mcframe.compile.effects.declared import declared_effects
+from mcframe.compile.effects.notes import notes_on_effects
 from mcframe.compile.effects.one_kind import OneKind
 from mcframe.compile.effects.parameters import Parameters
 from mcframe.compile.effects.two_kinds import TwoKinds
@@ -16,4 +17,5 @@ __all__ = [
     "Ridge",
     "TwoKinds",
     "declared_effects",
+    "notes_on_effects",
 ]

@@ -1,0 +1,58 @@
+"""What is worth saying about the effects of a fit: which of them have no finite best value."""
+
+import numpy as np
+
+from mcframe.compile.effects.far import absent_effects, extreme_effects
+from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.likelihood import Parametric
+from mcframe.model import Block, Problem
+
+__all__ = ["infinite_effects", "notes_on_effects"]
+
+
+def infinite_effects(problem: Problem, block: Block) -> IntArray:
+    """The places of the effects of a block whose best value is infinite.
+
+    All observations of such an effect pull it one way, as labels all alike do, or counts of 0.
+    """
+    layout, likelihood = problem.layout(block.name), problem.likelihoods[block.name]
+    if not layout.n_effects or problem.ridge(block.name) or likelihood.location:
+        return np.zeros(0, dtype=np.intp)
+    table, y = problem.tables[block.name], problem.targets(block.name)
+    size, width = layout.n_effects, likelihood.width
+    if width > 1:
+        classes: IntArray = table.columns[:, None] * width + np.arange(width)
+        return np.flatnonzero(absent_effects(likelihood, y, classes, size))
+    kinds = [table.columns] * bool(layout.n_biases)
+    kinds += [layout.n_biases + table.rows] * bool(layout.n_row_effects)
+    return np.flatnonzero(extreme_effects(likelihood, y, np.stack(kinds, axis=-1), size))
+
+
+def notes_on_effects(problem: Problem) -> tuple[str, ...]:
+    """A note for each block with an infinite effect or parameter."""
+    notes = []
+    for block in problem.model.blocks:
+        places = infinite_effects(problem, block)
+        likelihood = problem.likelihoods[block.name]
+        if places.size:
+            others = f" and {places.size - 1} more effects have" if places.size > 1 else " has"
+            notes.append(
+                f"block {block.name!r}: {called(problem, block, int(places[0]))}{others} no finite"
+                " best value, since all observations there pull one way; what is predicted there"
+                " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
+            )
+        if isinstance(likelihood, Parametric) and problem.layout(block.name).n_parameters:
+            note = likelihood.unbounded(problem.targets(block.name))
+            if note is not None:
+                notes.append(f"block {block.name!r}: {note}")
+    return tuple(notes)
+
+
+def called(problem: Problem, block: Block, place: int) -> str:
+    """How notes call an effect: by the names of its column and class, or of its row."""
+    layout, table = problem.layout(block.name), problem.tables[block.name]
+    if place >= layout.n_biases:
+        return f"the effect of row {table.row_label(place - layout.n_biases)}"
+    column, k = divmod(place, block.likelihood.width)
+    one = "" if block.likelihood.width == 1 else f"class {k} of "
+    return f"the bias of {one}column {table.column_label(column)}"
