@@ -161,6 +161,7 @@ def no_answer(solved, arguments, options):
     raise mc.BackendError("the conic solver found nothing")
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("how", "kept", "said"),
     [
