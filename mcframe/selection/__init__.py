@@ -4,6 +4,7 @@ from mcframe.selection.criteria import Criterion, HeldOutLoss, LabelError, Relat
 from mcframe.selection.cross_validation import CrossValidation, cross_validate
 from mcframe.selection.folds import Fold, Held, drawn_folds
 from mcframe.selection.paths import Path, path
+from mcframe.selection.weight_max import weight_max
 
 __all__ = [
     "Criterion",
@@ -17,4 +18,5 @@ __all__ = [
     "cross_validate",
     "drawn_folds",
     "path",
+    "weight_max",
 ]

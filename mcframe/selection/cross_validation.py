@@ -13,9 +13,11 @@ from mcframe.contracts.errors import ModelError, NotCertifiedWarning, Unobserved
 from mcframe.contracts.validators import whole
 from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed
 from mcframe.model import Model, Problem
+from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion
 from mcframe.selection.folds import Fold, drawn_folds
-from mcframe.selection.paths import along, chosen_place, descending
+from mcframe.selection.grids import descending
+from mcframe.selection.paths import along
 
 __all__ = ["CrossValidation", "PathOf", "cross_validate"]
 

@@ -7,15 +7,15 @@ from typing import Any, overload
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, slope_of
-from mcframe.compile import Program, compile_problem, refusal
-from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
-from mcframe.contracts.term import Norm, Regularizer, Term
-from mcframe.contracts.validators import number, whole
+from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import BackendError, NotCertifiedWarning
+from mcframe.contracts.term import Term
 from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
+from mcframe.selection.chosen_term import chosen_place
+from mcframe.selection.grids import descending
 
 __all__ = ["Path", "path"]
 
@@ -97,13 +97,13 @@ def path(
         The weight that its term has there is not used.
     data : as in ``fit``
     term : a class such as mc.NuclearNorm, or one of the model's terms, optional
-        Whose weight changes; by default that of the model's NuclearNorm or MaxNorm.
+        Whose weight changes; by default that of the model's NuclearNorm or MaxNorm, else the
+        only one with a weight.
     weights : list of float, optional
         Strictly descending.
     count, ratio : int and float, default 20 and 0.01
-        Without ``weights``: so many, geometrically spaced, from the smallest weight at which
-        Z = 0 is optimal down to ``ratio`` times that. It is known of a NuclearNorm or MaxNorm
-        where all else is smooth.
+        Without ``weights``: so many, two at least, geometrically spaced, from ``weight_max``,
+        the smallest weight at which the answer is trivial, down to ``ratio`` times that.
     backend, tol, random_state : as in ``fit``
     max_iter, max_seconds : as in ``fit``
         Of each fit. Where they end one the path goes on.
@@ -219,93 +219,3 @@ def warn_once(fits: list[Fit], sequence: Array, tol: float, ended: str | None) -
         )
     if said:
         warnings.warn("; ".join(said), NotCertifiedWarning, stacklevel=3)
-
-
-def chosen_place(model: Model, term: object) -> int:
-    """Where the term whose weight changes stands among the model's terms."""
-    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
-    if term is None:
-        found = [k for k in weighted if isinstance(model.terms[k], Norm)]
-    elif isinstance(term, type):
-        found = [k for k in weighted if isinstance(model.terms[k], term)]
-    else:
-        found = [k for k in weighted if model.terms[k] == term]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(str(model.terms[k]) for k in weighted) or "none"
-    asked = "no term" if term is None else f"term={getattr(term, '__name__', term)}"
-    raise ModelError(
-        f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
-        f" the model has {known}: name the class of one, or give that term itself"
-    )
-
-
-def has_weight(term: Term) -> bool:
-    """Whether a term is declared with a weight."""
-    kind: type = type(term)
-    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
-    return isinstance(term, Regularizer) and "weight" in declared
-
-
-def descending(problem: Problem, place: int, weights: Any, count: int, ratio: float) -> Array:
-    """The weights that were given, or those from the largest useful one downwards."""
-    if weights is not None:
-        return checked_weights(weights)
-    count = whole(count, "count", 2)
-    if not 0.0 < number(ratio, "ratio") < 1.0:
-        raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
-    largest = largest_weight(problem, problem.terms[place])
-    return np.asarray(np.geomspace(largest, ratio * largest, count))
-
-
-def checked_weights(weights: Any) -> Array:
-    """Numbers above 0, each below the one before it."""
-    try:
-        sequence = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"weights={weights!r} were given; a list of numbers is needed") from None
-    if sequence.ndim != 1 or sequence.size == 0:
-        raise ModelError(
-            f"weights of shape {sequence.shape} were given; a list of at least one is needed"
-        )
-    wrong = ~(np.isfinite(sequence) & (sequence > 0.0))
-    if wrong.any():
-        raise ModelError(f"weights hold {sequence[wrong][0]:g}; each must be above 0 and finite")
-    rising = np.flatnonzero(np.diff(sequence) >= 0.0)
-    if rising.size:
-        before, after = sequence[rising[0]], sequence[rising[0] + 1]
-        raise ModelError(
-            f"weights hold {after:g} after {before:g}; they must descend, since each fit starts"
-            " from the one before: give numpy.unique(weights)[::-1]"
-        )
-    return sequence
-
-
-def largest_weight(problem: Problem, term: Term) -> float:
-    """The smallest weight at which Z = 0 is optimal: the dual norm of the slope there."""
-    name = type(term).__name__
-    remedy = f"give weights=[...], descending, for {name}"
-    if not isinstance(term, Norm):
-        raise ModelError(
-            f"the weight from which {name} makes Z = 0 optimal is not known; {remedy}"
-        )
-    program = compile_problem(problem) if refusal(problem) is None else None
-    if program is None or not program.plain:
-        raise ModelError(
-            "the weight from which Z = 0 is optimal is not known beside a loss or a term without"
-            f" a slope; {remedy}"
-        )
-    largest = term.dual_norm(slope_at_zero(program))
-    if not 0.0 < largest < np.inf:
-        raise ModelError(
-            f"the slope of the losses at Z = 0 has the size {largest:g}, which no sequence of"
-            f" weights can begin from; {remedy}"
-        )
-    return largest
-
-
-def slope_at_zero(program: Program) -> Matrix:
-    """The slope of everything but the main term at Z = 0, effects solved out."""
-    latent = np.zeros(program.shape if program.terms else (0, 0))
-    evaluation = program.evaluate(np.zeros(program.loss.n_entries), latent)
-    return slope_of(program, evaluation)
