@@ -1,28 +1,27 @@
 """The verb ``cross_validate``: which of several models, and at which weight of a term."""
 
+import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
-from mcframe.backends import Backend, Budget
-from mcframe.contracts.arrays import Array
+from mcframe.backends import Backend
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import whole
-from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed
+from mcframe.fitting import checked_backend, checked_budget, checked_seed
 from mcframe.model import Model, Problem
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion, called, checked_criterion
+from mcframe.selection.finished_scores import FinishedScores
 from mcframe.selection.folds import drawn_folds
 from mcframe.selection.grids import descending
 from mcframe.selection.jobs import checked_jobs
-from mcframe.selection.paths import along
-from mcframe.selection.results import Part, collected, warn_of
-from mcframe.selection.scoring import PathOf, scored
+from mcframe.selection.results import collected, warn_of
+from mcframe.selection.scoring import PathOf
+from mcframe.selection.work import Work
 
 __all__ = ["cross_validate"]
 
@@ -45,6 +44,7 @@ def cross_validate(
     max_seconds: float = np.inf,
     jobs: int = 1,
     random_state: int | np.random.Generator = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> CrossValidation:
     """Choose among models and weights of a term by entries that are held out.
 
@@ -84,6 +84,11 @@ def cross_validate(
         Processes, -1 for all cores; the scores do not depend on it.
     random_state : int or numpy Generator
         Draws the folds; equal seeds give equal scores.
+    checkpoint : str or Path, optional
+        A file into which the scores of a path are written as soon as it is finished. A later
+        call with the same models, data, weights, folds, criterion and options goes on from
+        there, however this one ended; within a path, too, whose fits are kept in files beside
+        that one as long as it is walked (not those of a ``path`` of one's own).
 
     Returns
     -------
@@ -99,7 +104,7 @@ def cross_validate(
     ------
     DataError, ModelError, BackendError
         As in ``path``; a block with fewer observed entries than folds; a criterion that cannot
-        judge the models.
+        judge the models; a ``checkpoint`` of another cross-validation.
 
     Examples
     --------
@@ -120,16 +125,13 @@ def cross_validate(
     judge, n_jobs = checked_criterion(criterion, listed), checked_jobs(jobs)
     limit = None if patience is None else whole(patience, "patience", 1)
     budget = checked_budget(tol, max_iter, max_seconds)
-    walks = walks_of(path, problems, places, backend, budget)
+    refuse_wrong_path(path, problems, backend)
     drawn = drawn_folds(problem, data, whole(folds, "folds", 2), generator(random_state))
     pairs = zip(problems, places, strict=True)
     grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
-    parts = parts_of(len(listed), len(drawn), together=limit is not None)
-    tasks = [
-        partial(scored, listed[k], [(walks[k], drawn[j]) for j in on], grids[k], judge, limit)
-        for k, on in parts
-    ]
-    results = collected(parts, tasks, grids.shape[1], n_jobs)
+    work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit)
+    kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
+    results = collected(work, n_jobs, kept)
     name = type(listed[0].terms[places[0]]).__name__
     answer = CrossValidation(
         listed, name, grids, results.scores, places, results.counted, results.interrupted
@@ -173,47 +175,13 @@ def generator(random_state: int | np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(checked_seed(random_state))
 
 
-@attrs.frozen
-class CertifiedPath:
-    """The fits of ``mc.path``, made when they are asked for."""
-
-    place: int
-    backend: str | Backend
-    budget: Budget
-
-    def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
-        """A fit at each weight."""
-        problem = Problem.bind(model, data)
-        chosen = checked_backend(self.backend, problem)
-        return along(problem, self.place, weights, chosen, self.budget, seed=0)
-
-
-def walks_of(
-    path: Any,
-    problems: Sequence[Problem],
-    places: Sequence[int],
-    backend: str | Backend,
-    budget: Budget,
-) -> list[PathOf]:
-    """A path of each model: the one that was given, or that of certified fits."""
-    if path is not None:
-        if not callable(path):
-            raise ModelError(
-                f"path={path!r} was given; a function of (model, data, weights) is needed that"
-                " gives a fit for each weight"
-            )
-        return [path for _ in places]
-    for problem in problems:
-        checked_backend(backend, problem)
-    return [CertifiedPath(place, backend, budget) for place in places]
-
-
-def parts_of(n_models: int, n_folds: int, together: bool) -> list[Part]:
-    """The units of work in their order.
-
-    Fold by fold, so that an interruption leaves folds that all models have completed; a path
-    that may end early ends for all folds at once, ``together``.
-    """
-    if together:
-        return [(k, tuple(range(n_folds))) for k in range(n_models)]
-    return [(k, (fold,)) for fold in range(n_folds) for k in range(n_models)]
+def refuse_wrong_path(path: Any, problems: Sequence[Problem], backend: str | Backend) -> None:
+    """Raise where ``path`` is no function, or the backend of certified paths cannot run."""
+    if path is None:
+        for problem in problems:
+            checked_backend(backend, problem)
+    elif not callable(path):
+        raise ModelError(
+            f"path={path!r} was given; a function of (model, data, weights) is needed that gives"
+            " a fit for each weight"
+        )

@@ -1,5 +1,6 @@
 """The verb ``path``: one model at a descending sequence of weights, each fit from the last."""
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, overload
@@ -15,6 +16,7 @@ from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, 
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 from mcframe.selection.chosen_term import chosen_place
+from mcframe.selection.finished_fits import FinishedFits
 from mcframe.selection.grids import descending
 
 __all__ = ["Path", "path"]
@@ -85,6 +87,7 @@ def path(
     max_seconds: float = np.inf,
     random_state: int = 0,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Fit a model at descending weights of one of its terms, each fit starting from the last.
 
@@ -109,6 +112,10 @@ def path(
         Of each fit. Where they end one the path goes on.
     progress : bool, default False
         Print a line for every fit.
+    checkpoint : str or Path, optional
+        A file into which every fit is written as soon as it is finished. A later call with the
+        same model, data, weights and options goes on from there, however this one ended. It is
+        an ``.npz`` of arrays and JSON; nothing in it is run when it is read.
 
     Returns
     -------
@@ -119,7 +126,8 @@ def path(
     Raises
     ------
     DataError, ModelError, BackendError
-        As in ``fit``, the last of them only where it ends the first fit.
+        As in ``fit``, the last of them only where it ends the first fit; a ``DataError``
+        where ``checkpoint`` holds the fits of another model, data or options.
 
     Examples
     --------
@@ -134,27 +142,24 @@ def path(
     budget, seed = checked_budget(tol, max_iter, max_seconds), checked_seed(random_state)
     chosen = checked_backend(backend, problem)
     sequence = descending(problem, place, weights, count, ratio)
-    fits, ended = walk(problem, place, sequence, chosen, budget, seed, progress)
+    finished = None
+    if checkpoint is not None:
+        finished = FinishedFits.of(checkpoint, problem, place, sequence, chosen, budget, seed)
+    fits, ended = walk(
+        along(problem, place, sequence, chosen, budget, seed, finished), sequence, progress
+    )
     name = type(model.terms[place]).__name__
     warn_once(fits, sequence, budget.tol, ended)
     return Path(name, sequence[: len(fits)], tuple(fits))
 
 
-def walk(
-    problem: Problem,
-    place: int,
-    sequence: Array,
-    chosen: Backend,
-    budget: Budget,
-    seed: int,
-    progress: bool,
-) -> tuple[list[Fit], str | None]:
+def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit], str | None]:
     """The fits, one after the other, and what ended them early, if anything did."""
     fits: list[Fit] = []
     if progress:
         print(HEADER, flush=True)
     try:
-        for fit in along(problem, place, sequence, chosen, budget, seed):
+        for fit in path:
             fits.append(fit)
             if progress:
                 print(row(sequence[len(fits) - 1], fit), flush=True)
@@ -169,15 +174,26 @@ def walk(
 
 
 def along(
-    problem: Problem, place: int, sequence: Array, chosen: Backend, budget: Budget, seed: int
+    problem: Problem,
+    place: int,
+    sequence: Array,
+    chosen: Backend,
+    budget: Budget,
+    seed: int,
+    finished: FinishedFits | None = None,
 ) -> Iterator[Fit]:
-    """A fit at each weight, when it is asked for."""
+    """A fit at each weight, when it is asked for: a finished one, if there is one."""
     fits: list[Fit] = []
-    for weight in sequence:
+    for position, weight in enumerate(sequence):
         variant = problem.reweighted(place, float(weight))
-        begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
-        fits.append(solved(variant, chosen, budget, begin=begin, random_state=seed))
-        yield fits[-1]
+        fit = None if finished is None else finished.find(position, variant)
+        if fit is None:
+            begin = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
+            fit = solved(variant, chosen, budget, begin=begin, random_state=seed)
+            if finished is not None:
+                finished.keep(position, fit)
+        fits.append(fit)
+        yield fit
 
 
 def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:

@@ -1,7 +1,7 @@
 """What the paths of a cross-validation found, as they are finished or interrupted."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 import numpy as np
@@ -9,13 +9,12 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.selection.choice import CrossValidation
+from mcframe.selection.finished_scores import FinishedScores
 from mcframe.selection.jobs import finished
 from mcframe.selection.scoring import Scored
+from mcframe.selection.work import Part, Work
 
-__all__ = ["Part", "Results", "collected", "warn_of"]
-
-# A model and the folds that its paths are walked on side by side: the unit of work.
-Part = tuple[int, tuple[int, ...]]
+__all__ = ["Results", "collected", "warn_of"]
 
 
 @attrs.frozen(eq=False)
@@ -71,20 +70,30 @@ class Results:
         ]
 
 
-def collected(
-    parts: Sequence[Part], tasks: Sequence[Callable[[], Scored]], n_weights: int, jobs: int
-) -> Results:
-    """The results of all tasks, or of those that were finished before an interruption."""
-    shape = (1 + max(k for k, _ in parts), n_weights, 1 + max(max(folds) for _, folds in parts))
+def collected(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
+    """The results of all parts of the work, or of those finished before an interruption.
+
+    Parts that a file has ``kept`` are taken from there, and the others are written into it.
+    """
     results: dict[Part, Scored] = {}
+    if kept is not None:
+        known = {part: kept.find(part) for part in work.parts}
+        results = {part: found for part, found in known.items() if found is not None}
+    remaining = [part for part in work.parts if part not in results]
+    tasks = [
+        work.task(part, [None if kept is None else kept.file_of(part[0], j) for j in part[1]])
+        for part in remaining
+    ]
     try:
         for number, found in finished(tasks, jobs):
-            results[parts[number]] = found
+            results[remaining[number]] = found
+            if kept is not None:
+                kept.keep(remaining[number], found)
             if not found.ended:
-                return Results(shape, results, interrupted=True)
+                return Results(work.shape, results, interrupted=True)
     except KeyboardInterrupt:
-        return Results(shape, results, interrupted=True)
-    return Results(shape, results, interrupted=False)
+        return Results(work.shape, results, interrupted=True)
+    return Results(work.shape, results, interrupted=False)
 
 
 def warn_of(results: Results, answer: CrossValidation, criterion: str, tol: float | None) -> None:
