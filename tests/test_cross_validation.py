@@ -1,5 +1,7 @@
 """The verb cross_validate: its folds, its scores, its choice."""
 
+import threading
+
 import attrs
 import numpy as np
 import pandas as pd
@@ -273,7 +275,15 @@ def test_fits_without_a_certificate_are_said_once(model, table):
     [
         ({"models": []}, "a Model or a list of them"),
         ({"models": "all"}, "models='all'"),
+        ({"models": None}, "models=None"),
         ({"criterion": "error"}, "criterion='error' was given; a function of a fit"),
+        ({"criterion": lambda fit: 1.0}, "criterion=<lambda> was given; a function of a fit"),
+        ({"path": mc.path}, r"path=path was given; a function of \(model, data, weights\)"),
+        ({"path": [1.0]}, r"path=\[1.0\] was given"),
+        ({"path": lambda *_: None}, "path gave a NoneType; an iterable with a fit"),
+        ({"path": lambda *_: []}, "path gave no fit"),
+        ({"path": lambda *_: [1] * 9, "criterion": itself}, "more fits than the 4 weights"),
+        ({"random_state": None}, "random_state=None was given; an integer from 0 or a numpy"),
         ({"weights": [0.1, 0.2]}, "they must descend"),
         ({"folds": 1}, "folds=1"),
         ({"folds": 500}, "'features': 500 folds were asked for, and"),
@@ -287,6 +297,48 @@ def test_wrong_options_are_named(model, table, change, named):
     options = {"models": model, "criterion": LabelError(), "weights": WEIGHTS} | change
     with pytest.raises((mc.ModelError, mc.DataError), match=named):
         mc.cross_validate(options.pop("models"), table, **options)
+
+
+def test_what_no_process_can_be_sent_is_said(model, table):
+    lock = threading.Lock()
+
+    def locked(fit, held):
+        with lock:
+            return 0.0
+
+    with pytest.raises(mc.ModelError, match=r"cannot be sent .*lock.* or jobs=1"):
+        mc.cross_validate(model, table, criterion=locked, weights=WEIGHTS, jobs=2)
+
+
+def test_functions_without_a_module_can_be_sent(model, table):
+    found = mc.cross_validate(
+        model,
+        table,
+        criterion=lambda fit, held: fit,
+        path=lambda model, data, weights: weights,
+        weights=WEIGHTS,
+        jobs=2,
+    )
+    assert found.best_weight == WEIGHTS[-1]
+
+
+def test_an_error_says_on_which_path_it_was_raised(model, table):
+    def failing(fit, held):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine") as raised:
+        mc.cross_validate(model, table, criterion=failing, weights=WEIGHTS)
+    assert raised.value.__notes__ == ["raised by cross_validate on the path of model 0, fold 0"]
+
+
+def test_a_block_of_as_many_entries_as_folds():
+    few = np.full((6, 4), np.nan)
+    few[[0, 1, 2], [0, 1, 2]] = [1.0, 2.0, 3.0]
+    with pytest.warns(mc.UnobservedWarning):
+        found = mc.cross_validate(
+            gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=3
+        )
+    assert np.isfinite(found.scores).all()
 
 
 def test_models_of_other_blocks_are_refused(model, table):

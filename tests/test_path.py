@@ -123,6 +123,12 @@ def test_frames_keep_their_labels(model, table):
     assert path[-1].predict("features").index.tolist() == items
 
 
+@pytest.mark.parametrize("kind", [tuple, np.array, pd.Series])
+def test_weights_may_come_in_any_sequence(model, table, kind):
+    path = mc.path(model, table, weights=kind([0.05, 0.02]), tol=1e-3)
+    np.testing.assert_array_equal(path.weights, [0.05, 0.02])
+
+
 def test_budgets_end_fits_and_not_the_path(model, table):
     with pytest.warns(
         mc.NotCertifiedWarning, match=r"3 of 4 fits are not .*iteration_lim"
@@ -195,6 +201,9 @@ def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
         ({"weights": [np.inf, 0.1]}, "weights hold inf"),
         ({"weights": []}, "at least one"),
         ({"weights": "many"}, "weights='many'"),
+        ({"weights": ["2", "1"]}, r"weights=\['2', '1'\] were given; a list of numbers"),
+        ({"weights": [True]}, r"weights=\[True\]"),
+        ({"weights": 0.5}, r"weights of shape \(\) were given; .* such as \[1.0\]"),
         ({"count": 1}, r"count=1 .* two weights at least .* give weights=\[w\]"),
         ({"count": 0}, "count=0"),
         ({"ratio": 1.0}, "ratio=1.0"),

@@ -1,5 +1,6 @@
 """What a fit got wrong on entries that it has not seen: criteria of cross-validation."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,6 +23,7 @@ __all__ = [
     "called",
     "checked_criterion",
     "score_of",
+    "takes",
 ]
 
 
@@ -141,16 +143,29 @@ def checked_criterion(criterion: Any, models: tuple[Model, ...]) -> Criterion:
         raise ModelError(
             f"criterion is the class {criterion.__name__}; write {criterion.__name__}()"
         )
-    if not callable(criterion):
+    if not takes(criterion, "fit", "held"):
         raise ModelError(
-            f"criterion={criterion!r} was given; a function of a fit and of what was held out is"
-            " needed, such as mcframe.selection.LabelError('labels')"
+            f"criterion={called(criterion)} was given; a function of a fit and of what was held"
+            " out is needed, such as mcframe.selection.LabelError('labels')"
         )
     if isinstance(criterion, CheckedCriterion):
         for model in models:
             criterion.check(model)
     found: Criterion = criterion
     return found
+
+
+def takes(function: object, *arguments: str) -> bool:
+    """Whether a function can be called with so many arguments, as far as it says."""
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # a compiled one does not say
+        return True
+    return True
 
 
 def score_of(criterion: Criterion, fit: Any, held: Mapping[str, Held]) -> float:

@@ -14,7 +14,7 @@ from mcframe.fitting import checked_backend, checked_budget, checked_seed
 from mcframe.model import Model, Problem
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.criteria import Criterion, called, checked_criterion
+from mcframe.selection.criteria import Criterion, called, checked_criterion, takes
 from mcframe.selection.finished_scores import FinishedScores
 from mcframe.selection.folds import drawn_folds
 from mcframe.selection.grids import descending
@@ -172,6 +172,11 @@ def generator(random_state: int | np.random.Generator) -> np.random.Generator:
     """The generator that draws the folds."""
     if isinstance(random_state, np.random.Generator):
         return random_state
+    if not isinstance(random_state, int | np.integer):
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0 or a"
+            " numpy.random.Generator is needed"
+        )
     return np.random.default_rng(checked_seed(random_state))
 
 
@@ -180,8 +185,8 @@ def refuse_wrong_path(path: Any, problems: Sequence[Problem], backend: str | Bac
     if path is None:
         for problem in problems:
             checked_backend(backend, problem)
-    elif not callable(path):
+    elif not takes(path, "model", "data", "weights"):
         raise ModelError(
-            f"path={path!r} was given; a function of (model, data, weights) is needed that gives"
-            " a fit for each weight"
+            f"path={called(path)} was given; a function of (model, data, weights) is needed that"
+            " gives a fit for each weight"
         )

@@ -32,12 +32,19 @@ def descending(problem: Problem, place: int, weights: Any, count: int, ratio: fl
 def checked_weights(weights: Any) -> Array:
     """Numbers above 0, each below the one before it."""
     try:
-        sequence = np.array(weights, dtype=np.float64)
+        given = np.asarray(weights)
+        if given.dtype.kind not in "iufO":  # text and dates would be read as numbers
+            raise TypeError
+        sequence = given.astype(np.float64)
     except (TypeError, ValueError):
-        raise ModelError(f"weights={weights!r} were given; a list of numbers is needed") from None
+        raise ModelError(
+            f"weights={weights!r} were given; a list of numbers is needed, each below the one"
+            " before it"
+        ) from None
     if sequence.ndim != 1 or sequence.size == 0:
         raise ModelError(
-            f"weights of shape {sequence.shape} were given; a list of at least one is needed"
+            f"weights of shape {sequence.shape} were given; a list of at least one is needed,"
+            " such as [1.0]"
         )
     wrong = ~(np.isfinite(sequence) & (sequence > 0.0))
     if wrong.any():

@@ -1,6 +1,7 @@
 """Tasks one after the other, or in several processes, as they are finished."""
 
 import os
+import pickle
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,13 @@ def finished(tasks: Sequence[Callable[[], ResultT]], jobs: int) -> Iterator[tupl
     try:
         for result in results:  # noqa: UP028 -- that would close it outside of the filter below
             yield result
+    except pickle.PicklingError as error:
+        # The cause is a traceback as text, whose last line says which object it was.
+        reason = str(error.__cause__ or error).strip('\n "').splitlines()[-1]
+        raise ModelError(
+            f"criterion or path cannot be sent to another process ({reason}); give functions of a"
+            " module, or jobs=1"
+        ) from error
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that tasks are cancelled is meant

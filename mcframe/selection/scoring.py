@@ -94,10 +94,12 @@ def scored(
     weights: Array,
     criterion: Criterion,
     patience: int | None,
+    name: str = "",
 ) -> Scored:
     """Walk a model's paths on some folds side by side, and judge every fit.
 
-    An interrupted fit is not judged: it is not the answer at its weight.
+    An interrupted fit is not judged: it is not the answer at its weight. ``name`` says of an
+    error where it was raised.
     """
     scores = np.full((weights.size, len(walks)), np.nan)
     largest_gap, reached, rule = 0.0, 0, Patience.of(patience, weights)
@@ -119,6 +121,9 @@ def scored(
                     break
         except KeyboardInterrupt:
             return Scored(scores, reached, largest_gap, ended=False)
+        except Exception as error:
+            error.add_note(f"raised by cross_validate on the path of {name}")
+            raise
     if reached == 0:
         raise ModelError("path gave no fit; one for each weight is needed")
     return Scored(scores, reached, largest_gap, ended=True)

@@ -100,4 +100,5 @@ class Work:
             self.grids[model],
             self.criterion,
             self.patience,
+            f"model {model}, fold {' and '.join(map(str, folds))}",
         )
