@@ -16,9 +16,9 @@ __all__ = ["Intercepts"]
 
 # Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
 # beside the slopes at c = 0.
-STEPS, LOOKS, STILL = 20, 15, 1e-9
-# The accuracy of the weight.
-ACCURACY = 1e-7
+STEPS, LOOKS, STILL = 10, 30, 1e-8
+# The accuracy of the weight, and what counts as none beside the slopes.
+ACCURACY, NEAR_ZERO = 1e-6, 1e-6
 # How often the bracket of the weight is widened.
 DOUBLINGS = 60
 
@@ -58,20 +58,24 @@ class Intercepts:
             sums[columns] += slope.sum(axis=0)
         return value, sums[:-1] + (weight / root + ridge) * n_rows * c
 
-    def best(self, weight: float) -> Array:
-        """c, from one step down the gradient at 0, shorter where a loss overflows there."""
-        still = STILL * float(np.linalg.norm(self.evaluation(self.nothing).slope))
+    def best(self, weight: float, begin: Array | None = None) -> Array:
+        """c, from those of a weight close by, or from one step down the gradient at 0."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow on the way
+            c = self.first(weight) if begin is None else begin
+            for _ in range(LOOKS):
+                if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= self.still:
+                    break
+                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
+        return c
+
+    def first(self, weight: float) -> Array:
+        """One step down the gradient at c = 0, shorter where a loss overflows there."""
         value, gradient = self.value_and_gradient(self.nothing, weight)
-        if np.linalg.norm(gradient) <= still:
+        if np.linalg.norm(gradient) <= self.still:
             return self.nothing
         c = -gradient / (self.n_rows * self.curvature)
-        with np.errstate(over="ignore", invalid="ignore"):
-            while not self.value_and_gradient(c, weight)[0] <= value:
-                c = 0.5 * c
-            for _ in range(LOOKS):
-                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
-                if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= still:
-                    break
+        while not self.value_and_gradient(c, weight)[0] <= value:
+            c = 0.5 * c
         return c
 
     @property
@@ -80,28 +84,35 @@ class Intercepts:
         return np.zeros(self.program.shape[1] - 1)
 
     @cached_property
+    def still(self) -> float:
+        """Gradients of this size are 0."""
+        return STILL * float(np.linalg.norm(self.evaluation(self.nothing).slope))
+
+    @cached_property
     def curvature(self) -> float:
         """Of F at c = 0."""
         z = np.zeros(self.program.loss.n_entries)
         return self.program.curvature_at(z, self.evaluation(self.nothing).biases)
 
-    def norm_beside(self, weight: float) -> float:
+    def norm_beside(self, c: Array) -> float:
         """``||(I - 11'/n) G (I, -c)||_2``, G the slope of F in all columns but the last.
 
         Z is optimal where that is at most the weight: with the multiplier of the fixed column the
         dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
         orthogonal to u and takes v to 0, has that norm over the weight.
         """
-        c = self.best(weight)
         slope = self.program.slope_matrix(self.evaluation(c))[:, :-1]
         beside = slope - slope.mean(axis=0)
         return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
 
     def largest_weight(self) -> float:
         """The weight from which no more than the intercepts is left."""
+        last: Array | None = None
 
         def excess(weight: float) -> float:
-            return self.norm_beside(weight) - weight
+            nonlocal last
+            last = self.best(weight, last)
+            return self.norm_beside(last) - weight
 
         high = float(np.linalg.norm(self.evaluation(self.nothing).slope))
         if high == 0.0:
@@ -110,7 +121,10 @@ class Intercepts:
             if excess(high) < 0.0:
                 break
             high *= 2.0
-        low = 1e-6 * high
+        # The norm falls with the weight, as c does, and slowly: the root is close to it.
+        low = self.norm_beside(self.best(high, last))
         if excess(low) <= 0.0:
-            return 0.0
+            low, high = NEAR_ZERO * high, low
+            if excess(low) <= 0.0:
+                return 0.0
         return float(brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)

@@ -29,6 +29,8 @@ RULING = 100.0
 # How wide the kink of a rough loss becomes, and how long the step of a prox, beside the size of
 # predictors: subgradients are those at Z up to that.
 CLOSE = 1e-6
+# That width where intercepts have to be found, in many steps if it is small.
+ROUGHLY = 1e-2
 # What is left of a pull and is this small beside it is rounding.
 ROUNDING = 1e-10
 
@@ -169,7 +171,7 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
         return float(term.dual_norm(slope_at_zero(smooth(program))))
     begin = LowRank.zeros(program.shape)
     if program.ones:
-        intercepts = Intercepts(smooth(program))
+        intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
         if isinstance(term, NuclearNorm) and not (rough or exact):
             return weight
@@ -188,8 +190,8 @@ def others_of(problem: Problem, term: Term) -> list[Any]:
     return [each for each in others if isinstance(each, Norm) and not isinstance(each, Prox)]
 
 
-def smooth(program: Program) -> Program:
-    """Losses and smooth terms alone, the kinks of rough losses rounded off a little."""
+def smooth(program: Program, width: float = CLOSE) -> Program:
+    """Losses and smooth terms alone, the kinks of rough losses rounded off over a width."""
     terms = tuple(each for each in program.terms if each.smooth)
     kept = attrs.evolve(program, terms=terms, ones=False)
     rough = [not piece.likelihood.smooth for piece in program.loss.pieces]
@@ -198,7 +200,7 @@ def smooth(program: Program) -> Program:
         for piece, is_rough in zip(program.loss.pieces, rough, strict=True)
     ]
     stiffness = [
-        piece_stiffness(piece, program) / CLOSE if is_rough else 1.0
+        piece_stiffness(piece, program) / width if is_rough else 1.0
         for piece, is_rough in zip(program.loss.pieces, rough, strict=True)
     ]
     return kept.softened([*multipliers, *[None] * len(terms)], [*stiffness, *[1.0] * len(terms)])
