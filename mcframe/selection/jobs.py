@@ -28,16 +28,14 @@ def finished(tasks: Sequence[Callable[[], ResultT]], jobs: int) -> Iterator[tupl
 
     Processes end with this iterator: on Ctrl-C, on an error, and when it is left early.
     """
-    from joblib import (
-        Parallel,
-        delayed,
-        effective_n_jobs,
-    )  # importing it takes a tenth of a second
+    from joblib import Parallel, delayed, effective_n_jobs  # takes a tenth of a second
 
     if min(effective_n_jobs(jobs), len(tasks)) <= 1:
         yield from ((k, task()) for k, task in enumerate(tasks))
         return
-    parallel, here = Parallel(n_jobs=jobs, return_as="generator_unordered"), os.getpid()
+    # One task a batch: short ones that come together would be lost together.
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    here = os.getpid()
     results = parallel(delayed(numbered)(k, task, here) for k, task in enumerate(tasks))
     try:
         for result in results:  # noqa: UP028 -- that would close it outside of the filter below
