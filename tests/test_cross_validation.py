@@ -413,6 +413,16 @@ def test_each_model_has_a_grid_of_its_own(model, table):
     assert f"{found.grids[1, 0]:.6g}" in lines[2].split()
 
 
+def test_models_may_differ_in_their_norm(table):
+    blocks = gaussian(table).blocks
+    models = [mc.Model(blocks, [term]) for term in (mc.NuclearNorm(1.0), mc.MaxNorm(1.0))]
+    found = mc.cross_validate(
+        models, {"x": table["features"]}, criterion=HeldOutLoss(), count=2, folds=2, tol=1e-2
+    )
+    assert "2 weights of NuclearNorm or MaxNorm each" in repr(found)
+    assert type(found.best_model.terms[0]) is type(models[found.best[0]].terms[0])
+
+
 @pytest.mark.parametrize(
     ("means", "edge", "said"),
     [

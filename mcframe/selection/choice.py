@@ -28,7 +28,7 @@ class CrossValidation:
     models : tuple of Model
         As they were given.
     term : str
-        The class of the term whose weight changes.
+        The class of the term whose weight changes; several, if it differs between models.
     grids : array (n_models, n_weights)
         The weights of each model, descending: the same ones where they were given.
     scores : array (n_models, n_weights, n_folds)

@@ -132,7 +132,8 @@ def cross_validate(
     work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit)
     kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
     results = collected(work, n_jobs, kept)
-    name = type(listed[0].terms[places[0]]).__name__
+    kinds = [type(model.terms[at]).__name__ for model, at in zip(listed, places, strict=True)]
+    name = " or ".join(dict.fromkeys(kinds))
     answer = CrossValidation(
         listed, name, grids, results.scores, places, results.counted, results.interrupted
     )

@@ -4,7 +4,7 @@ import os
 import pickle
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 from mcframe.contracts.errors import ModelError
@@ -23,7 +23,9 @@ def checked_jobs(jobs: object) -> int:
     return found
 
 
-def finished(tasks: Sequence[Callable[[], ResultT]], jobs: int) -> Iterator[tuple[int, ResultT]]:
+def finished(
+    tasks: Sequence[Callable[[], ResultT]], jobs: int
+) -> Generator[tuple[int, ResultT], None, None]:
     """The number of each task with its result, in the order in which they are finished.
 
     Processes end with this iterator: on Ctrl-C, on an error, and when it is left early.

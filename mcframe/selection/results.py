@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 
 import attrs
 import numpy as np
@@ -85,12 +86,13 @@ def collected(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
         for part in remaining
     ]
     try:
-        for number, found in finished(tasks, jobs):
-            results[remaining[number]] = found
-            if kept is not None:
-                kept.keep(remaining[number], found)
-            if not found.ended:
-                return Results(work.shape, results, interrupted=True)
+        with closing(finished(tasks, jobs)) as done:
+            for number, found in done:
+                results[remaining[number]] = found
+                if kept is not None:
+                    kept.keep(remaining[number], found)
+                if not found.ended:
+                    return Results(work.shape, results, interrupted=True)
     except KeyboardInterrupt:
         return Results(work.shape, results, interrupted=True)
     return Results(work.shape, results, interrupted=False)
