@@ -120,9 +120,19 @@ class Archive:
         arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
         self.write({**arrays, f"{name}/facts.json": json.dumps(dict(entry.facts))})
 
+    def remove(self) -> None:
+        """Delete the file, and what a process has left of one that died while it wrote."""
+        self.path.unlink(missing_ok=True)
+        self.unfinished.unlink(missing_ok=True)
+
+    @property
+    def unfinished(self) -> Path:
+        """The file that is written before it takes the place of the other."""
+        return self.path.with_name(self.path.name + ".writing")
+
     def write(self, members: Mapping[str, Any]) -> None:
         """Put a copy of the file with more members in its place."""
-        fresh = self.path.with_name(self.path.name + ".writing")
+        fresh = self.unfinished
         try:
             if self.path.exists():
                 shutil.copyfile(self.path, fresh)

@@ -57,7 +57,7 @@ class FinishedScores:
         facts = {"reached": found.reached, "largest_gap": found.largest_gap}
         self.archive.add(named(part), Entry({"scores": found.scores}, facts))
         for fold in part[1]:
-            Path(self.file_of(part[0], fold)).unlink(missing_ok=True)
+            Archive(Path(self.file_of(part[0], fold))).remove()
 
 
 def named(part: Part) -> str:
