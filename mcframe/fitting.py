@@ -1,7 +1,10 @@
 """The verb ``fit`` and its answer."""
 
+import secrets
+import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -16,6 +19,8 @@ from mcframe.backends import (
     Point,
     Record,
     Reference,
+    Rounding,
+    able,
     named,
     physical_gigabytes,
     relative_gap,
@@ -25,12 +30,17 @@ from mcframe.backends import (
 )
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import BackendError, DataError, ModelError, NotCertifiedWarning
+from mcframe.contracts.errors import (
+    BackendError,
+    DataError,
+    ModelError,
+    NotCertifiedWarning,
+    NothingFeasible,
+)
 from mcframe.contracts.likelihood import Distribution, Likelihood
-from mcframe.contracts.term import Constraint
 from mcframe.contracts.validators import number
-from mcframe.likelihoods import Equality
 from mcframe.model import Model, Problem
+from mcframe.model.table import Table
 from mcframe.numerics.low_rank import LowRank
 from mcframe.prediction import NewRows
 
@@ -42,14 +52,9 @@ __all__ = [
     "checked_seed",
     "fit",
     "fit_problem",
-    "rounding_slack",
     "solved",
 ]
 
-# What rounding may add to a bound, relative to the objective or the losses at Z = 0: domains of
-# conjugates count as met up to 1e-14, and sets up to 1e-9, by which a point may lie outside of
-# them and its objective lower.
-DOMAIN_ROUNDING, SET_ROUNDING = 1e-13, 1e-8
 # How many arrays of the size of a block a whole answer takes at its peak.
 WHOLE_ARRAYS = 3
 
@@ -61,22 +66,28 @@ class Fit:
     Attributes
     ----------
     status : str
-        "certified" (gap <= tol), "iteration_limit", "time_limit", "interrupted", or "local"
-        for a loss that is declared not convex.
+        "certified" (gap <= tol), "limited_by_rounding" where double precision does not tell
+        objective and bound apart any closer, "iteration_limit", "time_limit", "interrupted", or
+        "local" for a loss that is declared not convex.
     message : str
         The status in a sentence.
     problem : Problem
         The model with its data, whose ``objective`` is the judge.
     biases : dict from block name to array
-        The unpenalised numbers of each block that has them, as ``Problem.objective`` takes
-        them; ``bias``, ``row_effects`` and ``likelihood`` give them apart.
+        The free numbers of each block that has them, as ``Problem.objective`` takes them,
+        counted from ``Problem.origins``; ``bias``, ``row_effects`` and ``likelihood`` give them
+        apart and counted from 0.
     objective, bound : float
         The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
         minimum over all Z and b.
+    rounding : Rounding
+        How exactly both are known in double precision.
     backend : str
         The backend that ran.
     history : History
         One record for each time the certificate was computed.
+    random_state : int
+        The seed of all that was random.
     """
 
     problem: Problem
@@ -86,8 +97,10 @@ class Fit:
     message: str
     objective: float
     bound: float
+    rounding: Rounding
     backend: str
     history: History
+    random_state: int = 0
 
     @property
     def latent(self) -> LowRank:
@@ -103,9 +116,19 @@ class Fit:
     def gap(self) -> float:
         """(objective - bound) / max(|objective|, |bound|): how far from optimal at most.
 
-        Where both are below 1e-12 of the losses at Z = 0, it is 0.
+        Never below what rounding may have moved both by; 0 where the objective is 0 up to
+        rounding.
         """
-        return relative_gap(self.objective, self.bound, self.problem.rounding)
+        return relative_gap(self.objective, self.bound, self.rounding)
+
+    @property
+    def slack(self) -> float:
+        """By how much a bound may lie above this objective, or this bound above another one.
+
+        That is rounding, and where there are sets what it is worth at most that they count as
+        met up to 1e-9 of their size: a point may lie outside by that and its objective lower.
+        """
+        return self.rounding.moved + self.rounding.room
 
     @property
     def rank(self) -> int:
@@ -154,7 +177,8 @@ class Fit:
         Parameters
         ----------
         data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
-            Of the new items: some or all blocks, in the columns of the fit. NaN is missing.
+            Of the new items: some or all blocks, in the columns of the fit. NaN is missing; a
+            block may hold nothing else, as the labels of new items do.
         name : str
             The block that is asked for, given or not. An offset counts where it is given.
 
@@ -183,25 +207,61 @@ class Fit:
         [[4. 8.]]
         """
         width = self.model.block(name).likelihood.width
-        table = self.problem.tables[name]
-        new = NewRows.of(self.problem, self.latent, self.biases, data)
-        z = new.predictor(self.problem, name, self.biases)
-        mean = self.mean_of(name, z)
-        return attrs.evolve(table, shape=mean.shape, index=new.index).wrap(mean, width)
+        new, mean = self.new_rows(data, name)
+        return new.table(self.problem, name).wrap(mean, width)
+
+    def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
+        """A block of new items with observed entries kept and missing ones filled.
+
+        As ``impute`` does for the rows of the fit: missing entries by ``predict_rows``, of classes
+        by the most probable one.
+
+        Parameters
+        ----------
+        data, name : as in ``predict_rows``
+            Of a block that is not among the data every entry is filled.
+
+        Returns
+        -------
+        array (n_new x columns of the block), or DataFrame if the new data were one
+            The data themselves are left as they are.
+
+        Raises
+        ------
+        ModelError, DataError
+            As in ``predict_rows``.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+        >>> fit = mc.fit(model, {"x": x})
+        >>> print(fit.impute_rows({"x": [[np.nan, 8.5]]}, "x").round(1))
+        [[4.2 8.5]]
+        """
+        new, mean = self.new_rows(data, name)
+        return self.filled(name, new.table(self.problem, name), mean)
 
     def impute(self, name: str) -> Any:
         """The block with observed entries kept and missing ones filled.
 
         By ``predict``; of classes by the most probable one.
         """
-        table = self.problem.tables[name].observed()
-        filled = self.mean(name)
+        return self.filled(name, self.problem.tables[name].observed(), self.mean(name))
+
+    def filled(self, name: str, table: Table, mean: Array) -> Any:
+        """The observed entries of a table, elsewhere the mean response (overwritten) or class."""
         width = self.model.block(name).likelihood.width
         if width > 1:
-            by_class = filled.reshape(*table.shape, width)
-            filled = np.argmax(by_class, axis=2).astype(np.float64)
-        filled[table.rows, table.columns] = table.values
-        return table.wrap(filled)
+            mean = np.argmax(mean.reshape(*table.shape, width), axis=2).astype(np.float64)
+        mean[table.rows, table.columns] = table.values
+        return table.wrap(mean)
+
+    def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
+        """New items by the rule for them, and the mean response of a block there, an array."""
+        new = NewRows.of(self.problem, self.latent, self.biases, data)
+        return new, self.mean_of(name, new.predictor(self.problem, name, self.biases))
 
     def bias(self, name: str) -> Any:
         """The offsets b of a block, one a column; a Series if the data were a DataFrame.
@@ -215,7 +275,7 @@ class Fit:
             raise ModelError(
                 f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
             )
-        biases = self.problem.layout(name).biases(self.biases[name]).copy()
+        biases = self.problem.layout(name).biases(self.problem.effects(name, self.biases))
         if block.likelihood.width > 1:
             return biases.reshape(-1, block.likelihood.width)
         return self.problem.tables[name].wrap_row(biases)
@@ -227,7 +287,7 @@ class Fit:
                 f"block {name!r} has no effects of rows; declare it with"
                 f" mc.Block({name!r}, ..., row_effects=True)"
             )
-        effects = self.problem.layout(name).row_effects(self.biases[name]).copy()
+        effects = self.problem.layout(name).row_effects(self.problem.effects(name, self.biases))
         return self.problem.tables[name].wrap_column(effects)
 
     def likelihood(self, name: str) -> Likelihood:
@@ -329,7 +389,7 @@ def fit(
     start: Fit | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
-    random_state: int = 0,
+    random_state: int | None = 0,
     force: bool = False,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
@@ -356,8 +416,10 @@ def fit(
         Called at every certificate; the fit stops if it returns something true.
     progress : bool, default False
         Print a line at every certificate.
-    random_state : int, default 0
-        Seeds what is random in truncated decompositions; equal seeds give equal bits.
+    random_state : int or None, default 0
+        Seeds what is random: truncated decompositions, and, together with the bits of the data,
+        the random starts of certificates of sparse tables. Equal seeds give equal bits. None draws
+        a fresh seed, which ``Fit.random_state`` records.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
 
@@ -407,23 +469,29 @@ def fit_problem(
     start: Fit | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
-    random_state: int = 0,
+    random_state: int | None = 0,
     force: bool = False,
 ) -> Fit:
     """``fit`` for data that are bound and checked already."""
+    began = time.perf_counter()
     chosen = checked_backend(backend, problem, force)
     begin = checked_start(start, problem)
     if callback is not None and not callable(callback):
         raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
-    answer = solved(
-        problem,
-        chosen,
-        budget,
-        begin=begin,
-        callback=callback,
-        progress=progress,
-        random_state=checked_seed(random_state),
-    )
+
+    def solved_by(backend: Backend) -> Fit:
+        return solved(
+            problem,
+            backend,
+            budget,
+            begin=begin,
+            callback=callback,
+            progress=progress,
+            random_state=checked_seed(random_state),
+            began=began,
+        )
+
+    answer = first_feasible(solved_by, chosen, problem, backend == "auto" and begin is None)
     if answer.status != "certified":
         warnings.warn(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={budget.tol:g}",
@@ -431,6 +499,20 @@ def fit_problem(
             stacklevel=3,
         )
     return answer
+
+
+def first_feasible(
+    solved_by: Callable[[Backend], Fit], chosen: Backend, problem: Problem, others: bool
+) -> Fit:
+    """The answer of a backend, or where it finds no feasible point that of the next one."""
+    try:
+        return solved_by(chosen)
+    except NothingFeasible as nothing:
+        for backend in able(problem) if others else ():
+            if backend.name != chosen.name:
+                with suppress(BackendError):
+                    return solved_by(backend)
+        raise nothing
 
 
 def solved(
@@ -442,6 +524,7 @@ def solved(
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
+    began: float | None = None,
 ) -> Fit:
     """``fit_problem`` once its options are checked, and without its warning."""
     if isinstance(chosen, Reference):
@@ -460,19 +543,12 @@ def solved(
             callback=callback,
             progress=progress,
             random_state=random_state,
+            began=began,
         )
-    return answered(problem, outcome, chosen.name)
+    return answered(problem, outcome, chosen.name, random_state)
 
 
-def rounding_slack(fit: Fit) -> float:
-    """By how much a bound on a problem may lie above an objective that was reached."""
-    size = max(abs(fit.objective), fit.problem.loss_at_zero())
-    sets = any(isinstance(term, Constraint) for term in fit.problem.terms)
-    sets = sets or any(isinstance(block.likelihood, Equality) for block in fit.model.blocks)
-    return (SET_ROUNDING if sets else DOMAIN_ROUNDING) * size
-
-
-def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
+def answered(problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> Fit:
     """The way back from an outcome: its objective is the problem's own."""
     return Fit(
         problem=problem,
@@ -482,8 +558,10 @@ def answered(problem: Problem, outcome: Outcome, backend: str) -> Fit:
         message=outcome.message,
         objective=problem.objective(outcome.point.latent, outcome.biases),
         bound=outcome.bound,
+        rounding=outcome.rounding,
         backend=backend,
         history=outcome.history,
+        random_state=random_state,
     )
 
 
@@ -497,16 +575,24 @@ def checked_backend(backend: str | Backend, problem: Problem, force: bool = Fals
     return chosen
 
 
-def checked_seed(random_state: int) -> int:
-    """The seed, or a ``ModelError`` that names what was given."""
+def checked_seed(random_state: int | None) -> int:
+    """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
+    if random_state is None:
+        return secrets.randbits(63)
     if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ModelError(f"random_state={random_state!r} was given; an integer from 0 is needed")
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0, or None for a fresh"
+            " seed, is needed"
+        )
     return int(random_state)
 
 
 def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
     """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
-    positions = np.asarray(given)
+    try:
+        positions = np.asarray(given)
+    except ValueError:  # lists among numbers
+        positions = np.asarray(given, dtype=object)
     if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise DataError(
             f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"

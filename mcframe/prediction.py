@@ -1,6 +1,5 @@
 """New items: what a fit says of rows that it was not fitted to."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +9,9 @@ import numpy as np
 from mcframe.backends.alternating import rows_for
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Model, Problem
-from mcframe.model.table import Table
+from mcframe.model.table import Table, read_table, same_rows
 from mcframe.numerics.low_rank import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
@@ -59,21 +58,35 @@ class NewRows:
             Where the data do not fit it.
         """
         weight = nuclear_weight(problem)
-        new = bound_to_new_rows(problem, effects, data)
+        tables = tables_of_new_rows(problem, effects, data)
+        n_new, index = same_rows(tables.items())
         loadings = orthogonal_factors(latent.left, latent.right)[2]
-        here = np.concatenate(
-            [np.arange(problem.n_columns)[problem.columns(name)] for name in new.tables]
-        )
-        scores = rows_for(compile_problem(new), loadings[here], weight)
-        return cls(scores, loadings, new.tables, new.index)
+        scores: Array = np.zeros((n_new, loadings.shape[1]))
+        observed = {name: table for name, table in tables.items() if table.n_entries}
+        if observed:
+            new = bound_to_new_rows(problem, effects, observed)
+            here = [np.arange(problem.n_columns)[problem.columns(name)] for name in new.tables]
+            scores = rows_for(compile_problem(new), loadings[np.concatenate(here)], weight)
+        return cls(scores, loadings, tables, index)
+
+    def table(self, problem: Problem, name: str) -> Table:
+        """The observed entries of a block, if it was given, with the labels of an answer."""
+        fitted = problem.tables[name]
+        nowhere = np.zeros(0, dtype=np.intp)
+        empty = Table((len(self.scores), fitted.shape[1]), nowhere, nowhere, np.zeros(0))
+        table = self.tables.get(name, empty).observed()
+        names = table.names if fitted.names is None else fitted.names
+        return attrs.evolve(table, index=self.index, names=names)
 
     def predictor(self, problem: Problem, name: str, effects: Mapping[str, Array]) -> Array:
         """z + b of a block (n_new x its latent columns), with the offset of the new data."""
         z = self.scores @ self.loadings[problem.columns(name)].T
         offset = self.tables[name].offset if name in self.tables else None
         if offset is not None:  # the biases are in there already
-            return z + np.repeat(offset, problem.model.block(name).likelihood.width, axis=1)
-        return problem.layout(name).add_to(z, effects[name]) if name in effects else z
+            return z + offset
+        if name not in effects:
+            return z
+        return problem.layout(name).add_to(z, problem.effects(name, effects))
 
 
 def nuclear_weight(problem: Problem) -> float:
@@ -82,7 +95,7 @@ def nuclear_weight(problem: Problem) -> float:
         if not isinstance(term, NuclearNorm):
             raise ModelError(
                 f"the rule for new rows is that of a NuclearNorm alone; the model has"
-                f" {type(term).__name__} too. Refit with the new rows among the data"
+                f" {term.word} too. Refit with the new rows among the data"
             )
     for block in problem.model.blocks:
         if block.row_effects:
@@ -99,32 +112,41 @@ def nuclear_weight(problem: Problem) -> float:
     return sum(term.weight for term in problem.terms if isinstance(term, NuclearNorm))
 
 
-def bound_to_new_rows(
+def tables_of_new_rows(
     problem: Problem, effects: Mapping[str, Array], data: Mapping[str, Any]
-) -> Problem:
-    """The blocks that are given, on the new data: fitted effects as offsets, the same scales."""
+) -> dict[str, Table]:
+    """The new data of each block that is given, in the order of the fit, fitted biases added.
+
+    A block may hold nothing but missing entries, as the labels of new items do.
+    """
     if not isinstance(data, Mapping) or not data:
         known = ", ".join(repr(block.name) for block in problem.model.blocks)
         raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
-    blocks = [
-        attrs.evolve(
-            block,
-            likelihood=problem.likelihood(block.name, effects),
-            weight=problem.scale(block.name),
-            reduce="sum",
-            bias=False,
-        )
-        for block in problem.model.blocks
-        if block.name in data
-    ]
     for name in data:
         problem.model.block(name)
-    with warnings.catch_warnings():
-        # A column may well be missing in all new rows.
-        warnings.simplefilter("ignore", UnobservedWarning)
-        new = Problem.bind(Model(blocks, problem.model.terms), data).written_out()
-    tables = {name: shifted(problem, name, table, effects) for name, table in new.tables.items()}
-    return attrs.evolve(new, tables=tables)
+    return {
+        block.name: shifted(problem, block.name, read_table(block, data[block.name]), effects)
+        for block in problem.model.blocks
+        if block.name in data
+    }
+
+
+def bound_to_new_rows(
+    problem: Problem, effects: Mapping[str, Array], tables: Mapping[str, Table]
+) -> Problem:
+    """The blocks of these tables with what was fitted of them held fixed, the same scales."""
+    blocks = [
+        attrs.evolve(
+            problem.model.block(name),
+            likelihood=problem.likelihood(name, effects),
+            weight=problem.scale(name),
+            reduce="sum",
+            bias=False,
+            effects_weight=None,
+        )
+        for name in tables
+    ]
+    return Problem.of_tables(Model(blocks, problem.model.terms), tables)
 
 
 def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Array]) -> Table:
@@ -133,7 +155,7 @@ def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Arr
     if table.shape[1] != fitted.shape[1]:
         raise DataError(
             f"block {name!r}: new rows with {table.shape[1]} columns were given; the fit has"
-            f" {fitted.shape[1]}"
+            f" {fitted.shape[1]}. One new item is one row, [[...]]"
         )
     if table.names is not None and fitted.names is not None:
         for new, old in zip(table.names, fitted.names, strict=True):
@@ -142,13 +164,8 @@ def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Arr
                     f"block {name!r}: new rows have column {new!r} where the fit has {old!r};"
                     " give the columns in the order of the fit"
                 )
-    biases = problem.layout(name).biases(effects[name]) if name in effects else np.zeros(0)
-    if not biases.size:
+    if not problem.layout(name).n_biases:
         return table
-    if problem.model.block(name).likelihood.width > 1:
-        raise ModelError(
-            f"block {name!r}: new rows of classes with a bias are not supported; leave the block"
-            " out of the new data, or refit with them"
-        )
-    offset = np.zeros(table.shape) if table.offset is None else table.offset
+    biases = problem.layout(name).biases(problem.effects(name, effects))
+    offset = np.zeros((table.shape[0], biases.size)) if table.offset is None else table.offset
     return attrs.evolve(table, offset=offset + biases)

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Dual, History, Point, Record
+from mcframe.backends import Dual, History, Point, Record, Rounding
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.fitting import Fit
@@ -188,15 +188,17 @@ def fit_to_entry(fit: Fit) -> Entry:
             arrays[f"biases.{position}"] = fit.biases[block.name]
     if dual is not None:
         arrays["dual.slope"] = dual.slope
-        arrays |= numbered("dual.terms", dual.terms) | numbered("dual.biases", dual.biases)
+        arrays |= numbered("dual.terms", dual.terms) | numbered("dual.given", dual.given)
     arrays |= {f"history.{name}": column for name, column in fit.history.table().items()}
     facts = {
         "status": fit.status,
         "message": fit.message,
         "objective": fit.objective,
         "bound": fit.bound,
+        "rounding": attrs.asdict(fit.rounding),
         "backend": fit.backend,
-        "dual": None if dual is None else [len(dual.terms), len(dual.biases)],
+        "random_state": fit.random_state,
+        "dual": None if dual is None else [len(dual.terms), len(dual.given)],
         "known": None if dual is None else dual.known,
     }
     return Entry(arrays, facts)
@@ -217,8 +219,10 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
         message=facts["message"],
         objective=facts["objective"],
         bound=facts["bound"],
+        rounding=Rounding(**facts["rounding"]),
         backend=facts["backend"],
         history=history_from(arrays),
+        random_state=facts["random_state"],
     )
 
 
@@ -235,7 +239,7 @@ def dual_from(entry: Entry) -> Dual | None:
     return Dual(
         slope=arrays["dual.slope"],
         terms=tuple(arrays.get(f"dual.terms.{k}") for k in range(n_terms)),
-        biases=tuple(arrays.get(f"dual.biases.{k}") for k in range(n_pieces)),
+        given=tuple(arrays.get(f"dual.given.{k}") for k in range(n_pieces)),
         known=tuple(None if pair is None else tuple(pair) for pair in entry.facts["known"]),
     )
 

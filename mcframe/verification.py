@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.backends import Backend, Budget, Reference, Verdict, choose, named, verdicts
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.contracts.errors import BackendError, ModelError
-from mcframe.fitting import Fit, checked_budget, fit_problem, rounding_slack
+from mcframe.fitting import Fit, checked_budget, fit_problem
 from mcframe.model import Model, Problem
 
 __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
@@ -121,8 +121,7 @@ class Verification:
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
     agrees : bool
         Whether the objectives differ by at most the tolerance and neither bound lies above
-        the other's objective by more than rounding: points may lie outside of a set by 1e-9,
-        relative, and their objective that much lower.
+        the other's objective by more than rounding (``Fit.slack``).
     """
 
     fast: Fit
@@ -131,13 +130,11 @@ class Verification:
 
     @property
     def difference(self) -> float:
-        """Relative difference of the objectives.
-
-        Objectives below a billionth of the losses at Z = 0 count as 0.
-        """
+        """Relative difference of the objectives; 0 where both are 0 up to rounding."""
         ours, exact = self.fast.objective, self.reference.objective
-        largest = max(abs(ours), abs(exact), 1e-9 * self.reference.problem.loss_at_zero())
-        return (ours - exact) / largest if largest > 0 else 0.0
+        largest = max(abs(ours), abs(exact))
+        nothing = max(self.fast.rounding.nothing, self.reference.rounding.nothing)
+        return (ours - exact) / largest if largest > nothing else 0.0
 
     @property
     def distance(self) -> float:
@@ -149,7 +146,7 @@ class Verification:
     @property
     def agrees(self) -> bool:
         """Whether the two readings confirm each other."""
-        slack = rounding_slack(self.reference)
+        slack = max(self.fast.slack, self.reference.slack)
         return (
             abs(self.difference) <= self.tol
             and self.fast.bound <= self.reference.objective + slack

@@ -101,14 +101,22 @@ TERMS: list[Term] = [
     mc.OnesColumn(),
 ]
 
-# Terms that fit one shape, and that shape. The last equations are redundant, those before them
-# contradict each other.
+# Terms that fit one shape, and that shape. Among the equations are redundant ones, and in
+# penalties some that contradict each other; some are not known: of a column, of all, of none.
 MEANS, TWICE = np.full(5, 0.2), np.array([[1.0, 0.0, 2.0], [2.0, 0.0, 4.0], [0.0, 3.0, 0.0]])
+IN_PART = TWICE @ np.ones((3, 6))
+IN_PART[[0, 1, 2, 0, 2], [1, 2, 3, 3, 4]] = IN_PART[:, 5] = np.nan
+AGAINST = np.where(np.eye(3, 4, 1) == 1.0, np.nan, np.eye(3, 4))
 SHAPED_TERMS: list[tuple[Term, tuple[int, int]]] = [
     (mc.Calibration("features", MEANS, [0.5, 1.0, -2.0, 0.0], weight=0.7), (5, 4)),
     (mc.Calibration("features", TWICE, np.eye(3, 2), weight=3.0), (3, 2)),
     (mc.Calibration("features", MEANS, [0.5, 1.0, -2.0, 0.0]), (5, 4)),
     (mc.Calibration("features", TWICE, TWICE @ np.ones((3, 6))), (3, 6)),
+    (mc.Calibration("features", MEANS, [0.5, np.nan, -2.0, np.nan]), (5, 4)),
+    (mc.Calibration("features", MEANS, [0.5, np.nan, -2.0, 0.0], weight=0.7), (5, 4)),
+    (mc.Calibration("features", TWICE, IN_PART), (3, 6)),
+    (mc.Calibration("features", TWICE, IN_PART, weight=0.7), (3, 6)),
+    (mc.Calibration("features", TWICE, AGAINST, weight=3.0), (3, 4)),
 ]
 
 # What must be refused at construction, and what the message must name.
@@ -165,9 +173,16 @@ WRONG = [
     (lambda: mc.Calibration("x", [1.0, np.nan], [1.0]), r"A\[0, 1\]=nan"),
     (lambda: mc.Calibration("x", "abc", [1.0]), "A of type str"),
     (lambda: mc.Calibration("x", [1.0], np.zeros((1, 0))), r"B of shape \(1, 0\)"),
-    (lambda: mc.Calibration("x", [1.0, 2.0], [1.0], weight=0), "weight=0"),
-    (lambda: mc.Calibration(None, [1.0, 2.0], [1.0]), "block=None"),  # type: ignore[arg-type]
+    (lambda: mc.Calibration("x", [1.0, 2.0], [1.0], weight=0), "^Calibration: weight=0"),
+    (lambda: mc.Calibration("x", [1.0], [np.inf]), r"B\[0, 0\]=inf"),
+    (lambda: mc.Calibration("x", [1.0], [np.nan]), "B of shape .* is NaN throughout"),
+    (lambda: mc.Calibration("x", [1.0], [[np.nan, np.nan]], weight=1.0), "NaN throughout"),
+    (lambda: mc.Calibration("x", [1.0], ["2"]), "B of type list with '2'"),
+    (lambda: mc.Calibration("x", [1j], [2.0]), "A of type list with 1j"),
+    (lambda: mc.Calibration("x", np.ma.masked_less([0.0, 2.0], 1), 2.0), r"A\[0, 0\]=nan"),
+    (lambda: mc.Calibration(None, [1.0, 2.0], [1.0]), "^Calibration: block=None"),  # type: ignore[arg-type]
     (lambda: mc.Calibration("x", TWICE, np.eye(3)), "row 0, column 0|row 1, column 1"),
+    (lambda: mc.Calibration("x", TWICE, AGAINST), "row 0, column 0"),
     (lambda: mc.Ridge(0), "weight=0"),
     (lambda: mc.Ridge(np.inf), "weight=inf"),
 ]

@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,10 +11,11 @@ from hypothesis.internal.conjecture import providers
 from threadpoolctl import threadpool_limits
 
 import mcframe as mc
+from mcframe.numerics.threads import Limit
 
 # Matrices in tests are tiny, and each of the parallel workers would start a thread a core.
 threadpool_limits(limits=1)
-numba.set_num_threads(1)
+Limit.count = 1
 
 # Hypothesis takes some of its numbers from the constants in the code loaded so far, so that an
 # edit of a tolerance, or another order of the tests, would change what a fixed seed draws. There

@@ -154,7 +154,7 @@ def test_alternating_never_promises_too_much(example):
         found = mc.fit(model, data, backend="alternating", max_iter=100)
     bounds_hold(found, reference)
     if found.status == "certified" and reference.gap <= 1e-6:
-        assert relative_gap(found.objective, reference.bound, found.problem.rounding) <= GAP
+        assert relative_gap(found.objective, reference.bound, found.rounding) <= GAP
 
 
 @pytest.mark.parametrize("part", range(5))  # so that processes share the work

@@ -1,5 +1,8 @@
 """Data: every accepted form means the same, every mistake is named with its remedy."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,8 +31,13 @@ def entries(table):
         sp.csr_array((np.array([1.0, 0.0, 2.0, 3.0, 4.0]), ([0, 1, 1, 2, 2], [0, 0, 1, 0, 1]))),
         sp.coo_matrix((np.array([4, 3, 2, 0, 1]), ([2, 2, 1, 1, 0], [1, 0, 1, 0, 0]))),
         np.array([[1, None], [0, 2], [3, 4]], dtype=object),
+        np.array([[1, pd.NA], [0, Decimal(2)], [Fraction(3), np.float32(4)]], dtype=object),
+        np.ma.array([[1, "?"], [0, 2], [3, 4]], mask=np.isnan(X), dtype=object),
     ],
-    ids=["lists", "masked", "frame", "nullable frame", "csr", "unsorted coo", "objects"],
+    ids=[
+        *["lists", "masked", "frame", "nullable frame", "csr", "unsorted coo", "objects"],
+        *["other objects", "masked objects"],
+    ],
 )
 def test_accepted_forms_mean_the_same(given):
     plain = mc.Problem.bind(MODEL, {"x": X, "y": Y}).tables["x"]
@@ -66,6 +74,26 @@ MISTAKES = {
     "text": ({"x": frame.assign(height="tall"), "y": Y}, ["column 'height'", "'tall'"]),
     "text array": ({"x": X, "y": np.array(["a", "b", "c"])}, ["'y'", "column 0", "'a'"]),
     "complex": ({"x": X + 0j, "y": Y}, ["'x'", "complex128"]),
+    "masked complex": ({"x": np.ma.masked_invalid(X) + 0j, "y": Y}, ["'x'", "complex128"]),
+    "text of numbers": (
+        {"x": X.astype(str), "y": Y},
+        ["'x', column 0", "'1.0' is not a number", "array.astype(float)"],
+    ),
+    "masked text": ({"x": np.ma.array(X.astype(str)), "y": Y}, ["'1.0' is not a number"]),
+    "durations": ({"x": np.ones((3, 2), "m8[s]"), "y": Y}, ["column 0", "is not a number"]),
+    "dates": ({"x": np.ones((3, 2), "M8[D]"), "y": Y}, ["column 0", "is not a number"]),
+    "masked dates": ({"x": np.ma.array(np.ones((3, 2), "M8[D]")), "y": Y}, ["is not a number"]),
+    "zeros of a block": (
+        {
+            "x": sp.bsr_array(np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]), blocksize=(3, 2)),
+            "y": Y,
+        },
+        ["bsr format", "coo_array of the observed entries"],
+    ),
+    "zeros of a diagonal": (
+        {"x": sp.dia_array((np.array([[1.0, 0.0]]), [0]), (3, 2)), "y": Y},
+        ["dia format", "coo_array of the observed entries"],
+    ),
     "three dimensions": ({"x": X[None], "y": Y}, ["(1, 3, 2)"]),
     "ragged": ({"x": [[1.0], [1.0, 2.0], [3.0]], "y": Y}, ["'x'", "equal length"]),
     "no columns": ({"x": X[:, :0], "y": Y}, ["(3, 0)"]),

@@ -33,7 +33,8 @@ def agrees(fit):
     if reference.status != "certified":
         return
     size = max(abs(fit.objective), abs(reference.objective))
-    assert abs(fit.objective - reference.objective) <= 1e-5 * size + fit.problem.rounding
+    nothing = max(fit.rounding.nothing, reference.rounding.nothing)
+    assert abs(fit.objective - reference.objective) <= 1e-5 * size + nothing
 
 
 def data_of(fit):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import judge
@@ -150,6 +151,21 @@ WRONG = {
     "one weight": ({"weights": [[1.0, 1.0], [-2.0, 1.0]]}, "weight -2 in column 0, row 1; every"),
     "shape": ({"offset": np.zeros((3, 2))}, r"offset of shape \(3, 2\)"),
     "text": ({"weights": "many"}, "weights 'many' were given"),
+    "text of numbers": ({"weights": [["1", "2"]]}, "weights with value '1' were given; numbers"),
+    "durations": ({"offset": np.ones((2, 2), "m8[s]")}, "offset with value datetime.timedelta"),
+    "complex": ({"exposure": 1j}, "exposure 1j were given; numbers"),
+    "masked": ({"weights": np.ma.array(np.eye(2), mask=np.eye(2))}, "weight nan in column 0"),
+    "stored twice": (
+        {"weights": sp.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(2, 2))},
+        r"weights of entry \(row 0, column 1\) is stored more than once",
+    ),
+    "a vector": (
+        {"weights": [1.0, 2.0]},
+        r"weights of shape \(2,\) were given for 2 items and as many columns; .*numpy.asarray"
+        r".*w\[:, None\] for one number for each item.*w\[None, :\] for one for each column",
+    ),
+    "a vector of offsets": ({"offset": np.ones(2)}, r"offset of shape \(2,\).*w\[:, None\]"),
+    "a vector of exposures": ({"exposure": (1, 2)}, r"exposure of shape \(2,\).*w\[:, None\]"),
     "all zero": ({"weights": 0.0}, "not one of its"),
 }
 
@@ -160,6 +176,26 @@ def test_mistakes_are_named(mistake):
     model = mc.Model([mc.Block("visits", mc.Poisson())], [mc.NuclearNorm(1.0)])
     with pytest.raises(mc.DataError, match=f"(?s)block 'visits'.*{named}"):
         mc.fit(model, {"visits": mc.Observations(np.ones((2, 2)), **options)})
+
+
+def test_a_vector_of_a_square_block_is_read_as_it_is_spelled():
+    model = mc.Model([mc.Block("visits", mc.Poisson())], [mc.NuclearNorm(1.0)])
+    w = np.array([1.0, 2.0])
+
+    def weights_of(weights, shape=(2, 2)):
+        data = {"visits": mc.Observations(np.ones(shape), weights=weights)}
+        return mc.Problem.bind(model, data).tables["visits"].weights.tolist()
+
+    assert weights_of(w[:, None]) == [1.0, 1.0, 2.0, 2.0]
+    assert weights_of(w[None, :]) == [1.0, 2.0, 1.0, 2.0]
+    # Where the block is not square there is one reading.
+    assert weights_of(w, (3, 2)) == [1.0, 2.0] * 3
+    assert weights_of(w, (2, 1)) == [1.0, 2.0]
+    assert weights_of([3.0], (1, 1)) == [3.0]
+    pandas = pytest.importorskip("pandas")
+    frame, series = pandas.DataFrame(np.ones((2, 2))), pandas.Series(w)
+    with pytest.raises(mc.DataError, match=r"w\[:, None\]"):
+        mc.fit(model, {"visits": mc.Observations(frame, weights=series)})
 
 
 def test_offset_and_exposure_exclude_each_other():

@@ -73,6 +73,13 @@ class WideDomain(mc.Bernoulli):
 
 
 @attrs.frozen
+class NamelessLink(mc.Poisson):
+    """Passes the logarithm of the mean off as the mean."""
+
+    z_name = None
+
+
+@attrs.frozen
 class WrongMean(mc.Bernoulli):
     """Forgets the scale in the link."""
 
@@ -91,6 +98,7 @@ class WrongMean(mc.Bernoulli):
         (OtherExpression(), "expression"),
         (WideDomain(), "domain"),
         (WrongMean(scale=0.3), "samples match"),
+        (NamelessLink(), "z has its name"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -1,6 +1,5 @@
 """Sparse kernels beside plain numpy, bounds on norms, and alternating ridge regressions."""
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends import certificate
-from mcframe.numerics import kernels
+from mcframe.numerics import kernels, threads
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.sampled import Pattern, SampledMatrix
 
@@ -96,26 +95,23 @@ def test_a_slope_of_zero_is_certified_sparse(monkeypatch):
     assert fit.objective == 0.0
 
 
-def test_kernels_give_the_same_bits_for_any_number_of_threads():
+def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
     rng = np.random.default_rng(0)
     pattern = Pattern.of((300, 200), *np.nonzero(rng.random((300, 200)) < 0.2))
     values = rng.standard_normal(pattern.by_rows.places.size)
     right, lines = rng.standard_normal((200, 5)), pattern.by_rows
     found = []
-    threads = numba.get_num_threads()
-    try:
-        for count in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
-            numba.set_num_threads(count)
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1000)
+    for count in (1, 2, 5):
+        with threads.thread_limit(count):
             solutions = np.empty((300, 5))
             kernels.ridge_solutions(
                 lines.starts, lines.across, lines.places, np.ones(1), values, right, 0.3, solutions
             )
             matrix = SampledMatrix(pattern, values)
             found.append((solutions, matrix.times(right), matrix.times(right[:, :1])))
-    finally:
-        numba.set_num_threads(threads)
-    for one, other in zip(*found, strict=True):
-        assert np.array_equal(one, other)
+    for one, *others in zip(*found, strict=True):
+        assert all(np.array_equal(one, other) for other in others)
 
 
 def test_alternating_repeats_and_continues():

@@ -280,7 +280,7 @@ def test_redundant_equations_change_nothing():
     values = rng.standard_normal((3, 4))
     plain = mc.Calibration("x", once, values)
     redundant = mc.Calibration("x", mix @ once, mix @ values)
-    assert redundant.equations.singular_values.size == 3
+    assert redundant.equations.groups[0].equations.singular_values.size == 3
     point = rng.standard_normal((8, 4))
     np.testing.assert_allclose(redundant.prox(point, 1.0)[0], plain.prox(point, 1.0)[0])
     dual = plain.nearest_dual(point)
@@ -308,6 +308,104 @@ def test_a_heavy_penalty_is_the_constraint():
     soft = mc.Calibration("x", coefficients, values, weight=1e9).prox(point, 1.0)[0]
     hard = mc.Calibration("x", coefficients, values).prox(point, 1.0)[0]
     np.testing.assert_allclose(soft, hard, atol=1e-7)
+
+
+def test_equations_that_are_not_known_ask_for_nothing():
+    """Each column is the calibration of that column alone, with the equations known of it."""
+    rng = np.random.default_rng(0)
+    coefficients, latent = rng.standard_normal((3, 6)), rng.standard_normal((6, 5))
+    sums = coefficients @ rng.standard_normal((6, 5))
+    sums[[0, 1, 2, 0], [1, 2, 3, 3]] = np.nan
+    sums[:, 4] = np.nan
+    for weight in (None, 0.7):
+        whole = mc.Calibration("x", coefficients, sums, weight)
+        moved = whole.prox(latent, 1.3)[0]
+        dual = whole.nearest_dual(latent)
+        np.testing.assert_array_equal(moved[:, 4], latent[:, 4])
+        np.testing.assert_array_equal(dual[:, 4], 0.0)
+        conjugate = value = 0.0
+        for j in range(4):
+            known, column = ~np.isnan(sums[:, j]), [j]
+            alone = mc.Calibration("x", coefficients[known], sums[known][:, column], weight)
+            np.testing.assert_allclose(alone.prox(latent[:, column], 1.3)[0], moved[:, column])
+            np.testing.assert_allclose(alone.nearest_dual(latent[:, column]), dual[:, column])
+            conjugate += alone.conjugate(dual[:, column])
+            value += alone.residual(latent[:, column]) ** 2
+        assert whole.conjugate(dual) == pytest.approx(conjugate)
+        assert whole.residual(latent) ** 2 == pytest.approx(value)
+        assert whole.conjugate(dual + np.eye(6, 5, -1)) == np.inf
+    assert whole.formula() == "0.7 ‖A Z_x − B‖_F² where B is known"
+    norms = [np.linalg.norm(coefficients[rows], 2) for rows in ([0, 1, 2], [1, 2], [0, 2], [1])]
+    assert whole.curvature == pytest.approx(2 * 0.7 * max(norms) ** 2)
+
+
+def test_equations_that_contradict_each_other_may_be_unknown_in_a_column():
+    coefficients = np.array([[1.0, 1.0], [2.0, 2.0]])
+    term = mc.Calibration("x", coefficients, [[1.0, 1.0], [2.0, np.nan]])
+    assert term.residual(term.prox(np.zeros((2, 2)), 1.0)[0]) == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(mc.ModelError, match=r"row 0, column 2: 1\.8 for the given 1\."):
+        mc.Calibration("x", coefficients, [[1.0, 1.0, 1.0], [2.0, np.nan, 4.0]])
+
+
+@pytest.mark.parametrize("weight", [None, 5.0])
+@pytest.mark.parametrize("main", [mc.NuclearNorm(0.5), mc.MaxNormBall(1.5)], ids=repr)
+def test_a_fit_with_sums_that_are_known_in_part(main, weight):
+    rng = np.random.default_rng(1)
+    truth = rng.standard_normal((8, 2)) @ rng.standard_normal((2, 5))
+    seen = np.where(rng.random(truth.shape) < 0.6, truth, np.nan)
+    halves = np.kron(np.eye(2), np.full(4, 0.25))
+    means = halves @ truth
+    means[0, 1] = np.nan
+    means[:, 3] = np.nan
+    sums = mc.Calibration("x", halves, means, weight)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [main, sums])
+    assert mc.verify(model, {"x": seen}).agrees
+    fit = mc.fit(model, {"x": seen})
+    assert fit.status == "certified"
+    off = halves @ fit.latent.dense() - means
+    assert fit.residual("x") == pytest.approx(np.sqrt(np.nansum(off**2)), abs=1e-9)
+    assert fit.notes == ()
+
+
+def test_sums_of_z_are_no_sums_of_means_and_the_fit_says_so():
+    """A note, and no warning."""
+    counts = np.random.default_rng(0).poisson(3.0, (6, 2)).astype(float)
+    means = mc.Calibration("visits", np.full(6, 1 / 6), [1.0, np.nan], weight=1.0)
+
+    def notes(likelihood, values=counts, **options):
+        block = mc.Block("visits", likelihood, **options)
+        model = mc.Model([block], [mc.NuclearNorm(1.0), means])
+        explained = mc.explain(model, {"visits": values})
+        assert all(f"note: {note}" in repr(explained) for note in explained.problem.notes)
+        return explained.problem.notes
+
+    said = "block 'visits': Calibration is about sums of Z, which is the log of the mean, and not"
+    assert notes(mc.Poisson()) == (f"{said} about sums of means",)
+    assert (
+        "without biases, offsets"
+        in notes(mc.Poisson(), mc.Observations(counts, exposure=2.0), bias=True)[0]
+    )
+    assert "sums of Z, without effects of rows, and" in notes(mc.Gaussian(), row_effects=True)[0]
+    assert notes(mc.Gaussian()) == notes(mc.Huber()) == ()
+    labels = (counts > 2.0) * 1.0
+    assert "the log odds, times 0.5," in notes(mc.Bernoulli(scale=0.5), labels)[0]
+    risk = mc.RiskMixture(pn=0.5, pu=0.5, missing_rate=0.5, likelihood=mc.Bernoulli())
+    assert "which is the log odds, and" in notes(risk, labels)[0]
+    model = mc.Model([mc.Block("visits", mc.Poisson())], [mc.NuclearNorm(1.0), means])
+    assert "the log of the mean" in repr(mc.fit(model, {"visits": counts}))
+
+
+@pytest.mark.parametrize("weight", [None, 1.0])
+def test_messages_say_the_word_that_the_user_wrote(weight):
+    term = mc.Calibration("x", np.ones(2), np.ones(2), weight)
+    block = mc.Block("x", mc.Gaussian())
+    with pytest.raises(mc.ModelError, match="Model: Calibration stands twice"):
+        mc.Model([block], [mc.Ridge(1.0), term, term])
+    with pytest.raises(mc.ModelError, match="Model: Calibration speaks of block 'x'"):
+        mc.Model([mc.Block("y", mc.Gaussian())], [mc.Ridge(1.0), term])
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.1), term]), {"x": np.eye(2)})
+    with pytest.raises(mc.ModelError, match="has Calibration too"):
+        fit.predict_rows({"x": np.eye(2)}, "x")
 
 
 # The residual's nuclear norm

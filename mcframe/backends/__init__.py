@@ -1,11 +1,12 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
+from mcframe.backends.certificate import Dual, Judgement, Point, Rounding, judge, relative_gap
 from mcframe.backends.choice import (
     MEMORY_SHARE,
     Backend,
     Verdict,
+    able,
     choose,
     named,
     physical_gigabytes,
@@ -38,7 +39,9 @@ __all__ = [
     "Proximal",
     "Record",
     "Reference",
+    "Rounding",
     "Verdict",
+    "able",
     "choose",
     "estimate",
     "judge",

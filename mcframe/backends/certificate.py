@@ -7,6 +7,7 @@ from scipy.optimize import minimize_scalar
 from mcframe.compile import Behind, Evaluation, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
+from mcframe.contracts.term import Constraint
 from mcframe.numerics.dual_max_norm import POLISHED_ORDER
 from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.low_rank import LowRank
@@ -14,7 +15,7 @@ from mcframe.numerics.sampled import Sampled, SampledMatrix
 from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
 from mcframe.numerics.tapering import LineCosts, tapered
 
-__all__ = ["Dual", "Judgement", "Point", "judge", "relative_gap", "sampled"]
+__all__ = ["Dual", "Judgement", "Point", "Rounding", "at_zero", "judge", "relative_gap", "sampled"]
 
 # Cells of Z, and operations for a Gram matrix, from which on the slope stays sparse.
 LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
@@ -28,6 +29,8 @@ BOUNDED, TAPERED = 0.1, 0.5
 NORM_SLACK = 1e-10
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
+# Sets count as met up to this share of their size.
+SET_ROOM = 1e-9
 # How much shorter still slopes are tried that rounding has left just outside of a domain.
 SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
@@ -37,13 +40,13 @@ class Dual:
     """What a point with multipliers knows of the dual.
 
     A slope for each number of the loss, a dual matrix for each term (None where the term's
-    own slope will do), the effects, and F* at the slope for each piece of the loss that has
-    no conjugate.
+    own slope will do), and F* at the slope for each piece of the loss that has no conjugate.
+    ``given`` are the effects of the point: those of losses without a slope cannot be solved for.
     """
 
     slope: Array
     terms: tuple[Array | None, ...]
-    biases: tuple[Array | None, ...]
+    given: tuple[Array | None, ...]
     known: Known
 
 
@@ -57,22 +60,114 @@ class Point:
 
 
 @attrs.frozen(eq=False)
+class Rounding:
+    """How exactly objective and bound are known in double precision, all as absolute numbers.
+
+    Attributes
+    ----------
+    moved : float
+        By how much rounding may have moved them against each other at the candidate.
+    nothing : float
+        An objective up to this is 0: it consists of losses alone, which in every column are
+        below 1e-12 of what one constant costs there.
+    resolved : float
+        How far apart they may stay because each entry of Z is known to the rounding of the whole
+        Z alone, as it is by singular vectors.
+    room : float
+        What it is worth at most that sets count as met up to 1e-9 of their size.
+    """
+
+    moved: float = 0.0
+    nothing: float = 0.0
+    resolved: float = 0.0
+    room: float = 0.0
+
+    def beside(self, bound: "Rounding") -> "Rounding":
+        """Of an objective beside a bound that comes from another point."""
+        moved, room = max(self.moved, bound.moved), max(self.room, bound.room)
+        return attrs.evolve(self, moved=moved, room=room)
+
+
+@attrs.frozen(eq=False)
 class Judgement:
     """What a candidate is worth: objective, lower bound, and the biases that go with them."""
 
     objective: float
     bound: float
     biases: dict[str, Array]
+    rounding: Rounding = Rounding()
 
 
-def relative_gap(objective: float, bound: float, rounding: float = 0.0) -> float:
-    """(objective - bound) / max(|objective|, |bound|); 0 where both are 0 up to rounding."""
-    difference = objective - bound
+def relative_gap(objective: float, bound: float, rounding: Rounding | None = None) -> float:
+    """|objective - bound| / max(|objective|, |bound|), the most that it can be.
+
+    Never below what rounding may have moved them against each other by, up to 1: a difference
+    that cannot be told from 0 is no proof of it. 0 where the objective is one of residuals that
+    are rounding, and the bound is no farther from 0.
+    """
+    known = Rounding() if rounding is None else rounding
+    difference = abs(objective - bound)
     if not np.isfinite(difference):
         return np.inf
-    if difference <= 0.0 or max(abs(objective), abs(bound)) <= rounding:
+    size = max(abs(objective), abs(bound))
+    if size <= known.nothing:
         return 0.0
-    return float(difference / max(abs(objective), abs(bound)))
+    return float(max(difference / size, min(known.moved / size, 1.0)))
+
+
+@attrs.frozen
+class Bound:
+    """A lower bound, the size of its summands, and what it was lowered by for their rounding."""
+
+    value: float
+    size: float
+    rounding: float
+
+
+NO_BOUND = Bound(-np.inf, 0.0, 0.0)
+
+
+@attrs.frozen(eq=False)
+class Place:
+    """A candidate's Z, and what the program is worth there."""
+
+    program: Program
+    candidate: Candidate
+    z: Array
+    dense: Array  # empty where no term asks for it
+    evaluation: Evaluation
+    behind: Behind | None
+    beside: float  # all terms
+
+    @classmethod
+    def of(cls, program: Program, candidate: Candidate) -> "Place":
+        """Losses and terms at a candidate, effects solved for where they can be."""
+        latent: LowRank = candidate.latent
+        given = None if candidate.dual is None else candidate.dual.given
+        z = latent.at(program.loss.rows, program.loss.columns)
+        dense = latent.dense() if program.terms else np.zeros((0, 0))
+        terms = sum(term.value(dense) for term in program.terms) + main_value(program, latent)
+        evaluation, behind = program.loss.evaluate(z, given=given), program.behind(latent, z)
+        return cls(program, candidate, z, dense, evaluation, behind, terms)
+
+    @property
+    def objective(self) -> float:
+        """Losses and terms."""
+        unwritten = 0.0 if self.behind is None else self.behind.value
+        return self.evaluation.value + self.beside + unwritten
+
+    def judgement(self, bound: "Bound", unsettled: float = 0.0) -> Judgement:
+        """The objective beside a bound, and how exactly both are known."""
+        loss, slope, effects = self.program.loss, self.evaluation.slope, self.evaluation.biases
+        moved = loss.rounding(self.z, effects, slope) + bound.rounding + unsettled
+        resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
+        # Beside a bound that is not close to 0 there is nothing to ask.
+        small = self.beside == 0.0 and self.behind is None
+        small = small and bound.value <= 0.5 * self.objective
+        nothing = self.objective if small and loss.vanishes(self.z, effects) else 0.0
+        room = SET_ROOM * bound.size if has_sets(self.program) else 0.0
+        rounding = Rounding(moved, nothing, resolved, room)
+        return Judgement(self.objective, bound.value, self.program.biases(effects), rounding)
 
 
 def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
@@ -86,27 +181,33 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     ``tol`` is the relative gap that will do: norms that take many products are bounded to a
     share of it.
     """
-    latent: LowRank = candidate.latent
-    loss, dual = program.loss, candidate.dual
-    z = latent.at(loss.rows, loss.columns)
-    dense = latent.dense() if program.terms else np.zeros((0, 0))
-    evaluation = loss.evaluate(z) if dual is None else loss.evaluate_at(z, dual.biases)
-    objective = evaluation.value + sum(term.value(dense) for term in program.terms)
-    objective += main_value(program, latent)
-    behind = program.behind(latent, z)
-    objective += 0.0 if behind is None else behind.value
-    biases = program.biases(evaluation.biases)
-    if not loss.convex:
-        return Judgement(objective, -np.inf, biases)
+    place = Place.of(program, candidate)
+    loss, dual, evaluation = program.loss, candidate.dual, place.evaluation
     slope = evaluation.slope if dual is None else dual.slope
     if not np.all(np.isfinite(slope)):  # a loss overflowed: nothing is known here
-        return Judgement(np.inf, -np.inf, biases)
-    known = loss.known_conjugates(z, evaluation.biases) if dual is None else dual.known
-    own, others = loss.centred(slope), duals(program, dense, dual)
-    trial = DualPoint(program, candidate, own, others, known, behind, BOUNDED * tol)
-    if dual is None and latent.width and tapers(program):
-        trial = trial.tapered(z, evaluation, TAPERED * tol)
-    return Judgement(objective, float(fenchel_bound(trial)), biases)
+        return Judgement(np.inf, -np.inf, program.biases(evaluation.biases))
+    if not loss.convex:
+        return place.judgement(NO_BOUND)
+    known = loss.known_conjugates(place.z, evaluation.biases) if dual is None else dual.known
+    own, others = loss.centred(slope), duals(program, place.dense, dual)
+    trial = DualPoint(program, candidate, own, others, known, place.behind, BOUNDED * tol)
+    if dual is None and candidate.latent.width and tapers(program):
+        trial = trial.tapered(place.z, evaluation, TAPERED * tol)
+    return place.judgement(fenchel_bound(trial), loss.unsettled(trial.slope, evaluation.biases))
+
+
+def at_zero(program: Program) -> tuple[Point, Judgement] | None:
+    """Z = 0 with its objective and no bound; None where that is infinite or cannot be told.
+
+    Effects of a loss without a slope cannot be solved for.
+    """
+    untold = (p.effects.size and not p.likelihood.smooth for p in program.loss.pieces)
+    if program.ones or any(untold):
+        return None
+    point = Point(LowRank.zeros(program.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = Place.of(program, point).judgement(NO_BOUND)
+    return (point, found) if np.isfinite(found.objective) else None
 
 
 def main_value(program: Program, latent: LowRank) -> float:
@@ -325,22 +426,23 @@ def line_costs(program: Program, z: Array, at: Evaluation, slope: Array) -> Line
         return LineCosts(linear, by_lines(np.square(slope) / bend))
 
 
-def fenchel_bound(point: DualPoint) -> float:
+def fenchel_bound(point: DualPoint) -> Bound:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
     Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
     """
     point = point.without_rounding()
     main = MainTerm(point)
-    return max(scaled_bound(point, main), bound_at(point.scaled(0.0), main, 0.0))
+    scaled, nothing = scaled_bound(point, main), bound_at(point.scaled(0.0), main, 0.0)
+    return scaled if scaled.value >= nothing.value else nothing
 
 
-def scaled_bound(point: DualPoint, main: MainTerm) -> float:
+def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
     """The bound at the largest feasible scale, or with a ridge at the best one."""
     for shorter in SHORTER:
         scale = main.largest * (1.0 - shorter)
         reached = bound_at(point.scaled(scale), main, scale)
-        if np.isfinite(reached):
+        if np.isfinite(reached.value):
             break
     else:
         return bound_in_every_domain(point, main.largest)
@@ -349,18 +451,25 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> float:
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
     search = minimize_scalar(
-        lambda c: -bound_at(point.scaled(float(c)), main, float(c)),
+        lambda c: -bound_at(point.scaled(float(c)), main, float(c)).value,
         bounds=(0.0, 1.0),
         method="bounded",
     )
-    return max(reached, -float(search.fun))
+    shorter_point = bound_at(point.scaled(float(search.x)), main, float(search.x))
+    return reached if reached.value >= shorter_point.value else shorter_point
 
 
-def bound_at(point: DualPoint, main: MainTerm, scale: float) -> float:
+def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
     """The bound from a scaled dual point and the main term's unscaled matrix."""
     conjugates, size = point.conjugates(scale)
-    taken = main.conjugate(scale)
-    return -conjugates - taken - point.rounding(size + abs(taken))
+    return lowered(point, conjugates, size, main.conjugate(scale))
+
+
+def lowered(point: DualPoint, conjugates: float, size: float, taken: float) -> Bound:
+    """The bound from the sum of all conjugates, less what rounding may have added."""
+    size += abs(taken)
+    rounding = point.rounding(size)
+    return Bound(float(-conjugates - taken - rounding), size, rounding)
 
 
 def smooth_main(program: Program) -> bool:
@@ -368,7 +477,15 @@ def smooth_main(program: Program) -> bool:
     return program.factored is None and program.penalty.ridge > 0.0
 
 
-def bound_in_every_domain(point: DualPoint, scale: float) -> float:
+def has_sets(program: Program) -> bool:
+    """Whether some set counts as met where Z is close to it."""
+    main: object = program.factored or program.penalty.main
+    terms = [main, *(term.term for term in program.terms)]
+    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
+    return exact or program.ones or any(isinstance(term, Constraint) for term in terms)
+
+
+def bound_in_every_domain(point: DualPoint, scale: float) -> Bound:
     """The bound where scaling leaves the domain of a loss whose slopes do not reach 0.
 
     Moving back into that domain changes the main term's matrix a little, so that the scale is
@@ -378,8 +495,6 @@ def bound_in_every_domain(point: DualPoint, scale: float) -> float:
         repaired = point.repaired(scale)
         main = MainTerm(repaired, scale)
         if main.largest >= 1.0 - 1e-12:
-            conjugates, size = repaired.conjugates(scale)
-            taken = main.conjugate(1.0)
-            return -conjugates - taken - repaired.rounding(size + abs(taken))
+            return lowered(repaired, *repaired.conjugates(scale), main.conjugate(1.0))
         scale -= 2.0 * (1.0 - main.largest) * scale if main.largest > 0.7 else 0.5 * scale
-    return -np.inf
+    return NO_BOUND

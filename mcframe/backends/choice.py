@@ -1,5 +1,6 @@
 """Which backend runs a problem, and why the others cannot."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ __all__ = [
     "MEMORY_SHARE",
     "Backend",
     "Verdict",
+    "able",
     "choose",
     "named",
     "physical_gigabytes",
@@ -78,15 +80,21 @@ def choose(problem: Problem) -> Backend:
 
     ``fpc`` is never chosen: it needs more iterations than ``proximal`` for the same gap.
     """
-    for name in ladder(problem):
-        if verdict_on(NAMED[name], problem).can_run:
-            return NAMED[name]
+    for backend in able(problem):
+        return backend
     # Backends that share a reason are named together.
     named_by: dict[str, list[str]] = {}
     for verdict in verdicts(problem):
         named_by.setdefault(str(verdict.reason), []).append(verdict.name)
     reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in named_by.items())
     raise BackendError(f"no backend can run this problem ({reasons})")
+
+
+def able(problem: Problem) -> Iterator[Backend]:
+    """The backends of the ladder that can run the problem, as they are asked for."""
+    for name in ladder(problem):
+        if verdict_on(NAMED[name], problem).can_run:
+            yield NAMED[name]
 
 
 def ladder(problem: Problem) -> tuple[str, ...]:

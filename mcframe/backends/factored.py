@@ -11,6 +11,7 @@ from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
+from mcframe.numerics.charts import Chart
 from mcframe.numerics.krylov import krylov
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.quasi_newton import Memory, wolfe_step
@@ -21,8 +22,9 @@ __all__ = ["FactoredDescent", "FactoredState", "slope_of"]
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.
 FALLEN, PATIENCE = 0.1, 40
-# The first columns, and how many are added at a time at most, relative to those there are.
-FIRST_WIDTH, GROWTH = 4, 0.5
+# The first columns, their entries in roots of the unit of Z, and how many columns are added at a
+# time at most, relative to those there are.
+FIRST_WIDTH, FIRST_LENGTH, GROWTH = 4, 1e-2, 0.5
 # A column whose norm falls below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-9
 # Columns up to these are dropped together where the objective falls without them.
@@ -77,7 +79,7 @@ class FactoredState:
 
     def arrive(self, program: Program, vector: Array) -> None:
         """The vector and all that follows from it."""
-        chart, order = term_of(program).chart, sum(program.shape)
+        chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
         self.stacked = chart.stacked(vector, order)
         self.evaluation = evaluated(program, self.stacked, self.evaluation.biases)
@@ -149,15 +151,17 @@ class FactoredDescent(Solver[Program, FactoredState]):
         """Small random factors, or the start's."""
         term, order = term_of(program), sum(program.shape)
         if start is None or start.latent.width == 0:
-            stacked: Array = 1e-2 * rng.standard_normal((order, self.width or FIRST_WIDTH))
+            shape = (order, self.width or FIRST_WIDTH)
+            stacked: Array = FIRST_LENGTH * np.sqrt(program.unit) * rng.standard_normal(shape)
         else:
             stacked = start.latent.balanced()
-        vector = term.chart.free(term.prox_factors(stacked, 1e-12))
+        chart = chart_of(program)
+        vector = chart.free(term.prox_factors(stacked, 1e-12))
         state = FactoredState(
             vector=vector,
             stacked=stacked,
             n_rows=program.shape[0],
-            evaluation=evaluated(program, term.chart.stacked(vector, order), None),
+            evaluation=evaluated(program, chart.stacked(vector, order), None),
             penalty=0.0,
             gradient=vector,
             rng=rng,
@@ -208,10 +212,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     def widen(self, program: Program, state: FactoredState) -> None:
         """Add the eigenvectors of the dual matrix's negative eigenvalues as small columns."""
-        term = term_of(program)
+        term, chart = term_of(program), chart_of(program)
         self.narrow(program, state)
         kept = compressed(state.stacked)
-        enough = term.chart.enough(*program.shape)
+        enough = chart.enough(*program.shape)
         room = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
         if room <= 0:
             return
@@ -222,13 +226,13 @@ class FactoredDescent(Solver[Program, FactoredState]):
             return
         objective, before = state.objective, state.vector
         # Factors that have shrunk to 0 say nothing about the size of what they lack.
-        size = float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1))
-        length = max(0.3 * size, 1.0)
-        while fresh.shape[1] and length > 1e-8 * max(size, 1.0):
+        size, unit = float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1)), program.unit
+        length = max(0.3 * size, np.sqrt(unit))
+        while fresh.shape[1] and length > 1e-8 * max(size, np.sqrt(unit)):
             columns = length * fresh
             # Long rows must turn, not grow; factors that have shrunk must grow.
-            grown = term.chart.free(term.prox_factors(np.hstack([kept, columns]), 1e-12))
-            for widened in (term.chart.widened(kept, columns), grown):
+            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), 1e-12))
+            for widened in (chart.widened(kept, columns), grown):
                 state.arrive(program, widened)
                 if state.objective < objective:
                     state.memory.clear()
@@ -243,7 +247,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             kept = compressed(state.stacked, length)
             if kept.shape[1] == state.rank:
                 return
-            state.arrive(program, term_of(program).chart.free(kept))
+            state.arrive(program, chart_of(program).free(kept))
             if state.objective < objective:
                 state.memory.clear()
                 return
@@ -260,6 +264,12 @@ def term_of(program: Program) -> Factored:
     main: Any = program.factored or program.penalty.main
     assert isinstance(main, Factored)
     return main
+
+
+def chart_of(program: Program) -> Chart:
+    """Its factors as functions of free vectors, in the program's unit."""
+    chart: Chart = term_of(program).chart
+    return chart.in_units(program.unit)
 
 
 def evaluated(

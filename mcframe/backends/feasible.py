@@ -3,123 +3,199 @@
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.compile import Attached, Piece, Program
+from mcframe.compile.effects import OneKind, Ridge
+from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
+from mcframe.likelihoods import Gaussian
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
 
-__all__ = ["made_feasible"]
+__all__ = ["Given", "made_feasible"]
 
-Projection = Callable[[Array], Array]
+# Effects of each piece of the loss.
+Given = tuple[Array | None, ...]
 # Rounds of projections; what is not feasible after them is left to the objective to judge.
 ROUNDS = 200
+# A step to where an indicator is 0, however short its prox step is.
+SHORT = 1e-300
 
 
-def made_feasible(program: Program, latent: LowRank, biases: tuple[Array | None, ...]) -> LowRank:
-    """The iterate itself without hard constraints, else a point close by that meets them all.
+@attrs.frozen(eq=False)
+class Joint:
+    """Z, dense, and the effects: what an exact loss ties together."""
 
-    Projections in turn; then, where the main term is a ball that the others have led out of,
-    a step towards a point that meets those and lies deeper inside.
+    dense: Array
+    effects: Given
+
+    def towards(self, other: "Joint", share: float) -> "Joint":
+        """``share`` of this one and the rest of another."""
+        if share == 1.0:
+            return self
+        effects = tuple(
+            mine if mine is None or theirs is None else share * mine + (1.0 - share) * theirs
+            for mine, theirs in zip(self.effects, other.effects, strict=True)
+        )
+        return Joint(share * self.dense + (1.0 - share) * other.dense, effects)
+
+
+Projection = Callable[[Joint], Joint]
+
+
+def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[LowRank, Given]:
+    """The iterate and its effects without hard constraints, else a point close by that meets them.
+
+    Projections in turn, of Z and of the effects that an exact loss leaves free together; then,
+    where the main term is a ball that the others have led out of, a step towards a point that
+    meets those and lies deeper inside.
     """
-    projections = projections_of(program, biases)
-    if not projections:
-        return latent
+    others = projections_of(program)
+    if not others:
+        return nearest_in_main(program, latent), effects
     if program.factored is not None:
         shorter = scaled_factors(program, latent)
         if shorter is not None:
-            return shorter
-    dense = met(projections, latent.dense())
-    anchor = met(projections[is_ball(program.penalty.main) :], np.zeros(program.shape))
-    found = inside_the_ball(program, dense, anchor)
+            return shorter, effects
+    main: Any = program.penalty.main
+    whole = others
+    if is_set(main):
+        whole = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0]), *others]
+    point = met(program, whole, Joint(latent.dense(), effects))
+    anchor = met(program, others, Joint(np.zeros(program.shape), point.effects))
+    found, given = inside_the_ball(program, point, anchor)
     if program.ones and program.factored is None:
-        return found.with_last_column(1.0)
-    return found
+        return found.with_last_column(1.0), given
+    return found, given
 
 
-def met(projections: list[Projection], dense: Array) -> Array:
-    """A point of all sets: projections in turn until none moves it by more than rounding."""
+def met(program: Program, projections: list[Projection], joint: Joint) -> Joint:
+    """A point of all sets: projections in turn until it is one, or until none moves it."""
     for _ in range(ROUNDS):
-        before = dense
+        check_time()
+        before = joint.dense
         for project in projections:
-            dense = project(dense)
-        moved = float(np.linalg.norm(dense - before))
-        if len(projections) == 1 or moved <= 1e-13 * float(np.linalg.norm(dense)):
+            joint = project(joint)
+        moved = float(np.linalg.norm(joint.dense - before))
+        if len(projections) == 1 or moved <= 1e-13 * float(np.linalg.norm(joint.dense)):
             break
-    return dense
+        if inside(program, joint.dense):
+            break
+    return joint
 
 
-def projections_of(program: Program, biases: tuple[Array | None, ...]) -> list[Projection]:
-    """One map of dense matrices for each hard constraint, the main term's ball first."""
-    projections: list[Projection] = []
-    main = program.penalty.main
-    rough = [
+def inside(program: Program, dense: Array) -> bool:
+    """Whether Z meets the constraints beside the main term; the last map sees to exact losses."""
+    return all(np.isfinite(term.value(dense)) for term in constraints_of(program))
+
+
+def constraints_of(program: Program) -> list[Attached]:
+    """The attached terms that are sets."""
+    return [
         term
         for term in program.terms
         if isinstance(term, Attached) and isinstance(term.term, Constraint)
     ]
-    exact = [k for k, piece in enumerate(program.loss.pieces) if is_exact(piece)]
-    if not rough and not exact and not program.ones:
-        return []
-    if is_ball(main):
-        ball: Any = main
-        projections.append(lambda dense: ball.prox(dense, 1.0)[0])
-    projections += [projection_of(term) for term in rough]
-    projections += [interpolation(program, k, biases[k]) for k in exact]
+
+
+def projections_of(program: Program) -> list[Projection]:
+    """One map for each hard constraint beside the main term, exact losses and the ones last."""
+    projections = [projection_of(term) for term in constraints_of(program)]
+    pieces = enumerate(program.loss.pieces)
+    projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]
     if program.ones:
         projections.append(with_ones)
     return projections
 
 
-def is_ball(main: object) -> bool:
+def is_set(main: object) -> bool:
     """Whether the main term is a set."""
     return isinstance(main, Constraint)
-
-
-def is_exact(piece: Piece) -> bool:
-    """Whether a loss is infinite at some predictors: an equality."""
-    if piece.likelihood.smooth:
-        return False
-    away = np.asarray(piece.likelihood.start(piece.y)) + 1.0
-    return not np.all(np.isfinite(piece.likelihood.value(away, piece.y)))
 
 
 def projection_of(term: Attached) -> Projection:
     """A constraint's projection at its columns."""
 
-    def project(dense: Array) -> Array:
-        moved = dense.copy()
-        moved[:, term.columns] = term.prox(dense[:, term.columns], 1.0)[0]
-        return moved
+    def project(joint: Joint) -> Joint:
+        moved = joint.dense.copy()
+        moved[:, term.columns] = term.prox(moved[:, term.columns], 1.0)[0]
+        return attrs.evolve(joint, dense=moved)
 
     return project
 
 
-def interpolation(program: Program, k: int, effects: Array | None) -> Projection:
-    """The entries of a piece moved to where its loss is finite."""
+def interpolation(program: Program, k: int) -> Projection:
+    """The entries of a piece, and its effects, moved together to where its loss is 0."""
     piece = program.loss.pieces[k]
     places = program.flat[piece.part]
 
-    def project(dense: Array) -> Array:
-        moved = dense.copy()
-        entries = np.zeros(program.loss.n_entries)
-        entries[piece.part] = dense.ravel()[places]
-        z = piece.shaped(entries)
+    def project(joint: Joint) -> Joint:
+        z = joint.dense.ravel()[places]
+        effects, moved = joint.effects[k], joint.dense.copy()
         predictor = piece.predictor(z, effects)
-        nearest = piece.likelihood.prox(predictor, piece.y, np.full(predictor.shape, 1e-300))
-        moved.ravel()[places] = (z + (nearest - predictor)).ravel()
-        return moved
+        nearest = piece.likelihood.prox(predictor, piece.y, np.full(predictor.shape, SHORT))
+        if effects is None:
+            moved.ravel()[places] = nearest
+            return attrs.evolve(joint, dense=moved)
+        effects = within_bounds(program, piece, nearest, shared(piece, z, nearest, effects))
+        moved.ravel()[places] = nearest - piece.predictor(np.zeros_like(z), effects)
+        given = (*joint.effects[:k], effects, *joint.effects[k + 1 :])
+        return Joint(moved, given)
 
     return project
 
 
-def with_ones(dense: Array) -> Array:
+def shared(piece: Piece, z: Array, predictor: Array, effects: Array) -> Array:
+    """The effects of the point nearest to z and these effects that has the given predictor.
+
+    The least squares of both moves: a ridge regression of what is missing.
+    """
+    kind: Any = piece.effects
+    nearby = attrs.evolve(kind, ridge=Ridge(1.0, effects), fixed=np.zeros(effects.size))
+    found: Array = nearby.solve(Gaussian(), z, predictor, 1.0, effects)
+    return found
+
+
+def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Array) -> Array:
+    """Effects, one for each entry, moved to where Z can have the predictor and be in its boxes.
+
+    The entries of an effect leave an interval for it; where it is empty it stays.
+    """
+    if not isinstance(piece.effects, OneKind):
+        return effects
+    lowest, highest = np.full(effects.size, -np.inf), np.full(effects.size, np.inf)
+    columns = program.loss.columns[piece.part]
+    for term in constraints_of(program):
+        if isinstance(term.term, Box):
+            here = (columns >= term.columns.start) & (columns < term.columns.stop)
+            group = piece.effects.group[here]
+            np.maximum.at(lowest, group, predictor[here] - term.term.upper)
+            np.minimum.at(highest, group, predictor[here] - term.term.lower)
+    return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
+
+
+def with_ones(joint: Joint) -> Joint:
     """The last column overwritten by 1."""
-    moved = dense.copy()
+    moved = joint.dense.copy()
     moved[:, -1] = 1.0
-    return moved
+    return attrs.evolve(joint, dense=moved)
+
+
+def nearest_in_main(program: Program, latent: LowRank) -> LowRank:
+    """Z itself, or where the main term is a ball and Z outside of it, the nearest one inside."""
+    factored, main = program.factored, program.penalty.main
+    if factored is not None:
+        if np.isfinite(factored.of_factors(latent.balanced())):
+            return latent
+        stacked = factored.prox_factors(factors_of(latent.dense()), 1.0)
+        return LowRank(stacked[: program.shape[0]], stacked[program.shape[0] :])
+    if main is None or np.isfinite(main.of_singular_values(latent.singular_values())):
+        return latent
+    return LowRank.of(main.prox(latent.dense(), 1.0)[0])
 
 
 def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
@@ -127,34 +203,40 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
 
     It keeps the rank and the factors' own bound, and costs no decomposition.
     """
-    if program.ones or any(is_exact(piece) for piece in program.loss.pieces):
+    if program.ones or any(piece.likelihood.indicator for piece in program.loss.pieces):
         return None
     dense = latent.dense()
-    rough = [t for t in program.terms if isinstance(t.term, Constraint)]
-    scale = largest_scale(lambda c: sum(term.value(c * dense) for term in rough))
+    sets = constraints_of(program)
+    scale = largest_scale(lambda c: sum(term.value(c * dense) for term in sets))
     if scale == 0.0:
         return None
     scale *= 1.0 - 1e-12  # a hair inside: the product of scaled factors rounds otherwise
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
 
 
-def inside_the_ball(program: Program, dense: Array, anchor: Array) -> LowRank:
+def inside_the_ball(program: Program, point: Joint, anchor: Joint) -> tuple[LowRank, Given]:
     """A point moved towards an anchor, which meets every other set, until it is in the ball."""
     factored = program.factored
     if factored is not None:
         n_rows = program.shape[0]
-        far, near = factors_of(dense), factors_of(anchor)
+        far, near = factors_of(point.dense), factors_of(anchor.dense)
 
         def between(share: float) -> Array:
             return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
 
-        stacked = between(largest_scale(lambda share: factored.of_factors(between(share))))
-        return LowRank(stacked[:n_rows], stacked[n_rows:])
+        share = largest_scale(lambda share: factored.of_factors(between(share)))
+        stacked = between(share)
+        effects = point.towards(anchor, share).effects
+        return LowRank(stacked[:n_rows], stacked[n_rows:]), effects
     main: Any = program.penalty.main
-    if not is_ball(main) or np.isfinite(main.value(dense)):
-        return LowRank.of(dense)
-    share = largest_scale(lambda c: main.value(c * dense + (1.0 - c) * anchor))
-    return LowRank.of(share * dense + (1.0 - share) * anchor)
+    if is_set(main) and not np.isfinite(main.value(point.dense)):
+        point = point.towards(anchor, largest_scale(lambda c: main.value(mixed(point, anchor, c))))
+    return LowRank.of(point.dense), point.effects
+
+
+def mixed(point: Joint, anchor: Joint, share: float) -> Array:
+    """Z between two points."""
+    return point.towards(anchor, share).dense
 
 
 def largest_scale(value: Callable[[float], float]) -> float:

@@ -115,7 +115,7 @@ class FPC(Solver[Program, FPCState]):
         if not np.isfinite(program.loss.curvature):
             return "its fixed steps need losses of bounded curvature"
         layouts = [piece.layout for piece in program.loss.pieces]
-        if any(layout.n_row_effects or layout.n_parameters for layout in layouts):
+        if any(layout.size > layout.n_biases for layout in layouts):
             return "it knows biases of columns, no other free effects"
         if any(piece.width > 1 for piece in program.loss.pieces):
             return "it knows losses of single entries, not of classes"
@@ -220,7 +220,9 @@ def descended(loss: EntryLoss, biases: Biases, evaluation: Evaluation, bias_step
             moved.append(None)
             continue
         slope = evaluation.slope[piece.part]
-        total = np.bincount(piece.columns, weights=slope, minlength=bias.size)
+        total = piece.effects.summed(slope)
+        if piece.effects.ridge is not None:
+            total = total + piece.effects.ridge.slope(bias)
         moved.append(bias - bias_step * total)
     return tuple(moved)
 
@@ -235,7 +237,9 @@ def published_steps(loss: EntryLoss, n_items: int) -> tuple[float, float]:
         fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
         limits.append(fraction / piece.curvature)
         if piece.layout.n_biases:
-            bias_limits.append(PUBLISHED_FRACTION / (piece.curvature * n_items))
+            ridge = piece.effects.ridge
+            stiffness = 0.0 if ridge is None else ridge.weight
+            bias_limits.append(PUBLISHED_FRACTION / (piece.curvature * n_items + stiffness))
     return min(limits), min(bias_limits, default=0.0)
 
 

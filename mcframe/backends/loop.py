@@ -7,14 +7,22 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Judgement, Point, judge, relative_gap, sampled
+from mcframe.backends.certificate import (
+    Judgement,
+    Point,
+    Rounding,
+    at_zero,
+    judge,
+    relative_gap,
+)
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError
+from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.threads import blas_threads
+from mcframe.numerics.clock import OutOfTime, stop_at
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "run"]
 
@@ -28,9 +36,16 @@ FALLING = (
     "the budget was spent and no lower bound was found: the objective may fall without end;"
     " a larger weight, a ball or a box bounds it"
 )
+# How far inner loops may go beyond the time that a fit is given, in seconds.
+GRACE = 3.0
 # So many iterations may pass before a point is found that meets all constraints.
 SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
+LIMITED = (
+    "objective and bound differ by no more than their own rounding in double precision; columns of"
+    " one scale, or a larger tol, help"
+)
+BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
@@ -50,6 +65,7 @@ class Outcome:
     point: Point
     biases: dict[str, Array]
     bound: float
+    rounding: Rounding
     status: str
     message: str
     history: History
@@ -67,8 +83,10 @@ class Watch:
     point: Candidate | None = None
     judgement: Judgement | None = None
     bound: float = -np.inf
+    bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
+    took: float = 0.0  # seconds of the last look
     stopped: bool = False
 
     @property
@@ -84,15 +102,36 @@ class Watch:
     @property
     def gap(self) -> float:
         """Of the best point and the best bound so far."""
-        return relative_gap(self.objective, self.bound, self.program.rounding)
+        return relative_gap(self.objective, self.bound, self.rounding)
+
+    @property
+    def rounding(self) -> Rounding:
+        """How exactly the best objective and the best bound are known."""
+        known = Rounding() if self.judgement is None else self.judgement.rounding
+        return known.beside(self.bounded)
+
+    @property
+    def limited(self) -> bool:
+        """Whether rounding alone keeps the objective from its bound."""
+        unknown = max(self.rounding.moved, self.rounding.resolved)
+        return self.objective - self.bound <= unknown
+
+    def begin_at_zero(self) -> None:
+        """Z = 0 is the answer until a better one is found."""
+        found = at_zero(self.program)
+        if found is not None:
+            self.point, self.judgement = found
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
+        began = time.perf_counter()
         candidate = solver.candidate(self.program, state)
         judgement = judge(self.program, candidate, self.budget.tol)
+        self.took = time.perf_counter() - began
         if judgement.objective < self.objective or solver.answers_last:
             self.point, self.judgement = candidate, judgement
-        self.bound = max(self.bound, judgement.bound)
+        if judgement.bound > self.bound:
+            self.bound, self.bounded = judgement.bound, judgement.rounding
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
         )
@@ -119,6 +158,25 @@ class Watch:
                 state.sharpen()
         self.next_look = max(FIRST_LOOK, record.iteration + min(max(wait, SOONEST), latest))
 
+    def verdict(self) -> tuple[str, str] | None:
+        """Whether what was seen is a reason to stop, as status and sentence."""
+        if self.gap <= self.budget.tol:
+            return "certified", f"the gap is at most tol={self.budget.tol:g}"
+        if self.limited:
+            return "limited_by_rounding", LIMITED
+        if self.stopped:
+            return "interrupted", "the callback asked to stop"
+        return None
+
+    def spent(self, in_time: bool) -> tuple[str, str]:
+        """The status where the budget is spent: its time, or its iterations."""
+        status = "time_limit" if in_time else "iteration_limit"
+        if self.bound == -np.inf and self.program.loss.convex:
+            return status, FALLING
+        if in_time:
+            return status, f"max_seconds={self.budget.max_seconds:g} were spent"
+        return status, f"max_iter={self.budget.max_iter} iterations were made"
+
     def outcome(self, status: str, message: str) -> Outcome:
         """The best point with a status; the sentence gets the gap."""
         assert self.point is not None
@@ -127,6 +185,7 @@ class Watch:
             point=Point(self.point.latent, self.point.multiplier, self.point.dual),
             biases=self.judgement.biases,
             bound=self.bound,
+            rounding=self.rounding,
             status=status,
             message=message,
             history=History(tuple(self.records)),
@@ -142,17 +201,22 @@ def run(
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int = 0,
+    began: float | None = None,
 ) -> Outcome:
     """Step a solver until its certificate says that it is done, or the budget is spent.
 
     Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
-    certificate; only an interruption before the first certificate is passed on.
+    certificate; only an interruption before the first certificate is passed on. Seconds count
+    from ``began``, a moment of ``time.perf_counter``, by default from now.
     """
+    program = attrs.evolve(program, random_state=random_state)
     watch = Watch(program, budget, callback, progress)
+    watch.began = watch.began if began is None else began
     try:
-        n_rows, n_columns = program.shape
-        thin = sampled(program) and not solver.holds_dense(program)
-        with blas_threads(n_rows * n_columns, thin=thin):
+        # What overflows is seen to, by objectives and bounds that are not finite.
+        with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if not (solver.begins_at_zero or solver.answers_last):
+                watch.begin_at_zero()
             state = solver.init(program, start, np.random.default_rng(random_state))
             watch.look(0, solver, state)
             if watch.point is None and program.plain:
@@ -160,11 +224,23 @@ def run(
                     "the objective overflows at the start; rescale the columns of the data,"
                     " or look at the offsets"
                 )
-            status, message = iterate(solver, program, budget, watch, state)
+            # Without a point there would be nothing to return.
+            late = np.inf if watch.point is None else watch.began + budget.max_seconds + GRACE
+            with stop_at(late):
+                status, message = iterate(solver, program, budget, watch, state)
     except KeyboardInterrupt:
         if watch.point is None:
             raise
         status, message = "interrupted", FROM_OUTSIDE
+    except OutOfTime:
+        status, message = "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        if watch.point is None:
+            raise BackendError(
+                f"the arithmetic broke down ({error}) before there was an answer; rescale the"
+                " columns of the data"
+            ) from error
+        status, message = "interrupted", f"the arithmetic broke down ({error}); {BEFORE}"
     return watch.outcome(status, message)
 
 
@@ -208,31 +284,26 @@ def iterate(
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
         if watch.point is None and iteration >= SEARCHED:
-            raise BackendError(nowhere(program))
-        if watch.gap <= budget.tol:
-            return "certified", f"the gap is at most tol={budget.tol:g}"
-        if watch.stopped:
-            return "interrupted", "the callback asked to stop"
+            raise NothingFeasible(nowhere(program))
+        reason = watch.verdict()
+        if reason is not None:
+            return reason
         if not program.loss.convex and state.residual <= small:
             return "local", LOCAL
         if state.finished is not None:
             return "interrupted", f"stopped by its own rule: {state.finished}"
-        spent = watch.seconds > budget.max_seconds
+        # A last look is part of the time.
+        spent = watch.seconds + watch.took > budget.max_seconds
         if iteration >= budget.max_iter or spent:
             if watch.point is None:
-                raise BackendError(nowhere(program))
+                raise NothingFeasible(nowhere(program))
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue
-            if watch.bound == -np.inf and program.loss.convex:
-                return "iteration_limit" if not spent else "time_limit", FALLING
-            if spent:
-                return "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
-            return "iteration_limit", f"max_iter={budget.max_iter} iterations were made"
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is seen to below
-            solver.step(program, state)
+            return watch.spent(spent)
+        solver.step(program, state)
         iteration += 1
         if not np.isfinite(state.objective):
-            return "interrupted", f"iterate {iteration} is not finite; this is the best before it"
+            return "interrupted", f"iterate {iteration} is not finite; {BEFORE}"
         if iteration >= watch.next_look or state.finished is not None:
             watch.look(iteration, solver, state)

@@ -192,13 +192,14 @@ class Multipliers(Solver[Program, MultipliersState]):
         if only_column(program) and program.factored is None:
             return Point(inner.latent.with_last_column(1.0), multiplier)
         z = np.take(state.inner.iterate, program.flat)
+        latent, given = made_feasible(program, inner.latent, biases)
         dual = Dual(
             slope=evaluation.slope[: program.loss.n_entries],
             terms=evaluation.duals,
-            biases=biases,
+            given=given,
             known=program.loss.known_conjugates(z, biases),
         )
-        return Point(made_feasible(program, inner.latent, biases), multiplier, dual)
+        return Point(latent, multiplier, dual)
 
 
 def fitting_dual(dual: Dual | None, program: Program) -> Dual | None:

@@ -157,6 +157,7 @@ class Proximal(Solver[Program, ProximalState]):
     )
 
     name = "proximal"
+    begins_at_zero = True
 
     def refuses(self, program: Program) -> str | None:
         """What is rough beside the main term needs the multipliers around this solver."""

@@ -22,7 +22,7 @@ from mcframe.contracts.validators import positive
 from mcframe.model import Block, Problem
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
-from mcframe.numerics.threads import blas_threads
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["Estimate", "Reference", "estimate", "to_cvxpy"]
 
@@ -37,18 +37,22 @@ CLARABEL_EPS = 1e-11
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
 FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
-INFEASIBLE = "; no Z meets all constraints at once: loosen one of them"
-UNBOUNDED = "; the objective falls without end: a larger weight, a ball or a box bounds it"
+# What a conic solver's status says, if it is true.
+MEANT = {
+    "infeasible": "no Z meets all constraints at once: loosen one of them",
+    "unbounded": "the objective falls without end: a larger weight, a ball or a box bounds it",
+}
 
 
 def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
     """The problem as it is stated, term by term, and its variables by name.
 
-    ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``
-    and ``"parameters:NAME"`` the unpenalised numbers of block NAME. The problem is not solved.
-    A loss that no cone expresses (probit) enters by tangents from below; see ``Reference``.
+    ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``,
+    ``"intercept:NAME"`` and ``"parameters:NAME"`` the free numbers of block NAME, counted from 0.
+    The problem is not solved. A loss that no cone expresses (probit) enters by tangents from
+    below; see ``Reference``.
     """
-    stated = Statement.of(problem)
+    stated = Statement.of(attrs.evolve(problem, origins={}))
     return stated.problem(), stated.variables
 
 
@@ -112,17 +116,28 @@ class Statement:
         places = table.columns[:, None] * width + np.arange(width)
         rows = np.repeat(table.rows, width)
         z = self.variables["Z"][rows, places.ravel() + problem.columns(name).start]
-        layout = problem.layout(name)
-        if layout.n_biases:
-            bias = self.variables[f"bias:{name}"] = cp.Variable(layout.n_biases)
-            z = z + bias[places.ravel()]
-        if layout.n_row_effects:
-            effects = cp.Variable(layout.n_row_effects)
-            self.variables[f"row_effects:{name}"] = effects
-            z = z + effects[rows]
-        if table.offsets is not None:
-            z = z + np.repeat(table.offsets, width)
+        for kind, effects in self.effects(name).items():
+            chosen = {"bias": places.ravel(), "row_effects": rows, "intercept": 0 * rows}[kind]
+            z = z + effects[chosen]
+        added = problem.added(name)
+        if added is not None:
+            z = z + added.ravel()
         return cp.reshape(z, places.shape, order="C") if width > 1 else z
+
+    def effects(self, name: str) -> dict[str, Any]:
+        """The variables of a block's effects by kind, and the ridge on them as a summand."""
+        layout = self.bound_to.layout(name)
+        kinds = ("bias", "row_effects", "intercept")
+        counts = (layout.n_biases, layout.n_row_effects, layout.n_intercepts)
+        found = {
+            kind: cp.Variable(count) for kind, count in zip(kinds, counts, strict=True) if count
+        }
+        self.variables |= {f"{kind}:{name}": variable for kind, variable in found.items()}
+        ridge = self.bound_to.ridge(name)
+        if ridge:
+            whole = cp.hstack(list(found.values())) + self.bound_to.origins.get(name, 0.0)
+            self.summands.append(0.5 * ridge * cp.sum_squares(whole))
+        return found
 
     def add_block(
         self, k: int, block: Block, copied: bool, near: tuple[Array, float] | None
@@ -130,6 +145,7 @@ class Statement:
         """One block's losses."""
         problem, name = self.bound_to, block.name
         likelihood, table = problem.likelihoods[name], problem.tables[name]
+        y = problem.targets(name)
         z = self.predictors[name] = self.predictor(block)
         if copied:
             copy = cp.Variable(table.n_entries)
@@ -141,14 +157,14 @@ class Statement:
             assert isinstance(likelihood, Parametric)
             parameters = cp.Variable(layout.n_parameters)
             self.variables[f"parameters:{name}"] = parameters
-            losses = likelihood.joint_expression(cp, z, table.values, parameters)
+            losses = likelihood.joint_expression(cp, z, y, parameters)
         elif near is not None:
             assert isinstance(likelihood, Approximated)
-            losses = likelihood.expression_near(cp, z, table.values, *near)
+            losses = likelihood.expression_near(cp, z, y, *near)
         else:
-            losses = likelihood.expression(cp, z, table.values)
+            losses = likelihood.expression(cp, z, y)
         self.losses[name] = losses
-        self.constraints += likelihood.expression_constraints(cp, z, table.values)
+        self.constraints += likelihood.expression_constraints(cp, z, y)
         scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
         self.summands.append(cp.sum(cp.multiply(scale, losses)))
 
@@ -209,6 +225,14 @@ def estimate(problem: Problem) -> Estimate:
     return Estimate(order, seconds, gigabytes)
 
 
+class Silent(Exception):
+    """A conic solver without an answer."""
+
+    def __init__(self, solver: str, status: str) -> None:
+        super().__init__(solver, status)
+        self.solver, self.status = solver, status
+
+
 @attrs.frozen
 class Reference:
     """Solves a problem exactly through CVXPY: small, slow, the definition of the right answer.
@@ -259,33 +283,25 @@ class Reference:
 
     def solve(self, problem: Problem, budget: Budget, progress: bool = False) -> Outcome:
         """The conic solver's answer, made feasible and certified."""
-        with blas_threads(problem.shape[0] * problem.shape[1]):
+        with blas_alone():
             return self.answered(problem, budget, progress)
 
     def answered(self, problem: Problem, budget: Budget, progress: bool) -> Outcome:
-        """The same, whatever the threads."""
+        """The better one of the opinions, whatever the threads."""
         began = time.perf_counter()
-        first = "SCS" if self.solver == "auto" else self.solver
-        two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
-        brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
-        point, judgement = brief.opinion(problem, first, budget, progress)
-        bound, rounding = judgement.bound, problem.rounding
-        if two and relative_gap(judgement.objective, bound, rounding) > budget.tol:
-            try:
-                other, second = self.opinion(problem, "CLARABEL", budget, progress)
-            except BackendError:  # the first opinion stands
-                other, second = point, judgement
-            bound = max(bound, second.bound)
-            if second.objective < judgement.objective:
-                point, judgement = other, second
-        gap = relative_gap(judgement.objective, bound, rounding)
+        opinions = self.opinions(problem, budget, progress)
+        point, best = min(opinions, key=lambda opinion: opinion[1].objective)
+        bound = max((judgement for _, judgement in opinions), key=lambda each: each.bound)
+        rounding = best.rounding.beside(bound.rounding)
+        gap = relative_gap(best.objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, judgement.objective, bound, gap, point.latent.rank())
+        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank())
         certified = gap <= budget.tol
         return Outcome(
             point=point,
-            biases=judgement.biases,
-            bound=bound,
+            biases=best.biases,
+            bound=bound.bound,
+            rounding=rounding,
             status="certified" if certified else "iteration_limit",
             message=(
                 f"the gap is at most tol={budget.tol:g}"
@@ -294,6 +310,37 @@ class Reference:
             ),
             history=History((record,)),
         )
+
+    def opinions(
+        self, problem: Problem, budget: Budget, progress: bool
+    ) -> list[tuple[Point, Judgement]]:
+        """What conic solvers answer: a second one where the first misses the tolerance.
+
+        A ``BackendError`` where none answers.
+        """
+        until = time.perf_counter() + budget.max_seconds
+        two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
+        first = "SCS" if self.solver == "auto" else self.solver
+        brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
+        found: list[tuple[Point, Judgement]] = []
+        silent: list[Silent] = []
+        for solver, own in ((first, brief), ("CLARABEL", self))[: 1 + two]:
+            rest = until - time.perf_counter()
+            if rest <= 0.0:
+                break
+            within = attrs.evolve(budget, max_seconds=rest)
+            try:
+                point, judgement = own.opinion(problem, solver, within, progress)
+            except Silent as error:
+                silent.append(error)
+                continue
+            found.append((point, judgement))
+            gap = relative_gap(judgement.objective, judgement.bound, judgement.rounding)
+            if gap <= budget.tol:
+                break
+        if not found:
+            raise BackendError(said_of(silent))
+        return found
 
     def opinion(
         self, problem: Problem, solver: str, budget: Budget, progress: bool
@@ -313,7 +360,7 @@ class Reference:
         near: dict[str, tuple[Array, float]] = {}
         for _ in range(REFINEMENTS):
             stated = Statement.of(problem, program=program, near=near)
-            scale = self.conic(problem, stated, solver, budget, progress)
+            scale = self.conic(null_size(program), stated, solver, budget, progress)
             error, size = 0.0, abs(float(stated.problem().objective.value))
             for name in approximated:
                 error += missed(problem, stated, name)
@@ -324,12 +371,13 @@ class Reference:
         return point, judge(program, point)
 
     def conic(
-        self, problem: Problem, stated: Statement, solver: str, budget: Budget, progress: bool
+        self, scale: float, stated: Statement, solver: str, budget: Budget, progress: bool
     ) -> float:
-        """Solve a statement; what its objective was divided by."""
-        # Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
-        # same for every unit and weight.
-        scale = problem.loss_at_zero() or 1.0
+        """Solve a statement with its objective divided by a scale, which is given back.
+
+        Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
+        same for every unit and weight.
+        """
         options: dict[str, Any] = {"verbose": progress}
         if solver == "SCS":
             options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
@@ -337,6 +385,8 @@ class Reference:
                 options["time_limit_secs"] = budget.max_seconds
         else:
             options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
+            if np.isfinite(budget.max_seconds):
+                options["time_limit"] = budget.max_seconds
         scaled = stated.problem(scale)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             # An inaccurate answer is judged by its certificate, which says more than a warning.
@@ -344,21 +394,49 @@ class Reference:
             try:
                 scaled.solve(solver=solver, **options)
             except cp.SolverError as error:
-                raise BackendError(f"{solver} failed or was interrupted: {error}") from error
+                raise Silent(solver, f"failed or was interrupted ({error})") from error
         if stated.variables["Z"].value is None:
-            raise BackendError(
-                f"{solver} returned no answer: status {scaled.status!r}"
-                + INFEASIBLE * scaled.status.startswith("infeasible")
-                + UNBOUNDED * scaled.status.startswith("unbounded")
-            )
+            raise Silent(solver, scaled.status)
         return scale
+
+
+def said_of(silent: list[Silent]) -> str:
+    """What is known where no conic solver answers: only what all of them are sure of is a fact."""
+    names = " and ".join(error.solver for error in silent) or "no conic solver"
+    statuses = {error.status for error in silent}
+    if len(silent) > 1 and len(statuses) == 1 and statuses <= set(MEANT):
+        return f"{names} agree that {MEANT[statuses.pop()]}"
+    said = ", ".join(f"{error.solver} says {error.status!r}" for error in silent)
+    return (
+        f"{names} returned no answer ({said or 'no time was left'}), which is no proof of"
+        " anything: on columns of very different scales conic solvers err. Another backend may"
+        " run, see mc.explain"
+    )
+
+
+def null_size(program: Program) -> float:
+    """The losses at Z = 0, effects solved for: a size to compare with.
+
+    Where a loss is infinite the size of the values stands in, where all losses are 0 the weights.
+    """
+    total = counted = 0.0
+    for piece in program.loss.pieces:
+        z = piece.shaped(np.zeros(program.loss.n_entries))
+        effects = piece.solve(z, None) if piece.likelihood.smooth else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
+        losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
+        total += float(np.sum(piece.scale * losses))
+        counted += float(np.sum(piece.scale * np.ones(piece.y.size)))
+    return total or counted
 
 
 def missed(problem: Problem, stated: Statement, name: str) -> float:
     """How far the stated losses of a block lie below the true ones at an answer."""
     table = problem.tables[name]
     z = np.asarray(stated.predictors[name].value)
-    off = problem.likelihoods[name].value(z, table.values) - np.asarray(stated.losses[name].value)
+    losses = problem.likelihoods[name].value(z, problem.targets(name))
+    off = losses - np.asarray(stated.losses[name].value)
     weights = 1.0 if table.weights is None else table.weights
     return problem.scale(name) * float(np.sum(weights * np.maximum(off, 0.0)))
 
@@ -382,11 +460,10 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     multiplier = None
     if stated.column is not None:
         multiplier = scale * np.asarray(stated.column.dual_value)
-    if not program.plain:
-        latent = made_feasible(program, latent, biases)
     if program.factored is not None:
-        stacked = factors_of(latent.dense())
+        stacked = factors_of(dense)
         latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
+    latent, given = made_feasible(program, latent, biases)
     if program.plain or not stated.copies:
         return Point(latent, multiplier)
     loss = program.loss
@@ -403,7 +480,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
         copy = stated.copies.get(offset + places[id(attached.term)])
         terms.append(None if copy is None else -scale * np.asarray(copy.dual_value))
     known = loss.known_conjugates(z, biases)
-    return Point(latent, multiplier, Dual(slope, tuple(terms), biases, known))
+    return Point(latent, multiplier, Dual(slope, tuple(terms), given, known))
 
 
 def effects_of(
@@ -414,10 +491,11 @@ def effects_of(
     z = latent.at(loss.rows, loss.columns)
     effects: list[Array | None] = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
-        if piece.likelihood.smooth or not piece.layout.size:
+        if piece.likelihood.smooth or not piece.effects.size:
             effects.append(piece.solve(piece.shaped(z), None))
             continue
-        kinds = [f"{kind}:{block.name}" for kind in ("bias", "row_effects", "parameters")]
+        every = ("bias", "row_effects", "intercept", "parameters")
+        kinds = [f"{kind}:{block.name}" for kind in every]
         found = [stated.variables[kind].value for kind in kinds if kind in stated.variables]
         effects.append(np.concatenate(found))
     return tuple(effects)

@@ -28,9 +28,9 @@ def refusal(problem: Problem) -> str | None:
         return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
     for term in others:
         if not isinstance(term, OnesColumn | SmoothTerm | Prox | Composed):
-            beside = "" if main is None else f" beside {type(main).__name__}"
+            beside = "" if main is None else f" beside {main.word}"
             return (
-                f"{type(term).__name__} has neither a prox nor a slope and cannot stand"
+                f"{term.word} has neither a prox nor a slope and cannot stand"
                 f"{beside}; drop one of them, or replace it by a nuclear norm"
             )
     return None
@@ -98,7 +98,6 @@ def compile_problem(problem: Problem) -> Program:
         penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
         names=tuple(block.name for block in problem.model.blocks),
         ones=ones,
-        rounding=problem.rounding,
         factored=factored,
         terms=tuple(
             Attached(term, problem.placed(term))
@@ -106,6 +105,7 @@ def compile_problem(problem: Problem) -> Program:
             if not isinstance(term, OnesColumn)
         ),
         background=compile_background(problem, loss),
+        unit=float(np.sqrt(np.mean(np.square(loss.start())))) or 1.0,
     )
 
 
@@ -129,14 +129,16 @@ def compile_loss(problem: Problem) -> EntryLoss:
         stop = start + table.n_entries * width
         try:
             piece = Piece.of(
+                problem.layout(block.name),
+                problem.ridge(block.name),
+                problem.origins.get(block.name),
                 likelihood=problem.likelihoods[block.name],
-                layout=problem.layout(block.name),
                 scale=scale if table.weights is None else scale * table.weights,
-                y=table.values,
+                y=problem.targets(block.name),
                 rows=table.rows,
                 columns=table.columns,
                 part=slice(start, stop),
-                offset=table.offsets,
+                offset=problem.added(block.name),
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None

@@ -72,17 +72,26 @@ class EntryLoss:
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
         return highest if highest > 0.0 else max(float(np.max(p.scale)) for p in self.pieces)
 
-    def evaluate(self, z: Array, warm: tuple[Array | None, ...] | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        z: Array,
+        warm: tuple[Array | None, ...] | None = None,
+        given: tuple[Array | None, ...] | None = None,
+    ) -> Evaluation:
         """F and its slopes at the entries' z, all effects optimal.
 
-        ``warm`` are effects from a nearby point: the start of their solves.
+        ``warm`` are effects from a nearby point: the start of their solves. Of pieces without a
+        slope the effects that are ``given`` stay as they are.
         """
         value = 0.0
         slope = np.empty_like(z)
         biases: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
             own = piece.shaped(z)
-            effects = piece.solve(own, None if warm is None else warm[k])
+            if given is not None and not piece.likelihood.smooth:
+                effects = given[k]
+            else:
+                effects = piece.solve(own, None if warm is None else warm[k])
             value += piece.value_and_slope(own, effects, slope[piece.part])[0]
             biases.append(effects)
         return Evaluation(value, slope, tuple(biases))
@@ -106,9 +115,9 @@ class EntryLoss:
         size = 0.0
         for piece, pair in zip(self.pieces, known, strict=True):
             if pair is None:
-                terms = piece.conjugate(slope[piece.part])
-                total += float(np.sum(terms))
-                size += float(np.sum(np.abs(terms)))
+                own, summands = piece.conjugate(slope[piece.part])
+                total += own
+                size += summands
             else:
                 lowest = piece.infimum if scale < 1.0 else 0.0
                 total += scale * pair[0] - (1.0 - scale) * lowest
@@ -142,7 +151,7 @@ class EntryLoss:
         """
         clipped = slope.copy()
         for piece in self.pieces:
-            if piece.has_conjugate() and not piece.layout.size:
+            if piece.has_conjugate() and not piece.effects.size:
                 clipped[piece.part] = piece.nearest_slope(slope[piece.part])
         return clipped
 
@@ -152,6 +161,25 @@ class EntryLoss:
         for piece in self.pieces:
             centred[piece.part] = piece.centred(slope[piece.part])
         return centred
+
+    def rounding(self, z: Array, biases: tuple[Array | None, ...], slope: Array) -> float:
+        """By how much rounding of the predictors may move the losses at z."""
+        pairs = zip(self.pieces, biases, strict=True)
+        return sum(piece.rounding(z, effects, slope[piece.part]) for piece, effects in pairs)
+
+    def vanishes(self, z: Array, biases: tuple[Array | None, ...]) -> bool:
+        """Whether the losses of every column are nothing beside those at one constant."""
+        pairs = zip(self.pieces, biases, strict=True)
+        return all(piece.vanishes(z, effects) for piece, effects in pairs)
+
+    def moved_by(self, away: float, slope: Array) -> float:
+        """By how much the losses differ at most where each predictor is off by so much."""
+        return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
+
+    def unsettled(self, slope: Array, biases: tuple[Array | None, ...]) -> float:
+        """What sums of slopes over free effects that do not quite vanish are worth there."""
+        pairs = zip(self.pieces, biases, strict=True)
+        return sum(piece.effects.unsettled(slope[piece.part], e) for piece, e in pairs)
 
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""

@@ -7,23 +7,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.bias import best_bias, infinite_biases
-from mcframe.compile.effects import (
-    absent_effects,
-    best_effects,
-    extreme_effects,
-    falling_effects,
-    gathered,
-    without_effects,
-)
+from mcframe.compile.effects import Effects, NoEffects, declared_effects
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError
-from mcframe.contracts.likelihood import (
-    Conjugate,
-    Likelihood,
-    Parametric,
-    TwiceDifferentiable,
-)
+from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.model import Layout
 
 __all__ = ["Piece"]
@@ -32,10 +18,13 @@ __all__ = ["Piece"]
 FLATTEST = 0.1
 # Entries whose losses are computed at a time.
 SLICE = 32_768
-# Bisections for a shift: to the last bit of numbers of one size.
-HALVINGS = 80
-# A sum of slopes that is this small beside the sum of their sizes is rounding.
-VANISHING = 1e-12
+EPS = float(np.finfo(np.float64).eps)
+# By how many units in the last place of its summands rounding may move a predictor.
+ULPS = 16.0
+# Losses of a column below this share of what a constant costs there are 0.
+NOTHING = 1e-12
+# Values whose spread is below the root of this share of their size are all the same.
+SAME = 1e-28
 
 
 @attrs.frozen(eq=False)
@@ -44,8 +33,8 @@ class Piece:
 
     ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
     or one for each; ``part`` is where its numbers stand among those of the whole loss, K of
-    them for each entry of a likelihood over K columns. ``fixed`` are the effects whose best
-    value is infinite, 0 for the others.
+    them for each entry of a likelihood over K columns; ``offset`` has the shape of z. Of a
+    location y is what is left of the values without offset and origin.
     """
 
     likelihood: Any
@@ -56,7 +45,25 @@ class Piece:
     part: slice
     layout: Layout = attrs.field(factory=Layout)
     offset: Array | None = None
-    fixed: Array = attrs.field(factory=lambda: np.zeros(0))
+    effects: Effects = attrs.field(factory=NoEffects)
+
+    @classmethod
+    def of(
+        cls, layout: Layout, ridge: float = 0.0, origin: Array | None = None, **numbers: Any
+    ) -> "Piece":
+        """The piece with the effects that its block declares."""
+        piece = cls(layout=layout, **numbers)
+        effects = declared_effects(
+            layout,
+            piece.likelihood,
+            piece.y,
+            piece.rows,
+            piece.columns,
+            piece.scale,
+            ridge,
+            origin,
+        )
+        return attrs.evolve(piece, effects=effects)
 
     @cached_property
     def pull(self) -> float:
@@ -64,29 +71,6 @@ class Piece:
         z = np.zeros((self.y.size, self.width) if self.width > 1 else self.y.size)
         slopes = np.abs(self.stretch * self.likelihood.value_and_slope(z, self.y)[1])
         return float(np.max(slopes, initial=0.0))
-
-    @classmethod
-    def of(cls, likelihood: Any, layout: Layout, **numbers: Any) -> "Piece":
-        """The piece, its infinite effects found."""
-        piece = cls(likelihood=likelihood, layout=layout, **numbers)
-        if not layout.size or layout.n_parameters:
-            return piece
-        groups = piece.groups()
-        if piece.width > 1:
-            fixed = absent_effects(likelihood, piece.y, groups, layout.size)
-            return attrs.evolve(piece, fixed=fixed)
-        falling = falling_effects(likelihood, piece.y, piece.scale, groups, layout.size)
-        if falling.size:
-            raise DataError(
-                f"the loss {type(likelihood).__name__} falls without end along the free"
-                f" {layout.called(int(falling[0]))}; give up the bias, or the share of the risk"
-                " that has no lower bound"
-            )
-        if piece.grouping is None:
-            fixed = extreme_effects(likelihood, piece.y, groups, layout.size)
-        else:
-            fixed = infinite_biases(likelihood, piece.y, piece.grouping, layout.size)
-        return attrs.evolve(piece, fixed=fixed)
 
     @property
     def width(self) -> int:
@@ -109,76 +93,36 @@ class Piece:
         several = self.width > 1 and np.ndim(self.scale) > 0
         return np.asarray(self.scale)[:, None] if several else self.scale
 
-    @property
-    def grouping(self) -> IntArray | None:
-        """The one effect of each entry, where rows alone or columns alone have them."""
-        if self.width > 1 or (self.layout.n_biases and self.layout.n_row_effects):
-            return None
-        return self.rows if self.layout.n_row_effects else self.columns
-
-    def groups(self) -> IntArray:
-        """All effects of each number of z, along the last axis."""
-        kinds = []
-        if self.layout.n_biases:
-            columns = self.columns[:, None] * self.width + np.arange(self.width)
-            kinds.append(columns if self.width > 1 else columns[:, 0])
-        if self.layout.n_row_effects:
-            kinds.append(self.layout.n_biases + self.rows)
-        return np.stack(kinds, axis=-1)
-
     def shaped(self, z: Array) -> Array:
         """The piece's numbers of z, offsets added: (N,) or (N, K)."""
         own = z[self.part]
         own = own.reshape(-1, self.width) if self.width > 1 else own
-        if self.offset is None:
-            return own
-        return own + (self.offset[:, None] if self.width > 1 else self.offset)
+        return own if self.offset is None else own + self.offset
 
     def solve(self, z: Array, warm: Array | None) -> Array | None:
         """The best effects at z (already shaped); None for a piece without any."""
-        layout = self.layout
-        if not layout.size:
-            return None
-        if layout.n_parameters:
-            parametric: Parametric = self.likelihood
-            weights = self.scale * np.ones(self.y.size)
-            return parametric.best_parameters(z, self.y, weights, warm)
-        start = np.zeros(layout.size) if warm is None else warm
-        if self.grouping is None:
-            return best_effects(
-                self.likelihood, z, self.y, self.scale, self.groups(), start, self.fixed
-            )
-        weights = self.scale if np.ndim(self.scale) else 1.0
-        return best_bias(
-            self.likelihood, z, self.y, self.grouping, start, self.fixed, weights
-        ).bias
+        return self.effects.solve(self.likelihood, z, self.y, self.scale, warm)
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z (already shaped) plus the effects."""
-        if effects is None or self.layout.n_parameters:
-            return z
-        if self.grouping is not None:
-            return z + effects[self.grouping]
-        return z + effects[self.groups()].sum(axis=-1)
+        return self.effects.predictor(z, effects)
 
     def at(self, effects: Array | None) -> Any:
         """The likelihood with its parameters, if it has any."""
-        if self.layout.n_parameters:
-            return self.likelihood.with_parameters(effects)
-        return self.likelihood
+        return self.effects.likelihood(self.likelihood, effects)
 
     def value_and_slope(
         self, z: Array, effects: Array | None, out: Array | None = None
     ) -> tuple[float, Array]:
         """The sum of the losses at z (already shaped) and effects, and the slopes, flat.
 
-        A slice at a time, so that what a loss computes on its way stays in the cache. The
-        slopes go into ``out``, if it is given.
+        The ridge on effects is part of the sum. A slice at a time, so that what a loss computes on
+        its way stays in the cache. The slopes go into ``out``, if it is given.
         """
         slopes = np.empty(self.n_numbers) if out is None else out
         shaped = slopes.reshape(-1, self.width) if self.width > 1 else slopes
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
-        value = 0.0
+        value = self.effects.cost(effects)
         for part in self.slices(likelihood):
             losses, bent = likelihood.value_and_slope(predictor[part], self.y[part])
             if np.ndim(self.scale):
@@ -239,51 +183,87 @@ class Piece:
         products = slope * z[self.part]
         return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
 
-    def conjugate(self, slope: Array) -> Array:
-        """The conjugate at the slopes (flat, of the scaled losses), entry by entry.
+    def conjugate(self, slope: Array) -> tuple[float, float]:
+        """The conjugate at the slopes (flat, of the scaled losses), and the size of its summands.
 
         inf where their sums over free effects do not vanish, up to rounding.
         """
-        if not self.sums_vanish(slope):
-            return np.full(self.y.shape, np.inf)
+        total, size = self.effects.conjugate(slope, self.pull)
+        if not np.isfinite(total):
+            return total, size
         slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
         terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
         if self.offset is not None:
-            along = slopes.sum(axis=-1) if self.width > 1 else slopes
-            terms = terms - along * self.offset
-        return terms
+            along = slopes * self.offset
+            terms = terms - (along.sum(axis=-1) if self.width > 1 else along)
+        return total + float(np.sum(terms)), size + float(np.sum(np.abs(terms)))
 
-    def sums_vanish(self, slope: Array) -> bool:
-        """Whether the sums of slopes over every effect are 0, up to rounding."""
-        if not self.layout.size or self.layout.n_parameters:
-            return True
-        groups = self.groups().reshape(-1, self.groups().shape[-1])
-        sums = gathered(slope, groups, self.layout.size)
-        sizes = gathered(np.abs(slope), groups, self.layout.size)
-        size = max(float(np.max(sizes, initial=0.0)), self.pull)
-        return bool(np.all(np.abs(sums) <= VANISHING * size))
+    def rounding(self, z: Array, effects: Array | None, slope: Array) -> float:
+        """By how much rounding of the predictors may move the losses at z, to second order.
+
+        A predictor is a sum of which each summand is rounded.
+        """
+        if self.likelihood.indicator:
+            return 0.0
+        own = z[self.part].reshape(-1, self.width) if self.width > 1 else z[self.part]
+        shaped = self.shaped(z)
+        sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
+        if self.likelihood.location:
+            sizes = sizes + np.abs(self.y)
+        sizes = ULPS * EPS * sizes
+        first = float(np.sum(np.abs(slope) * sizes.ravel()))
+        if not self.likelihood.smooth:
+            return first + float(np.sum(self.stretch * sizes))
+        curvature = float(self.likelihood.curvature)
+        if not np.isfinite(curvature):
+            return first
+        return first + 0.5 * curvature * float(np.sum(self.stretch * np.square(sizes)))
+
+    def vanishes(self, z: Array, effects: Array | None) -> bool:
+        """Whether the losses of every column are nothing beside those at one constant."""
+        if self.likelihood.infimum != 0.0:
+            return False
+        losses = self.by_columns(self.shaped(z), effects)
+        return bool(np.all(losses <= NOTHING * self.at_constants))
+
+    def by_columns(self, z: Array, effects: Array | None) -> Array:
+        """The losses at z (already shaped) and effects, summed over each column with entries."""
+        losses = self.scale * self.at(effects).value(self.predictor(z, effects), self.y)
+        return np.bincount(self.columns, weights=losses).astype(np.float64)
+
+    @cached_property
+    def at_constants(self) -> Array:
+        """The losses of each column where all its predictors are the mean of their starts.
+
+        Of a column whose values are all the same, where that is 0, those at 0.
+        """
+        starts = self.start().reshape(-1, self.width)
+        counts = np.maximum(np.bincount(self.columns), 1)
+        means = np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
+        spread = means[self.columns].ravel()
+        found = []
+        for numbers in (spread, np.zeros(spread.size)):
+            z = numbers.reshape(-1, self.width) if self.width > 1 else numbers
+            z = z if self.offset is None else z + self.offset
+            parameters = self.solve(z, None) if self.layout.n_parameters else None
+            losses = self.scale * self.at(parameters).value(z, self.y)
+            finite = np.where(np.isfinite(losses), losses, 0.0)
+            found.append(np.bincount(self.columns, weights=finite))
+        alike = found[0] <= SAME * found[1]
+        return np.where(alike, found[1], found[0])
+
+    def moved_by(self, away: float, slope: Array) -> float:
+        """By how much the losses differ, to second order, where all predictors are off by this."""
+        first = away * float(np.sum(np.abs(slope)))
+        curvature = float(self.likelihood.curvature)
+        if not np.isfinite(curvature):
+            return first
+        weights = float(np.sum(self.scale * np.ones(self.y.size))) * self.width
+        return first + 0.5 * curvature * weights * away**2
 
     def nearest_dual(self, slope: Array) -> Array:
-        """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish.
-
-        With one effect for each entry these are the nearest ones: those of the slopes minus a
-        shift for each effect, whose sums fall with the shift.
-        """
-        nearest = self.nearest_slope(slope)
-        if np.array_equal(nearest, slope) or not self.layout.size or self.layout.n_parameters:
-            return nearest
-        if self.grouping is None:
-            return self.centred(nearest)
-        group, n_groups = self.grouping, self.layout.size
-        reach = np.full(n_groups, float(np.max(np.abs(slope) + np.abs(nearest))))
-        below, above = -reach, reach
-        for _ in range(HALVINGS):
-            shift = 0.5 * (below + above)
-            moved = self.nearest_slope(slope - shift[group])
-            sums = np.bincount(group, weights=moved, minlength=n_groups)
-            below = np.where(sums > 0.0, shift, below)
-            above = np.where(sums > 0.0, above, shift)
-        return moved
+        """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish."""
+        return self.effects.nearest_dual(slope, self.nearest_slope)
 
     def nearest_slope(self, slope: Array) -> Array:
         """The nearest slopes (flat) at which the conjugate is finite."""
@@ -297,14 +277,11 @@ class Piece:
 
     def centred(self, slope: Array) -> Array:
         """The slopes (flat) with what rounding left of the sums over each effect taken off."""
-        if not self.layout.size or self.layout.n_parameters:
-            return slope
-        groups = self.groups() if self.grouping is None else self.grouping[:, None]
-        return without_effects(slope, groups.reshape(-1, groups.shape[-1]), self.layout.size)
+        return self.effects.centred(slope)
 
     def start(self) -> Array:
         """A rough natural parameter for every number, flat."""
         begun = np.asarray(self.likelihood.start(self.y))
         if self.offset is not None:
-            begun = begun - (self.offset[:, None] if self.width > 1 else self.offset)
+            begun = begun - self.offset
         return begun.ravel()

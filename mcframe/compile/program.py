@@ -30,7 +30,9 @@ class Program:
     singular values, or ``factored``, one of factors; one of them is None. ``terms`` are
     others at their columns; ``ones`` says whether Z's last column is fixed to 1. ``names`` are
     the blocks' names, piece by piece. ``background``, if there is one, is the loss of cells that
-    are no entries: ``loss`` is then not all of F, and only Z in factors will do.
+    are no entries: ``loss`` is then not all of F, and only Z in factors will do. ``unit`` is the
+    size of predictors that fit the entries roughly; ``random_state`` and the bits of the data are
+    what random starts of certificates are drawn from.
     """
 
     shape: tuple[int, int]
@@ -38,10 +40,11 @@ class Program:
     penalty: SpectralPenalty
     names: tuple[str, ...]
     ones: bool = False
-    rounding: float = 0.0  # objectives up to this cannot be told from 0
     factored: Factored | None = None
     terms: tuple[Any, ...] = ()
     background: Background | None = None
+    unit: float = 1.0
+    random_state: int = 0
 
     @property
     def plain(self) -> bool:
@@ -67,7 +70,9 @@ class Program:
     @cached_property
     def pattern(self) -> Pattern:
         """Where the numbers of the loss stand, by rows and by columns."""
-        return Pattern.of(self.shape, self.loss.rows, self.loss.columns)
+        pattern = Pattern.of(self.shape, self.loss.rows, self.loss.columns)
+        values = np.concatenate([piece.y for piece in self.loss.pieces])
+        return pattern.seeded_by(self.random_state, values)
 
     def behind(self, latent: LowRank, z: Array) -> Behind | None:
         """The background at Z, whose entries are z."""

@@ -9,8 +9,8 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.term import Constraint, Prox
-from mcframe.contracts.validators import block_name, read_only_matrix
-from mcframe.numerics.linear_equations import LinearEquations
+from mcframe.contracts.validators import block_name, check_equations, same_matrix
+from mcframe.numerics.known_equations import KnownEquations
 
 __all__ = ["CalibrationConstraint"]
 
@@ -23,9 +23,10 @@ class CalibrationConstraint(Constraint, Prox):
     """``A Z = B`` for the columns of one block: what is known of its sums, exactly.
 
     ``mc.Calibration(block, A, B)`` makes it; see there. Redundant equations do no harm.
-    Equations that no Z solves are refused at construction. Z counts as a solution up to
-    ``||A Z - B||_F <= 1e-9 * max(1, ||B||_F, ||A||_2 ||Z||_F)``, the rounding of a Z in
-    factors.
+    Equations that no Z solves are refused at construction. NaN in B says that an equation of a
+    column is not known: it asks for nothing. Z counts as a solution up to
+    ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
+    of a Z in factors.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class CalibrationConstraint(Constraint, Prox):
     A : array (m x n_items)
         Coefficients, one row for each equation; a vector is one row.
     B : array (m x columns of the block)
-        What A Z is; a vector is one row.
+        What A Z is, NaN where that is not known; a vector is one row.
 
     Examples
     --------
@@ -45,20 +46,16 @@ class CalibrationConstraint(Constraint, Prox):
 
     block: str = attrs.field(validator=block_name)
     # Left out of the hash, which stays a valid one: arrays have none.
-    A: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
-    B: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
+    A: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
+    B: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
+
+    word = "Calibration"
+    states_sums = True
 
     def __attrs_post_init__(self) -> None:
-        for name in ("A", "B"):
-            matrix = read_only_matrix(getattr(self, name), f"Calibration: {name}")
-            object.__setattr__(self, name, matrix)
-        if self.A.shape[0] != self.B.shape[0]:
-            raise ModelError(
-                f"Calibration: A of shape {self.A.shape} and B of shape {self.B.shape} were"
-                " given; they need the same number of rows, one for each equation"
-            )
-        outside = self.equations.unreachable()
-        if np.linalg.norm(outside) > ROUNDING * np.linalg.norm(self.B):
+        check_equations(self)
+        outside = self.equations.unreachable
+        if np.linalg.norm(outside) > ROUNDING * np.linalg.norm(self.equations.values):
             # The first of those that only rounding tells apart: all machines say the same.
             largest = np.abs(outside) >= (1.0 - 1e-6) * np.max(np.abs(outside))
             row, column = np.argwhere(largest)[0]
@@ -72,14 +69,9 @@ class CalibrationConstraint(Constraint, Prox):
             )
 
     @cached_property
-    def equations(self) -> LinearEquations:
-        """A and B with the decomposition of A."""
-        return LinearEquations.of(self.A, self.B)
-
-    @cached_property
-    def least_solution(self) -> Array:
-        """The solution of least norm."""
-        return self.equations.solution()
+    def equations(self) -> KnownEquations:
+        """A and B with the decomposition of A, of each part of it that columns of Z have."""
+        return KnownEquations.of(self.A, self.B)
 
     def bound_to(
         self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
@@ -91,38 +83,45 @@ class CalibrationConstraint(Constraint, Prox):
         return self
 
     def value(self, latent: Array) -> float:
-        """0 where A Z = B, up to rounding, else inf."""
+        """0 where A Z = B is met as far as it is known, up to rounding, else inf."""
         reach = self.equations.norm * float(np.linalg.norm(latent))
-        size = max(1.0, float(np.linalg.norm(self.B)), reach)
+        size = max(float(np.linalg.norm(self.equations.values)), reach)
         return 0.0 if self.residual(latent) <= ROUNDING * size else np.inf
 
     def residual(self, latent: Array) -> float:
-        """||A Z - B||_F."""
+        """||A Z - B||_F over the known equations."""
         return float(np.linalg.norm(self.equations.residual(latent)))
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
-        """The projection Z - A^+ (A Z - B); the step plays no part."""
-        s = self.equations.singular_values[:, None]
-        return latent - self.equations.right @ (self.equations.reduced(latent) / s), 0.0
+        """The projection Z - A^+ (A Z - B), of each column by its known equations.
+
+        The step plays no part.
+        """
+        return self.equations.moved(latent, np.reciprocal), 0.0
 
     def conjugate(self, dual: Array) -> float:
-        """<L, B> where the dual matrix is A'L, else inf; <Y, Z> is that for every solution Z."""
+        """<L, B> where the dual matrix is A'L, else inf; <Y, Z> is that for every solution Z.
+
+        L is 0 where an equation is not known.
+        """
         if self.equations.in_row_space(dual) is not dual:
             return np.inf
-        return float(np.vdot(dual, self.least_solution))
+        return float(np.vdot(dual, self.equations.solution))
 
     def nearest_dual(self, dual: Array) -> Array:
-        """The projection onto the matrices of the form A'L."""
+        """The projection onto the matrices A'L, with L 0 where an equation is not known."""
         return self.equations.in_row_space(dual)
 
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
-        """A Z == B."""
-        return [self.A @ latent == self.B]
+        """A Z == B at the known equations."""
+        return [self.equations.stated(latent) == 0.0]
 
     def formula(self) -> str:
-        """A Z_block = B."""
-        return f"A Z_{self.block} = B"
+        """A Z_block = B, where B is known."""
+        known = "" if self.equations.known.all() else " where B is known"
+        return f"A Z_{self.block} = B{known}"
 
     def latex(self) -> str:
         r"""A Z_{block} = B."""
-        return rf"A Z_{{\mathrm{{{self.block.replace('_', '-')}}}}} = B"
+        known = "" if self.equations.known.all() else r" \text{ where } B \text{ is known}"
+        return rf"A Z_{{\mathrm{{{self.block.replace('_', '-')}}}}} = B{known}"

@@ -7,6 +7,7 @@ from mcframe.contracts.errors import (
     McframeError,
     ModelError,
     NotCertifiedWarning,
+    NothingFeasible,
     UnobservedWarning,
 )
 from mcframe.contracts.likelihood import (
@@ -48,6 +49,7 @@ __all__ = [
     "ModelError",
     "Norm",
     "NotCertifiedWarning",
+    "NothingFeasible",
     "Parametric",
     "Prox",
     "Proximable",

@@ -7,6 +7,7 @@ __all__ = [
     "McframeError",
     "ModelError",
     "NotCertifiedWarning",
+    "NothingFeasible",
     "UnobservedWarning",
 ]
 
@@ -25,6 +26,10 @@ class DataError(McframeError, ValueError):
 
 class BackendError(McframeError, RuntimeError):
     """No solver, or not the one asked for, can run this model at this size."""
+
+
+class NothingFeasible(BackendError):
+    """A backend found no point that meets all constraints; another one may."""
 
 
 class LawViolation(McframeError, AssertionError):

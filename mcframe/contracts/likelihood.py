@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 
 __all__ = [
+    "WORDS_AS_LABELS",
     "Approximated",
     "Conjugate",
     "Distribution",
@@ -16,6 +17,13 @@ __all__ = [
     "TwiceDifferentiable",
     "UnlabeledLoss",
 ]
+
+
+#: What to do with words where labels 0 and 1 are needed.
+WORDS_AS_LABELS = (
+    "column.map({'no': 0.0, 'yes': 1.0}) makes labels of two words, and NaN, which is missing, of"
+    " all else"
+)
 
 
 class Likelihood(ABC):
@@ -35,6 +43,13 @@ class Likelihood(ABC):
     needs: str
     #: What to do when the data are not of that kind, as a sentence.
     remedy: str
+    #: What to do when the data are words, as a sentence.
+    words: str = (
+        "Convert the column to numbers, with NaN where a value is missing; categories go into a"
+        " block of their own, with mc.Multinomial"
+    )
+    #: What z is where it is not the mean response itself, such as "the log of the mean".
+    z_name: str | None = None
     #: How an observation is written in the printed model: x for a real value, y for a label.
     symbol: str = "y"
     #: Whether l is quadratic in z: its curvature is the same everywhere.
@@ -46,6 +61,11 @@ class Likelihood(ABC):
     convex: bool = True
     #: Whether missing entries carry loss too: their observation is NaN in every method.
     reads_unlabeled: bool = False
+    #: Whether l(z + c, y + c) = l(z, y): values far from 0 are then centred before anything is
+    #: computed, and known offsets taken off them.
+    location: bool = False
+    #: Whether l is 0 on a set of predictors and infinite elsewhere.
+    indicator: bool = False
 
     @property
     def width(self) -> int:
@@ -63,6 +83,14 @@ class Likelihood(ABC):
     def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self
+
+    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+        """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
+
+        ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
+        they are meant, and how to insist.
+        """
+        return None
 
     @property
     @abstractmethod

@@ -88,6 +88,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     dense: bool = True
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
+    #: Whether it begins at Z = 0 where no start is given: the loop then need not look there.
+    begins_at_zero: bool = False
     #: Whether its answer is its last iterate, as a published algorithm states, and not the best
     #: one that was looked at.
     answers_last: bool = False

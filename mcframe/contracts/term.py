@@ -32,6 +32,13 @@ class Term(ABC):
     block: str | None = None
     #: Whether it compares Z with the observed values of its block.
     needs_values: bool = False
+    #: Whether it states sums of Z, which are sums of means only where z is the mean response.
+    states_sums: bool = False
+
+    @property
+    def word(self) -> str:
+        """How the user writes it, and messages therefore call it."""
+        return type(self).__name__
 
     @abstractmethod
     def value(self, latent: Array) -> float:

@@ -6,10 +6,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.real_numbers import NotANumber, floats_of
 
-__all__ = ["block_name", "number", "positive", "read_only_matrix", "whole"]
+__all__ = ["block_name", "check_equations", "number", "positive", "same_matrix", "whole"]
 
 
 def number(value: object, what: str) -> float:
@@ -39,7 +40,7 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
     A numpy scalar of lower precision would otherwise round the objective, and with it the
     certificate.
     """
-    word = type(instance).__name__
+    word = word_of(instance)
     name = getattr(instance, "name", None)
     word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
     found = number(value, f"{word}: {attribute.name}")
@@ -56,12 +57,58 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
 def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: the name of a block that a term speaks of."""
     if not isinstance(value, str) or not value.strip():
-        word = type(instance).__name__
-        raise ModelError(f"{word}: block={value!r} was given; the name of a block is needed")
+        raise ModelError(
+            f"{word_of(instance)}: block={value!r} was given; the name of a block is needed"
+        )
+
+
+def word_of(instance: object) -> str:
+    """How the user writes an object: the ``word`` of a term, else the name of the class."""
+    return str(getattr(instance, "word", type(instance).__name__))
+
+
+def check_equations(instance: Any) -> None:
+    """The last step of making a term with ``A Z = B``: A and B as matrices of floats, read-only.
+
+    Both have a row for each equation. NaN in B says that an equation of a column is not known;
+    one at least is known.
+    """
+    word = word_of(instance)
+    matrices = {
+        name: read_only_matrix(getattr(instance, name), f"{word}: {name}") for name in "AB"
+    }
+    refuse_where(~np.isfinite(matrices["A"]), matrices["A"], f"{word}: A")
+    refuse_where(np.isinf(matrices["B"]), matrices["B"], f"{word}: B")
+    if len({len(matrix) for matrix in matrices.values()}) > 1:
+        raise ModelError(
+            f"{word}: A of shape {matrices['A'].shape} and B of shape {matrices['B'].shape} were"
+            " given; they need the same number of rows, one for each equation"
+        )
+    if np.all(np.isnan(matrices["B"])):
+        raise ModelError(
+            f"{word}: B of shape {matrices['B'].shape} is NaN throughout, so that no equation is"
+            f" known; give what is known, or leave {word} out of the model"
+        )
+    for name, matrix in matrices.items():
+        object.__setattr__(instance, name, matrix)
+
+
+def refuse_where(wrong: Mask, matrix: Array, what: str) -> None:
+    """A ``ModelError`` that names the first wrong entry of a matrix."""
+    if wrong.any():
+        row, column = (int(k) for k in np.argwhere(wrong)[0])
+        raise ModelError(
+            f"{what}[{row}, {column}]={matrix[row, column]} was given; finite numbers are needed"
+        )
+
+
+def same_matrix(one: Array, other: Array) -> bool:
+    """Whether two matrices are equal, NaN to NaN."""
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def read_only_matrix(value: object, what: str) -> Array:
-    """A copy as finite float64 numbers that cannot be changed; a vector becomes one row."""
+    """A copy as float64 numbers that cannot be changed; a vector becomes one row."""
     if hasattr(value, "index") and hasattr(value, "to_numpy"):
         raise ModelError(
             f"{what}: a {type(value).__name__} was given, whose labels would be ignored; put its"
@@ -70,18 +117,14 @@ def read_only_matrix(value: object, what: str) -> Array:
     if hasattr(value, "toarray"):
         value = value.toarray()
     try:
-        matrix = np.atleast_2d(np.array(value, dtype=np.float64))
-    except (TypeError, ValueError):
+        matrix = np.atleast_2d(floats_of(value))
+    except (NotANumber, TypeError, ValueError) as error:
+        found = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
         raise ModelError(
-            f"{what} of type {type(value).__name__} was given; a matrix of numbers, with rows of"
-            " one length, is needed"
+            f"{what} of type {type(value).__name__}{found} was given; a matrix of numbers, with"
+            " rows of one length, is needed"
         ) from None
     if matrix.ndim != 2 or matrix.size == 0:
         raise ModelError(f"{what} of shape {matrix.shape} was given; a matrix is needed")
-    if not np.all(np.isfinite(matrix)):
-        row, column = (int(k) for k in np.argwhere(~np.isfinite(matrix))[0])
-        raise ModelError(
-            f"{what}[{row}, {column}]={matrix[row, column]} was given; finite numbers are needed"
-        )
     matrix.flags.writeable = False
     return matrix

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import cvxpy as cp
 import numpy as np
 
-from mcframe.compile.bias import best_bias, infinite_biases
-from mcframe.compile.effects import absent_effects, best_effects
+from mcframe.compile.effects import declared_effects
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import (
     Conjugate,
@@ -30,6 +29,7 @@ from mcframe.laws.abilities import (
 )
 from mcframe.laws.approximations import approximation_is_bound, is_exact
 from mcframe.laws.violations import close, demand, law, unharmed
+from mcframe.model import Layout
 
 __all__ = ["LIKELIHOOD_LAWS", "check_likelihood"]
 
@@ -305,21 +305,26 @@ def bias_is_best(likelihood: Likelihood, z: Array, y: Array) -> None:
     if likelihood.reads_unlabeled:
         kept = has_best_bias(likelihood, y, columns)[columns]
         z, y, columns = z[kept], y[kept], columns[kept]
-    infinite = infinite_biases(likelihood, y, columns, 3)
-    bias = best_bias(likelihood, z, y, columns, np.zeros(3), infinite).bias
+    bias = solved_biases(likelihood, z, y, columns)
     best = np.sum(likelihood.value(z + bias[columns], y))
     for move in (1e-3, -1e-3, 1.0, -1.0):
         other = np.sum(likelihood.value(z + bias[columns] + move, y))
         demand(other >= best - 1e-12 * (1 + abs(best)), f"a bias moved by {move:g} is better")
 
 
+def solved_biases(likelihood: Likelihood, z: Array, y: Array, columns: IntArray) -> Array:
+    """The biases of three columns as a fit solves for them."""
+    rows = np.arange(columns.size)
+    layout = Layout(n_biases=3 * likelihood.width)
+    effects = declared_effects(layout, likelihood, y, rows, columns, 1.0)
+    return np.asarray(effects.solve(likelihood, z, y, 1.0, None))
+
+
 def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The same where each column of data has one bias for each of its latent columns."""
-    width = likelihood.width
-    columns = (np.arange(len(z)) % 3)[:, None] * width + np.arange(width)
-    groups, start = columns[:, :, None], np.zeros(3 * width)
-    fixed = absent_effects(likelihood, y, groups, start.size)
-    bias = best_effects(likelihood, z, y, 1.0, groups, start, fixed)
+    width, columns = likelihood.width, np.arange(len(z)) % 3
+    bias = solved_biases(likelihood, z, y, columns)
+    columns = columns[:, None] * width + np.arange(width)
     best = np.sum(likelihood.value(z + bias[columns], y))
     for k in range(width):
         for move in (1e-3, -1e-3, 1.0, -1.0):
@@ -367,6 +372,15 @@ def log_likelihood_is_loss(likelihood: Likelihood, z: Array, y: Array) -> None:
     for other in sums[1:]:
         change = float(np.max(np.abs(other - sums[0]) / size))
         demand(change <= 1e-12, f"with z it changes by {change:g}, relatively")
+
+
+def z_has_its_name(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """z has a name of its own where the mean response is something else, and only there."""
+    mean = np.allclose(likelihood.mean(z), z, rtol=1e-9)
+    demand(
+        mean == (likelihood.z_name is None),
+        f"z_name={likelihood.z_name!r}, and z is {'' if mean else 'not '}the mean response",
+    )
 
 
 def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -431,6 +445,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "the prox is the minimiser": prox_is_minimiser,
     "the slope of the prox": prox_slope_is_derivative,
     "the prox solves its program": prox_solves_its_program,
+    "z has its name": z_has_its_name,
     "finite far out": far_out_finite,
     "compared by value": compared_by_value,
 }

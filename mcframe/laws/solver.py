@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.backends import Backend
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
-from mcframe.fitting import Fit, fit, rounding_slack
+from mcframe.fitting import Fit, fit
 from mcframe.laws.violations import demand, law
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
@@ -22,7 +22,6 @@ __all__ = ["Agreement", "check_agreement", "check_solver", "examples"]
 REFERENCE_TOL = 1e-6
 # What two readings may differ by, relatively.
 AGREEMENT_TOL = 1e-5
-FLOOR = 1e-9
 Example = tuple[Model, Mapping[str, Any]]
 
 
@@ -32,7 +31,6 @@ class Agreement:
 
     ``difference`` is |objective - reference| / max of both; ``exact`` says whether the
     reference reached its own tolerance: where it did not, only the bounds were compared.
-    Objectives below a billionth of the losses at Z = 0 count as 0.
     """
 
     difference: float
@@ -84,8 +82,8 @@ def check_agreement(
 ) -> Agreement:
     """The laws of solvers on one example; a reference already at hand may be passed in.
 
-    With ``certified`` the gap must be at most that. ``twice=False`` leaves out the second run,
-    whose bits must be equal.
+    With ``certified`` the gap must be at most that, or as small as double precision tells.
+    ``twice=False`` leaves out the second run, whose bits must be equal.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
@@ -102,17 +100,12 @@ def check_agreement(
     with law(backend, "equal seeds give equal bits"):
         same = found.objective == again.objective and found.bound == again.bound
         demand(same, f"{found.objective!r} and {again.objective!r} in two equal runs")
-    # Where the optimum is 0, as for labels all alike with a bias, relative means relative to a
-    # billionth of the losses at Z = 0; what is below a trillionth of them is 0.
-    floor = FLOOR * exact.problem.loss_at_zero()
-    difference = relative(found.objective, exact.objective, floor)
-    if max(abs(found.objective), abs(exact.objective)) <= exact.problem.rounding:
-        difference = 0.0
-    is_exact = relative(exact.objective, exact.bound, floor) <= REFERENCE_TOL
-    gap = min(found.gap, relative(found.objective, found.bound, floor))
+    difference = relative(found, exact)
+    is_exact = exact.gap <= REFERENCE_TOL
     if certified is not None:
         with law(backend, "certifies"):
-            demand(gap <= certified, f"a gap of {gap:.1e} (status {found.status}) on\n{model}")
+            said = f"a gap of {found.gap:.1e} (status {found.status}) on\n{model}"
+            demand(found.gap <= certified or found.status == "limited_by_rounding", said)
     if is_exact:
         with law(backend, "reaches the reference"):
             demand(
@@ -120,16 +113,15 @@ def check_agreement(
                 f"objective {found.objective!r} where the reference has {exact.objective!r}"
                 f" (relative difference {difference:.1e}, status {found.status}) on\n{model}",
             )
-    return Agreement(difference, is_exact, gap, found.status)
+    return Agreement(difference, is_exact, found.gap, found.status)
 
 
 def bounds_hold(found: Fit, exact: Fit) -> None:
     """No lower bound lies above any objective that was reached, nor the other way round.
 
-    Beyond rounding: domains of conjugates count as met up to 1e-14, and sets up to 1e-9, by
-    which a point may lie outside of them and its objective lower.
+    Beyond ``Fit.slack``: rounding, and the room that sets have.
     """
-    slack = rounding_slack(exact)
+    slack = max(found.slack, exact.slack)
     for bound, objective, whose in (
         (found.bound, found.objective, "its own objective"),
         (found.bound, exact.objective, "the reference's objective"),
@@ -141,10 +133,11 @@ def bounds_hold(found: Fit, exact: Fit) -> None:
         )
 
 
-def relative(a: float, b: float, floor: float) -> float:
-    """|a - b| / max(|a|, |b|, floor)."""
-    largest = max(abs(a), abs(b), floor)
-    return abs(a - b) / largest if largest > 0.0 else 0.0
+def relative(found: Fit, exact: Fit) -> float:
+    """|difference of objectives| / max of both; 0 where both are 0 up to rounding."""
+    largest = max(abs(found.objective), abs(exact.objective))
+    nothing = max(found.rounding.nothing, exact.rounding.nothing)
+    return abs(found.objective - exact.objective) / largest if largest > nothing else 0.0
 
 
 def examples() -> list[Example]:

@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
+    WORDS_AS_LABELS,
     Approximated,
     Conjugate,
     Distribution,
@@ -76,6 +77,13 @@ class Bernoulli(
         "Recode the labels as 0 and 1, and mark a missing label as NaN; more than two classes"
         " take a column of 0 and 1 each."
     )
+    words = WORDS_AS_LABELS
+
+    @property
+    def z_name(self) -> str:  # type: ignore[override]
+        """The link, on the scale that it has."""
+        named = {"logit": "the log odds", "probit": "the probit"}[self.link]
+        return named if self.scale == 1.0 else f"{named}, times {self.scale:g}"
 
     @property
     def of_margin(self) -> Link:

@@ -6,12 +6,24 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+from mcframe.contracts.validators import number
 
 __all__ = ["Equality"]
 
-# How far z may lie from y, relative to max(1, |y|), and still count as equal.
+# How far z may lie from y, relative to the size of the values, and still count as equal.
 ROUNDING = 1e-9
+
+
+def as_size(value: object) -> float | None:
+    """An attrs converter: a number of at least 0, or None."""
+    if value is None:
+        return None
+    size = number(value, "Equality: size")
+    if size < 0.0:
+        raise ModelError(f"Equality: size={value!r} was given; it must be at least 0")
+    return size
 
 
 @attrs.frozen
@@ -20,9 +32,15 @@ class Equality(Likelihood, Proximable, Conjugate):
 
     Domain: every finite real number. With a nuclear norm this is the matrix completion of
     Candes and Recht (Found. Comput. Math. 2009), for data without noise. No floating-point
-    solver meets an equality exactly: z counts as equal to y up to ``1e-9 * max(1, |y|)``. Prox,
+    solver meets an equality exactly: z counts as equal to y up to ``1e-9 * max(size, |y|)``. Prox,
     conjugate and CVXPY constraint are those of the exact equality. The weight of its block
     plays no part.
+
+    Parameters
+    ----------
+    size : float, optional
+        At least 0; the size of the values, in their units. By default that of the largest value
+        of the block, less what centring takes off; without data 1.
 
     Examples
     --------
@@ -31,9 +49,13 @@ class Equality(Likelihood, Proximable, Conjugate):
     array([ 0., inf])
     """
 
+    size: float | None = attrs.field(default=None, converter=as_size)
+
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
     symbol = "x"
+    location = True
+    indicator = True
     smooth = False
 
     @property
@@ -46,13 +68,20 @@ class Equality(Likelihood, Proximable, Conjugate):
         """0, at z = y."""
         return 0.0
 
+    def bound_to(self, shape: tuple[int, int], values: Array) -> "Equality":
+        """The equality with the size of these values, where it is not given."""
+        if self.size is not None:
+            return self
+        return attrs.evolve(self, size=float(np.max(np.abs(values), initial=0.0)))
+
     def invalid(self, y: Array) -> Mask:
         """True where y is not finite."""
         return ~np.isfinite(y)
 
     def value(self, z: Array, y: Array) -> Array:
         """0 where z equals y up to rounding, else inf."""
-        equal = np.abs(z - y) <= ROUNDING * np.maximum(1.0, np.abs(y))
+        size = 1.0 if self.size is None else self.size
+        equal = np.abs(z - y) <= ROUNDING * np.maximum(size, np.abs(y))
         return np.where(equal, 0.0, np.inf)
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:

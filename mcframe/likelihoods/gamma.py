@@ -38,6 +38,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     shape: float = attrs.field(default=1.0, validator=positive)
 
+    z_name = "the log of the mean"
     needs = "positive numbers"
     remedy = (
         "Mark a missing value as NaN; a 0 that stands for too little to measure takes half of"

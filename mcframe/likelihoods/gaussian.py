@@ -43,6 +43,7 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
     symbol = "x"
+    location = True
     quadratic = True
 
     @property

@@ -6,7 +6,12 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+from mcframe.contracts.likelihood import (
+    WORDS_AS_LABELS,
+    Conjugate,
+    Likelihood,
+    Proximable,
+)
 
 __all__ = ["Hinge"]
 
@@ -28,8 +33,10 @@ class Hinge(Likelihood, Proximable, Conjugate):
     array([0.5, 1.5, 0. ])
     """
 
+    z_name = "a score that is above 0 for labels of 1"
     needs = "labels 0 or 1"
     remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
+    words = WORDS_AS_LABELS
     smooth = False
 
     @property

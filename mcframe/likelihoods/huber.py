@@ -38,6 +38,7 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
     symbol = "x"
+    location = True
 
     @property
     def curvature(self) -> float:

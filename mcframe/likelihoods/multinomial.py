@@ -14,6 +14,8 @@ __all__ = ["Multinomial"]
 
 # How far from 1 probabilities may sum, and below 0 one may lie, by rounding alone.
 ROUNDING = 1e-12
+# From so many complete rows on, columns with one 1 a row are taken for one variable.
+LEAST_ONE_HOT = 5
 
 
 def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -54,10 +56,34 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         """The codes there are."""
         return f"class codes 0, 1, ..., {self.classes - 1}"
 
+    z_name = "the log of the probabilities, up to a constant"
     remedy = (
         "Code the classes as 0, 1, 2, ... (as pandas.factorize does), say how many there are"
         " by classes=, and mark a missing one as NaN."
     )
+    words = (
+        "pandas.factorize(column)[0] codes the classes; put NaN where a code is -1: there the"
+        " value is missing"
+    )
+
+    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+        """Whether K columns are rather one variable, with a column of 0 and 1 for each class.
+
+        Each column of data is a variable of its own, so that they would be read as K of them.
+        """
+        if shape[1] != self.classes or self.classes == 2 or np.any(y > 1.0):
+            return None
+        complete = np.bincount(rows, minlength=shape[0]) == shape[1]
+        ones = np.bincount(rows, weights=y, minlength=shape[0])
+        if np.any(ones > 1.0) or np.any(ones[complete] != 1.0) or complete.sum() < LEAST_ONE_HOT:
+            return None
+        return (
+            f"every row of its {shape[1]} columns has one 1 and else 0: that reads as one variable"
+            f" with a column for each class, not as {shape[1]} variables of {self.classes} classes"
+            " each. Give codes in one column, as by numpy.argmax(values, axis=1), with NaN where"
+            " they are missing; for variables of which no class above 1 is ever observed take"
+            " mc.Multinomial(2)"
+        )
 
     @property
     def width(self) -> int:

@@ -39,6 +39,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
 
     dispersion: float = attrs.field(validator=positive)
 
+    z_name = "the log of the mean"
     needs = "counts 0, 1, 2, ..."
     remedy = "Round to whole counts, and mark a missing count as NaN."
 

@@ -93,7 +93,17 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         """The levels there are."""
         return f"whole levels {self.lowest}, ..., {self.lowest + self.levels - 1}"
 
+    z_name = "a score on the scale of the thresholds"
     remedy = "Say how many levels there are by levels= and where they begin by lowest=."
+
+    @property
+    def words(self) -> str:  # type: ignore[override]  # a sentence with a number in it
+        """How ordered words become levels: in their own order, not that of their appearance."""
+        return (
+            "Ordered words become levels by pandas.Categorical(column, categories=[lowest, ...,"
+            f" highest], ordered=True).codes + {self.lowest}, with NaN where a code is -1: there"
+            " the value is missing"
+        )
 
     @property
     def curvature(self) -> float:

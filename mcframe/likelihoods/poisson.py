@@ -27,6 +27,7 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     array([1.])
     """
 
+    z_name = "the log of the mean"
     needs = "counts 0, 1, 2, ..."
     remedy = "Round to whole counts, and mark a missing count as NaN."
 

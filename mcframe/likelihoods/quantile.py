@@ -48,6 +48,7 @@ class Quantile(Likelihood, Proximable, Conjugate):
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
     symbol = "x"
+    location = True
     smooth = False
 
     @property

@@ -50,7 +50,13 @@ def is_switch(instance: "Block", attribute: "attrs.Attribute[Any]", value: objec
 
 @attrs.frozen
 class Block:
-    """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j, y_ij)``.
+    """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j + a_i, y_ij)``.
+
+    The effects b and a exist where they are declared. With ``effects_weight`` = v the sum gets
+    ``+ v / 2 * (sum_j b_j^2 + sum_i a_i^2)`` inside the same factor: v is counted in losses of one
+    entry. Beside both kinds there is then an intercept c of its own, penalised alike: without it
+    the ridge would share a common level out among all effects, and an item without an entry would
+    be predicted at half of it.
 
     Where unlabeled entries carry loss (``RiskMixture``) the sum is over all entries. Weights
     and offsets of single entries are data: see ``Observations``.
@@ -72,6 +78,12 @@ class Block:
         Whether each item has an unpenalised offset a_i within the block, fitted with Z: with
         ``bias`` beside it the main effects of a two-way table, or the fixed effects of units
         and times in a panel (MC-NNM; Athey et al., 2021).
+    effects_weight : float, optional
+        Positive; the weight v of a ridge on the effects. Without it they are unpenalised, and
+        infinite where all labels of a column are alike, or all its counts 0: probabilities are
+        then exactly 0 or 1. A weight of 0.1 says as much as a tenth of an entry, and keeps
+        predictions off 0 and 1 by what the data support. Effects of locations (``Gaussian``,
+        ``Huber``, ``Quantile``, ``Equality``) are finite without it, and would be pulled to 0.
 
     Examples
     --------
@@ -88,6 +100,9 @@ class Block:
     )
     bias: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
     row_effects: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
+    effects_weight: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(positive), kw_only=True
+    )
 
     def __attrs_post_init__(self) -> None:
         word = type(self.likelihood).__name__
@@ -102,3 +117,13 @@ class Block:
                 f"block {self.name!r}: an effect of a row is common to all classes and has no"
                 f" influence on {word}; drop row_effects"
             )
+        if self.effects_weight is not None and not (self.bias or self.row_effects):
+            raise ModelError(
+                f"block {self.name!r}: effects_weight={self.effects_weight:g} was given, but the"
+                " block has no effects; declare bias=True or row_effects=True, or drop it"
+            )
+
+    @property
+    def intercept(self) -> bool:
+        """Whether a common intercept stands beside effects of columns and of rows."""
+        return self.bias and self.row_effects and self.effects_weight is not None

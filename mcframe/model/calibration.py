@@ -16,7 +16,11 @@ def Calibration(  # noqa: N802 -- a word among words, and its answer is one or t
     With a weight the penalty ``weight * ||A Z - B||_F^2``, else the exact constraint. Rows of
     A are sums over items that are known from elsewhere: with A = (1, ..., 1) / n_items, B holds
     the mean of each column, and a random sample's known totals calibrate the completion.
-    Z is on the natural-parameter scale and does not contain biases.
+
+    Z is the linear predictor without biases, effects of rows and offsets. Its sums are sums of
+    means in a block whose likelihood has no link and that has none of these. Of counts they are
+    sums of log rates, of labels sums of log odds: totals of counts or numbers of labels are
+    something else and must not be given. The fit notes it where that is so.
 
     Parameters
     ----------
@@ -26,14 +30,21 @@ def Calibration(  # noqa: N802 -- a word among words, and its answer is one or t
         Coefficients, one row for each equation; a vector is one row. Redundant rows do no
         harm.
     B : array (m x columns of the block)
-        What A Z is; a vector is one row. In the exact form some Z must have A Z = B.
+        What A Z is; a vector is one row. In the exact form some Z must have A Z = B. NaN says that
+        an equation is not known of a column, and asks for nothing; a column of NaN is free.
     weight : float, optional
         Positive.
 
     Returns
     -------
     CalibrationPenalty or CalibrationConstraint
-        Either has ``residual(Z)``, the distance ``||A Z - B||_F``.
+        Either has ``residual(Z)``, the distance ``||A Z - B||_F`` over the known equations.
+
+    Raises
+    ------
+    ModelError
+        Where A and B have different numbers of rows or entries that are no finite numbers, where
+        B is NaN throughout, and in the exact form where no Z has A Z = B.
 
     Examples
     --------
@@ -42,6 +53,8 @@ def Calibration(  # noqa: N802 -- a word among words, and its answer is one or t
     3 ‖A Z_x − B‖_F²
     >>> print(mc.Calibration("x", A=np.full(4, 0.25), B=[1.0, 2.0]).formula())
     A Z_x = B
+    >>> print(mc.Calibration("x", A=np.full(4, 0.25), B=[1.0, np.nan]).formula())
+    A Z_x = B where B is known
     """
     if weight is None:
         return CalibrationConstraint(block, A, B)

@@ -52,7 +52,7 @@ def are_terms(instance: object, attribute: object, value: tuple[object, ...]) ->
             )
         if (type(term), term.block) in kinds:
             raise ModelError(
-                f"Model: {type(term).__name__} stands twice among the terms; keep one"
+                f"Model: {term.word} stands twice among the terms; keep one"
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
@@ -71,12 +71,11 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
         if term.block is not None and term.block not in names:
             known = ", ".join(repr(name) for name in names)
             raise ModelError(
-                f"Model: {type(term).__name__} speaks of block {term.block!r}; the blocks are"
-                f" {known}"
+                f"Model: {term.word} speaks of block {term.block!r}; the blocks are {known}"
             )
         if term.needs_values and instance.block(str(term.block)).likelihood.width > 1:
             raise ModelError(
-                f"Model: {type(term).__name__} compares Z with the values of block"
+                f"Model: {term.word} compares Z with the values of block"
                 f" {term.block!r}, which are classes; drop it for that block"
             )
 

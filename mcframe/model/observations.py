@@ -32,7 +32,8 @@ class Observations:
         above 0. Give this or ``offset``.
 
     Each may be of the block's shape, a column (n_items x 1), a row (1 x columns) or one
-    number.
+    number. A vector is a row, or a column where the block has one; where the block is square it
+    is refused.
 
     Examples
     --------

@@ -14,17 +14,16 @@ from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, 
 from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
-from mcframe.model.table import Table, read_table, same_rows
+from mcframe.model.origin import origin_of
+from mcframe.model.table import Table, check_observed, read_table, same_rows
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.uniform import Uniform
 from mcframe.numerics.unwritten import Unwritten
 
+UNLABELED = np.array([np.nan])
 __all__ = ["Problem"]
 
-# An objective below this fraction of the losses at Z = 0 is 0.
-NIL = 1e-12
-UNLABELED = np.array([np.nan])
 # What is predicted in a column without an observed entry.
 NOT_LEARNT = "z = 0, not learnt from data"
 FROM_UNLABELED = "learnt from its unlabeled entries alone"
@@ -34,7 +33,9 @@ FROM_UNLABELED = "learnt from its unlabeled entries alone"
 class Problem:
     """A model with data, checked. ``Problem.bind(model, data)`` makes one.
 
-    ``objective`` is the only judge of every backend; it belongs to none of them.
+    ``objective`` is the only judge of every backend; it belongs to none of them. Effects are
+    counted from ``origins``, where a block has one: a number for each of them that is close to
+    the data, so that a column far from 0 is fitted as exactly as one around 0.
     """
 
     model: Model
@@ -44,6 +45,7 @@ class Problem:
     n_items: int
     index: Any
     notes: tuple[str, ...]
+    origins: Mapping[str, Array] = attrs.field(factory=dict)
 
     @classmethod
     def bind(cls, model: Model, data: Mapping[str, Any]) -> "Problem":
@@ -80,16 +82,31 @@ class Problem:
             block.name: read_table(block, data[block.name], stays_unwritten(model, block))
             for block in model.blocks
         }
-        n_items, index = same_rows(tables.items())
-        notes = notes_on(model, tables, n_items)
-        for note in notes:
+        for block in model.blocks:
+            check_observed(block, tables[block.name])
+        problem = cls.of_tables(model, tables)
+        unobserved = notes_on(model, tables, problem.n_items)
+        for note in unobserved:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
+        return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
+
+    @classmethod
+    def of_tables(cls, model: Model, tables: Mapping[str, Table]) -> "Problem":
+        """The problem of tables that are read, without notes; a table may be empty.
+
+        Raises
+        ------
+        DataError
+            Where the tables have different rows, or do not fit a likelihood or a term.
+        """
+        n_items, index = same_rows(tables.items())
+        origins = origins_of(model, tables)
         likelihoods = {
-            block.name: block.likelihood.bound_to(tables[block.name].shape, known(tables, block))
+            block.name: bound_likelihood(block, tables[block.name], origins.get(block.name))
             for block in model.blocks
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
-        return cls(model, tables, likelihoods, terms, n_items, index, notes)
+        return cls(model, tables, likelihoods, terms, n_items, index, (), origins)
 
     def reweighted(self, place: int, weight: float) -> "Problem":
         """The same data, which are shared, with another weight of the term at that place."""
@@ -161,14 +178,41 @@ class Problem:
         return block.weight / (self.tables[name].total_weight if block.reduce == "mean" else 1.0)
 
     def layout(self, name: str) -> Layout:
-        """The unpenalised numbers of a block."""
-        block = self.model.block(name)
-        likelihood = block.likelihood
-        return Layout(
-            n_biases=self.n_latent(name) if block.bias else 0,
-            n_row_effects=self.n_items if block.row_effects else 0,
-            n_parameters=likelihood.n_parameters if isinstance(likelihood, Parametric) else 0,
-        )
+        """The free numbers of a block: effects and fitted parameters."""
+        return layout_of(self.model.block(name), self.tables[name])
+
+    def targets(self, name: str) -> Array:
+        """What the losses of a block are given as y, one for each entry that carries loss.
+
+        The values; of a location, which sees nothing but differences, less offset and origin.
+        """
+        return targets_of(self.model.block(name), self.tables[name], self.origins.get(name))
+
+    def added(self, name: str) -> Array | None:
+        """The offsets that stay in the predictor at the entries; those of a location do not."""
+        if self.model.block(name).likelihood.location:
+            return None
+        return self.tables[name].offsets
+
+    def ridge(self, name: str) -> float:
+        """The weight of the ridge on a block's effects beside the objective's other summands."""
+        return self.scale(name) * (self.model.block(name).effects_weight or 0.0)
+
+    def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
+        """A block's effects counted from 0, as they are reported.
+
+        Beside biases unpenalised row effects are reported with a mean of 0 over the rows with
+        entries: a constant may be traded between both kinds.
+        """
+        layout, total = self.layout(name), effects[name].copy()
+        if name in self.origins:
+            total += self.origins[name]
+        if layout.n_biases and layout.n_row_effects and not self.ridge(name):
+            own = layout.row_effects(total)
+            mean = float(np.mean(own[np.unique(self.tables[name].rows)]))
+            own -= mean
+            layout.biases(total)[:] += mean
+        return total
 
     def likelihood(self, name: str, effects: Mapping[str, Array]) -> Likelihood:
         """A block's likelihood with its fitted parameters, if it has any."""
@@ -180,14 +224,13 @@ class Problem:
         return likelihood
 
     def predictor(self, name: str, latent: LowRank, effects: Mapping[str, Array]) -> Array:
-        """Z + b + a + offset of a block (n_items x its latent columns), dense."""
+        """Z + effects + offset of a block (n_items x its latent columns), dense."""
         z = latent.columns(self.columns(name)).dense()
-        if name in effects:
-            z = self.layout(name).add_to(z, effects[name])
+        for numbers in (effects, self.origins):
+            if name in numbers:
+                z = self.layout(name).add_to(z, numbers[name])
         offset = self.tables[name].offset
-        if offset is None:
-            return z
-        return z + np.repeat(offset, self.model.block(name).likelihood.width, axis=1)
+        return z if offset is None else z + offset
 
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
@@ -205,18 +248,27 @@ class Problem:
         columns: IntArray,
     ) -> Array:
         """The same at any entries of the block, by their rows and columns, not forming Z."""
-        table, width = self.tables[name], self.model.block(name).likelihood.width
+        z = self.fitted_at(name, latent, effects, rows, columns)
+        if name in self.origins:  # of a location, which has one latent column for each of its data
+            z = z + self.layout(name).at(rows, columns, self.origins[name])
+        added = self.tables[name].offset_at(rows, columns)
+        return z if added is None else z + added
+
+    def fitted_at(
+        self,
+        name: str,
+        latent: LowRank,
+        effects: Mapping[str, Array],
+        rows: IntArray,
+        columns: IntArray,
+    ) -> Array:
+        """Z + effects at some entries, less origin and offset: what targets are compared with."""
+        width = self.model.block(name).likelihood.width
         here = latent.columns(self.columns(name))
         places = columns[:, None] * width + np.arange(width)
         z = here.at(np.repeat(rows, width), places.ravel()).reshape(places.shape)
         if name in effects:
-            layout = self.layout(name)
-            if layout.n_biases:
-                z = z + layout.biases(effects[name])[places]
-            if layout.n_row_effects:
-                z = z + layout.row_effects(effects[name])[rows, None]
-        if table.offset is not None:
-            z = z + table.offset[rows, columns][:, None]
+            z = z + self.layout(name).at(rows, places, effects[name])
         return z if width > 1 else z[:, 0]
 
     def placed(self, term: Term) -> slice:
@@ -238,8 +290,8 @@ class Problem:
             Z, of ``shape``. Of a max norm, whose value is a minimum over factorisations, a
             ``LowRank`` gives the value for its own factors, an array the minimum.
         effects : mapping from block name to array
-            For each block that has them: one bias a column, one effect an item, the
-            parameters of its likelihood, in this order.
+            For each block that has them: one bias a column, one effect an item, an intercept,
+            the parameters of its likelihood, in this order; counted from ``origins``.
         """
         self.check_point(latent, effects)
         given = latent if isinstance(latent, LowRank) else None
@@ -261,16 +313,26 @@ class Problem:
         """The losses of all blocks at Z and the unpenalised numbers."""
         total = 0.0
         for block in self.model.blocks:
-            table = self.tables[block.name]
-            z = self.predictor_at_entries(block.name, latent, effects)
-            losses = self.likelihood(block.name, effects).value(z, table.values)
+            name, table = block.name, self.tables[block.name]
+            z = self.fitted_at(name, latent, effects, table.rows, table.columns)
+            added = self.added(name)
+            if added is not None:
+                z = z + added
+            losses = self.likelihood(name, effects).value(z, self.targets(name))
             losses = losses if table.weights is None else table.weights * losses
-            total += self.scale(block.name) * float(np.sum(losses))
+            total += self.scale(name) * float(np.sum(losses)) + self.cost_of_effects(name, effects)
             cells = self.unwritten(block.name)
             if cells is not None:
                 here = latent.columns(self.columns(block.name))
                 total += float(np.sum(cells.of_lines(here, z, by_rows=True)))
         return total
+
+    def cost_of_effects(self, name: str, effects: Mapping[str, Array]) -> float:
+        """The ridge on a block's effects, 0 where there is none."""
+        if not self.ridge(name):
+            return 0.0
+        own = effects[name] + self.origins.get(name, 0.0)
+        return 0.5 * self.ridge(name) * float(np.dot(own, own))
 
     def check_point(self, latent: "LowRank | Array", effects: Mapping[str, Array]) -> None:
         """Shapes of Z and effects, or a ``DataError``: a wrong one would give a wrong value."""
@@ -284,23 +346,23 @@ class Problem:
             raise DataError(f"biases of shapes {given} were given; {wanted} are needed")
 
     def loss_at_zero(self) -> float:
-        """The losses at Z = 0, or at their start where they are infinite: a size to compare with.
+        """The losses at Z = 0 and effects of 0, or the values where they are infinite: a size.
 
         Parameters of a likelihood are the best ones there. Where all losses are 0 the weights
-        stand in for them.
+        stand in for them. No certificate counts with it.
         """
         total = counted = 0.0
         for block in self.model.blocks:
-            table = self.tables[block.name]
+            table, values = self.tables[block.name], self.targets(block.name)
             weights = np.ones(table.n_entries) if table.weights is None else table.weights
             width = block.likelihood.width
             z = np.zeros((table.n_entries, width)) if width > 1 else np.zeros(table.n_entries)
             likelihood = self.likelihoods[block.name]
             if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-                best = likelihood.best_parameters(z, table.values, weights, None)
+                best = likelihood.best_parameters(z, values, weights, None)
                 likelihood = likelihood.with_parameters(best)
-            losses = weights * np.abs(likelihood.value(z, table.values))
-            losses = np.where(np.isfinite(losses), losses, weights * np.abs(table.values))
+            losses = weights * np.abs(likelihood.value(z, values))
+            losses = np.where(np.isfinite(losses), losses, weights * np.abs(values))
             total += self.scale(block.name) * float(np.sum(losses))
             counted += self.scale(block.name) * float(np.sum(weights))
             if table.unwritten:
@@ -308,11 +370,6 @@ class Problem:
                 total += unlabeled * float(np.abs(likelihood.value(np.zeros(1), UNLABELED))[0])
                 counted += unlabeled
         return total if total > 0.0 else counted
-
-    @property
-    def rounding(self) -> float:
-        """1e-12 of the losses at Z = 0: what a descent in rounded numbers leaves of 0."""
-        return NIL * self.loss_at_zero()
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]
@@ -346,9 +403,54 @@ def stays_unwritten(model: Model, block: Block) -> bool:
     return both and isinstance(term, Regularizer) and term.block is None
 
 
-def known(tables: Mapping[str, Table], block: Block) -> Array:
-    """The observed values of a block."""
-    return tables[block.name].observed().values
+def layout_of(block: Block, table: Table) -> Layout:
+    """The free numbers of a block with these data."""
+    likelihood = block.likelihood
+    return Layout(
+        n_biases=table.shape[1] * likelihood.width if block.bias else 0,
+        n_row_effects=table.shape[0] if block.row_effects else 0,
+        n_intercepts=int(block.intercept),
+        n_parameters=likelihood.n_parameters if isinstance(likelihood, Parametric) else 0,
+    )
+
+
+def origins_of(model: Model, tables: Mapping[str, Table]) -> dict[str, Array]:
+    """Where the effects of locations count from, for those blocks that lie far from 0."""
+    origins = {}
+    for block in model.blocks:
+        table = tables[block.name].observed()
+        layout = layout_of(block, table)
+        if block.likelihood.location and layout.n_effects:
+            values = targets_of(block, table, None)
+            origin = origin_of(layout, table.rows, table.columns, values)
+            if origin is not None:
+                origins[block.name] = origin
+    return origins
+
+
+def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
+    """The values of a table; of a location less offset and origin, in this order."""
+    values = table.values
+    if not block.likelihood.location:
+        return values
+    if table.offsets is not None:
+        values = values - table.offsets
+    if origin is not None:
+        layout = layout_of(block, table)
+        # One kind after the other: each of the differences is exact.
+        if layout.n_biases:
+            values = values - layout.biases(origin)[table.columns]
+        if layout.n_row_effects:
+            values = values - layout.row_effects(origin)[table.rows]
+    return values
+
+
+def bound_likelihood(block: Block, table: Table, origin: Array | None) -> Likelihood:
+    """The likelihood of a block with what it estimates from the observed values."""
+    try:
+        return block.likelihood.bound_to(table.shape, targets_of(block, table.observed(), origin))
+    except DataError as error:
+        raise DataError(f"block {block.name!r}: {error}") from None
 
 
 def bound(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
@@ -391,4 +493,27 @@ def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[s
             f"row {first_row}{others} without one observed entry in any block;"
             " what is predicted there is not learnt from that row"
         )
+    return tuple(notes)
+
+
+def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Where a term states sums of Z that are not those of means, which users may have in mind."""
+    notes = []
+    for term in model.terms:
+        if term.block is None or not term.states_sums:
+            continue
+        block = model.block(term.block)
+        beside = {
+            "biases": block.bias,
+            "effects of rows": block.row_effects,
+            "offsets": tables[term.block].offset is not None,
+        }
+        apart = ", ".join(name for name, there in beside.items() if there)
+        if block.likelihood.z_name or apart:
+            notes.append(
+                f"block {term.block!r}: {term.word} is about sums of Z"
+                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
+                + (f", without {apart}" if apart else "")
+                + ", and not about sums of means"
+            )
     return tuple(notes)

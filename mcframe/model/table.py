@@ -10,16 +10,21 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.real_numbers import NotANumber, floats_of, is_missing, plain
 from mcframe.model.block import Block
+from mcframe.model.frames import is_pandas, is_pandas_array, numbers_of
 from mcframe.model.observations import Observations
+from mcframe.model.refusals import not_a_number
 from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "check_observed", "read_table", "same_rows"]
 
 # How many offending entries a message shows.
 SHOWN = 3
 # Sums of squares of values up to this stay finite.
 LARGEST = 1e140
+# Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.
+UNCLEAR_FORMATS = ("bsr", "dia")
 # From so many cells on the unlabeled ones of a block stay unwritten where they can.
 WRITTEN_OUT = 20_000_000
 # What reading and compiling hold of every cell that is written out, at their peak: indices,
@@ -33,10 +38,10 @@ class Table:
 
     ``rows``, ``columns`` and ``values`` have one element for each of them: the observed
     entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
-    element for each, or is None where all are 1; ``offset`` has the block's shape, or is
-    None. ``index`` and ``names`` are the labels of a DataFrame, None for arrays and sparse
-    matrices. With ``unwritten`` all other cells carry loss too, as unlabeled, but are not
-    among the entries: there are too many of them.
+    element for each, or is None where all are 1; ``offset`` has one number for each row and
+    latent column (K for each column of K classes), or is None. ``index`` and ``names`` are the
+    labels of a DataFrame, None for arrays and sparse matrices. With ``unwritten`` all other cells
+    carry loss too, as unlabeled, but are not among the entries: there are too many of them.
     """
 
     shape: tuple[int, int]
@@ -73,8 +78,15 @@ class Table:
 
     @property
     def offsets(self) -> Array | None:
-        """The offset of each entry."""
-        return None if self.offset is None else self.offset[self.rows, self.columns]
+        """The offset of each number of z: (n_entries,), of K classes (n_entries x K)."""
+        return self.offset_at(self.rows, self.columns)
+
+    def offset_at(self, rows: IntArray, columns: IntArray) -> Array | None:
+        """The offset of each number of z at some entries: one each, or one a class."""
+        if self.offset is None:
+            return None
+        by_class = self.offset.reshape(*self.shape, -1)[rows, columns]
+        return by_class if by_class.shape[1] > 1 else by_class[:, 0]
 
     def observed(self) -> "Table":
         """The observed entries alone."""
@@ -101,7 +113,7 @@ class Table:
 
     def column_label(self, column: int) -> str:
         """How messages call a column: by its name where it has one."""
-        return str(column) if self.names is None else repr(self.names[column])
+        return str(column) if self.names is None else repr(plain(self.names[column]))
 
     def wrap(self, entries: Array, parts: int = 1) -> Any:
         """A dense answer in the form the data came in: a DataFrame if they were one.
@@ -112,7 +124,7 @@ class Table:
         if self.index is None:
             return entries
         pandas = sys.modules["pandas"]
-        names = self.names
+        names = range(self.shape[1]) if self.names is None else self.names
         if parts > 1:
             names = pandas.MultiIndex.from_product([names, range(parts)])
         return pandas.DataFrame(entries, index=self.index, columns=names)
@@ -134,8 +146,9 @@ def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
     """Read and check one block's data: an array, a DataFrame or a scipy.sparse matrix.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
-    observed zero. A one-dimensional array or a Series is one column. With ``unwritten`` the
-    unlabeled cells of a large table are not written out: its memory is that of the labels.
+    observed zero. A one-dimensional array or a Series is one column. There may be no observed
+    entry at all, as in new rows. With ``unwritten`` the unlabeled cells of a large table are not
+    written out: its memory is that of the labels.
     """
     if isinstance(given, Observations):
         return read_observations(block, given)
@@ -164,12 +177,21 @@ def written_out(block: Block, table: Table) -> Table:
 
 
 def read_values(block: Block, given: Any) -> Table:
-    """The observed entries as they are given, unchecked."""
+    """The observed entries as they are given, if any; their values are not checked."""
     if sp.issparse(given):
-        return from_sparse(block, given)
-    if is_pandas(given):
-        return from_pandas(block, given)
-    return from_array(block, given)
+        table = from_sparse(block, given)
+    elif is_pandas(given):
+        table = from_pandas(block, given)
+    elif is_pandas_array(given):
+        table = from_dense(numbers_of(block, sys.modules["pandas"].Series(given)))
+    else:
+        table = from_array(block, given)
+    if 0 in table.shape:
+        raise DataError(
+            f"block {block.name!r}: data of shape {table.shape} were given; a matrix of at least"
+            " one row (item) and one column is needed"
+        )
+    return table
 
 
 def read_observations(block: Block, given: Observations) -> Table:
@@ -178,19 +200,25 @@ def read_observations(block: Block, given: Observations) -> Table:
     check_values(block, table)
     if block.likelihood.reads_unlabeled:
         table = written_out(block, table)
-    if given.exposure is not None:
-        exposure = spread(block, given.exposure, "exposure", table)
-        refuse(block, "exposure", table, exposure, "above 0", exposure <= 0.0)
-        table = attrs.evolve(table, offset=np.log(exposure))
-    elif given.offset is not None:
-        table = attrs.evolve(table, offset=spread(block, given.offset, "offset", table))
+    table = attrs.evolve(table, offset=offset_of(block, given, table))
     if given.weights is None:
         return table
     weights = spread(block, given.weights, "weights", table, table.rows, table.columns)
     refuse(block, "weight", table, weights, "0 or above; 0 leaves it out", weights < 0.0)
-    table = attrs.evolve(table, weights=weights).restricted(weights > 0.0)
-    check_values(block, table.observed())
-    return table
+    return attrs.evolve(table, weights=weights).restricted(weights > 0.0)
+
+
+def offset_of(block: Block, given: Observations, table: Table) -> Array | None:
+    """The offset that is given, or the logarithm of the exposure, for each latent column."""
+    if given.exposure is not None:
+        exposure = spread(block, given.exposure, "exposure", table)
+        refuse(block, "exposure", table, exposure, "above 0", exposure <= 0.0)
+        offset = np.log(exposure)
+    elif given.offset is not None:
+        offset = spread(block, given.offset, "offset", table)
+    else:
+        return None
+    return np.repeat(offset, block.likelihood.width, axis=1)
 
 
 def spread(
@@ -203,25 +231,51 @@ def spread(
 ) -> Array:
     """Weights or offsets over the block's shape, or at some entries; all finite."""
     if sp.issparse(given):
+        row_major(block, sp.coo_array(given), f"{what} of ")  # none is stored twice
         given = given.toarray()
     aligned(block, given, what, table)
-    try:
-        if np.ndim(given) == 1 and table.shape[1] == 1:
-            given = np.asarray(given)[:, np.newaxis]  # as the values of one column may be
-        dense = np.broadcast_to(np.asarray(given, dtype=np.float64), table.shape)
-    except (TypeError, ValueError):
-        try:
-            found = f"of shape {np.shape(given)}" if np.size(given) > 1 else repr(given)
-        except ValueError:
-            found = "with rows of different lengths"
-        raise DataError(
-            f"block {block.name!r}: {what} {found} were given; numbers of"
-            f" shape {table.shape}, ({table.shape[0]}, 1), (1, {table.shape[1]}) or one number"
-            " are needed"
-        ) from None
+    dense = np.broadcast_to(spreadable(block, given, what, table.shape), table.shape)
     chosen = dense if rows is None else dense[rows, columns]
     refuse(block, what.removesuffix("s"), table, chosen, "finite", ~np.isfinite(chosen))
     return np.array(chosen)
+
+
+def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> Array:
+    """Weights or offsets as numbers that numpy spreads over a shape, or a ``DataError``.
+
+    Numpy would read a vector as a row. That of a square block may as well be a column, and is
+    refused.
+    """
+    try:
+        numbers = floats_of(given)
+    except NotANumber as error:
+        found = f"with value {error.value!r}" if error.position else repr(given)
+    except (TypeError, ValueError):
+        found = "with rows of different lengths"
+    else:
+        if numbers.shape == (shape[0],) == (shape[1],) != (1,):
+            raise DataError(
+                f"block {block.name!r}: {what} of shape {numbers.shape} were given for"
+                f" {shape[0]} items and as many columns; with w = numpy.asarray({what}) write"
+                " w[:, None] for one number for each item, or w[None, :] for one for each column"
+            )
+        if numbers.ndim == 1 and shape[1] == 1:
+            return numbers[:, np.newaxis]  # as the values of one column may be
+        if fits(numbers.shape, shape):
+            return numbers
+        found = f"of shape {numbers.shape}"
+    raise DataError(
+        f"block {block.name!r}: {what} {found} were given; numbers of"
+        f" shape {shape}, ({shape[0]}, 1), (1, {shape[1]}) or one number are needed"
+    )
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
+    """Whether numpy spreads an array of one shape over another."""
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 def aligned(block: Block, given: Any, what: str, table: Table) -> None:
@@ -253,12 +307,6 @@ def refuse(block: Block, what: str, table: Table, values: Array, needed: str, wr
         )
 
 
-def is_pandas(given: Any) -> bool:
-    """Whether pandas is in use and this is one of its tables; it is never imported here."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(given, pandas.DataFrame | pandas.Series)
-
-
 def from_sparse(block: Block, given: Any) -> Table:
     """Stored = observed; entries stored twice are refused, since their sum would be a guess."""
     if given.ndim != 2:
@@ -266,18 +314,20 @@ def from_sparse(block: Block, given: Any) -> Table:
             f"block {block.name!r}: a sparse array of shape {given.shape} was given;"
             " two dimensions are needed"
         )
+    if given.format in UNCLEAR_FORMATS and given.count_nonzero() < given.nnz:
+        raise DataError(
+            f"block {block.name!r}: a sparse matrix in {given.format} format with zeros was given,"
+            " which may stand there because blocks and diagonals are stored whole; give a"
+            " scipy.sparse.coo_array of the observed entries alone, zeros among them or not"
+        )
     triplets = sp.coo_array(given)
     rows, columns = triplets.coords
-    cells = rows.astype(np.int64) * triplets.shape[1] + columns
-    order = np.argsort(cells, kind="stable")
-    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
-    if repeated.size:
-        row, column = rows[order[repeated[0]]], columns[order[repeated[0]]]
-        raise DataError(
-            f"block {block.name!r}: entry (row {row}, column {column}) is stored more than once"
-            f" ({repeated.size} such entries); call sum_duplicates() or drop them first"
-        )
-    values = as_floats(block, triplets.data[order], lambda position: columns[order][position])
+    order = row_major(block, triplets)
+    try:
+        values = floats_of(triplets.data[order])
+    except NotANumber as error:
+        column = str(columns[order][error.position])
+        raise not_a_number(block, column, error, triplets.data, triplets.data.dtype) from None
     missing = np.isnan(values)
     kept = order[~missing]
     return Table(
@@ -288,37 +338,32 @@ def from_sparse(block: Block, given: Any) -> Table:
     )
 
 
-def from_pandas(block: Block, given: Any) -> Table:
-    """Column by column, so that a message can name the column that is not numeric."""
-    frame = given.to_frame() if given.ndim == 1 else given
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
+def row_major(block: Block, triplets: Any, what: str = "") -> IntArray:
+    """The order of the entries, row after row; a ``DataError`` where one is stored twice."""
+    cells = np.ravel_multi_index([at.astype(np.int64) for at in triplets.coords], triplets.shape)
+    order = np.argsort(cells, kind="stable")
+    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
+    if repeated.size:
+        first = order[repeated[0]]
+        where = zip(("row", "column"), triplets.coords[-2:], strict=False)
+        entry = ", ".join(f"{axis} {int(at[first])}" for axis, at in where)
         raise DataError(
-            f"block {block.name!r}: column name {repeated[0]!r} stands twice in the DataFrame;"
-            " rename or drop one of them"
+            f"block {block.name!r}: {what}entry ({entry}) is stored more than once"
+            f" ({repeated.size} such entries); call sum_duplicates() or drop them first"
         )
-    dense = np.empty(frame.shape)
-    for position, name in enumerate(frame.columns):
-        series = frame[name]
-        try:
-            if series.dtype.kind in "mM":
-                raise TypeError
-            dense[:, position] = series.to_numpy(dtype=float, na_value=np.nan)
-        except (TypeError, ValueError):
-            wrong = next((v for v in series if not reads_as_number(v)), series.iloc[0])
-            raise DataError(
-                f"block {block.name!r}, column {name!r}: value {plain(wrong)!r} is not a number"
-                f" (dtype {series.dtype}); {not_numeric(block)}"
-            ) from None
-    return from_dense(dense, index=frame.index, names=frame.columns)
+    return order
+
+
+def from_pandas(block: Block, given: Any) -> Table:
+    """A DataFrame with its labels; a Series is one column."""
+    names = given.columns if given.ndim == 2 else given.to_frame().columns
+    return from_dense(numbers_of(block, given), index=given.index, names=names)
 
 
 def from_array(block: Block, given: Any) -> Table:
     """Anything numpy reads as a matrix; masked arrays count as missing where masked."""
-    if isinstance(given, np.ma.MaskedArray):
-        given = np.ma.filled(given.astype(float), np.nan)
     try:
-        array = np.asarray(given)
+        array = np.ma.asarray(given) if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
     except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"block {block.name!r}: the data do not form a matrix; are the rows of equal length?"
@@ -330,12 +375,16 @@ def from_array(block: Block, given: Any) -> Table:
         )
     if array.ndim == 1 and array.size:
         array = array[:, np.newaxis]
-    if array.ndim != 2 or 0 in array.shape:
+    if array.ndim != 2:
         raise DataError(
             f"block {block.name!r}: data of shape {array.shape} were given; a matrix of"
             " n_items rows and at least one column is needed"
         )
-    return from_dense(as_floats(block, array, lambda position: position[1]))
+    try:
+        return from_dense(floats_of(array))
+    except NotANumber as error:
+        column = error.position[1]
+        raise not_a_number(block, str(column), error, array[:, column], array.dtype) from None
 
 
 def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
@@ -345,60 +394,18 @@ def from_dense(dense: Array, index: Any = None, names: Any = None) -> Table:
     return Table(shape, rows, columns, dense[rows, columns], index, names)
 
 
-def as_floats(block: Block, array: Any, column_of: Any) -> Array:
-    """Floats from booleans, integers, floats or objects that are all numbers or None."""
-    if array.dtype.kind in "buif":
-        floats: Array = array.astype(np.float64)
-        return floats
-    for position, value in np.ndenumerate(array):
-        if not is_number(value):
-            where = column_of(position if len(position) > 1 else position[0])
-            raise DataError(
-                f"block {block.name!r}, column {where}: value {plain(value)!r} is not a number"
-                f" (dtype {array.dtype}); {not_numeric(block)}"
-            )
-    floats = np.array([np.nan if v is None else v for v in array.flat], dtype=np.float64)
-    return floats.reshape(array.shape)
-
-
-def plain(value: object) -> object:
-    """A numpy scalar as the Python object that it stands for."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def is_number(value: object) -> bool:
-    """Whether an object is a real number or stands for a missing one."""
-    return value is None or isinstance(
-        value, bool | int | float | np.bool_ | np.integer | np.floating
-    )
-
-
-def reads_as_number(value: object) -> bool:
-    """Whether float() would take an object: a message names the first one that it would not."""
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def not_numeric(block: Block) -> str:
-    """The remedy for text and other objects."""
-    return (
-        f"{type(block.likelihood).__name__} needs {block.likelihood.needs}."
-        " Convert the column to numbers, with NaN where a value is missing; pandas.factorize"
-        " numbers categories, -1 where one is missing"
-    )
-
-
-def check_values(block: Block, table: Table) -> None:
-    """Values inside the likelihood's domain, and at least one of them."""
+def check_observed(block: Block, table: Table) -> None:
+    """At least one observed entry, or a ``DataError``."""
     if table.n_observed == 0:
         raise DataError(
             f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
             " is observed; leave the block out of the model, or check that its missing values"
             " and only those are NaN"
         )
+
+
+def check_values(block: Block, table: Table) -> None:
+    """Values that are finite, not too large, and what the likelihood takes them for."""
     infinite = np.isinf(table.values)
     if infinite.any():
         raise DataError(
@@ -418,6 +425,9 @@ def check_values(block: Block, table: Table) -> None:
             f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
             f" {block.likelihood.needs}. {block.likelihood.remedy}"
         )
+    doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
+    if doubt is not None:
+        raise DataError(f"block {block.name!r}: {doubt}")
 
 
 def entries_of(table: Table, chosen: Any) -> str:
@@ -434,7 +444,7 @@ def entries_of(table: Table, chosen: Any) -> str:
 
 def row_label(table: Table, row: int) -> str:
     """How messages call a row: by its label where it has one."""
-    return str(row) if table.index is None else repr(table.index[row])
+    return str(row) if table.index is None else repr(plain(table.index[row]))
 
 
 def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
@@ -450,13 +460,29 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
             )
     indexed = [(name, table) for name, table in named if table.index is not None]
     for name, table in indexed[1:]:
-        first_index = indexed[0][1].index
-        if not table.index.equals(first_index):
-            row = next(i for i in range(len(first_index)) if table.index[i] != first_index[i])
-            theirs, ours = plain(first_index[row]), plain(table.index[row])
+        row = first_difference(indexed[0][1].index, table.index)
+        if row is not None:
+            theirs, ours = row_label(indexed[0][1], row), row_label(table, row)
             raise DataError(
                 f"blocks {indexed[0][0]!r} and {name!r} have different row labels, first"
-                f" {theirs!r} and {ours!r} in row {row}; align them first,"
+                f" {theirs} and {ours} in row {row}; align them first,"
                 " for example with other.reindex(frame.index)"
             )
     return first.shape[0], indexed[0][1].index if indexed else None
+
+
+def first_difference(one: Any, other: Any) -> int | None:
+    """Where two equally long indexes differ first; None where they hold the same labels.
+
+    Of different dtypes they may do so without being ``equals``.
+    """
+    if one.equals(other):
+        return None
+    pairs = enumerate(zip(one, other, strict=True))
+    return next((row for row, labels in pairs if not same_label(*labels)), None)
+
+
+def same_label(one: Any, other: Any) -> bool:
+    """Whether two labels are equal, or both missing."""
+    missing = [is_missing(label) or label != label for label in (one, other)]  # NaN != NaN
+    return all(missing) if any(missing) else bool(one == other)

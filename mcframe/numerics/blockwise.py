@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
@@ -91,6 +92,7 @@ class Blockwise(Unwritten):
         height = max(rows.stop - rows.start for rows, _ in self.blocks)
         buffers = np.empty((2, height, self.shape[1]))
         for rows, places in self.blocks:
+            check_time()
             slopes, losses = buffers[:, : rows.stop - rows.start]
             np.matmul(latent.left[rows], right, out=slopes)
             flat, costs = slopes.reshape(-1), losses.reshape(-1)
@@ -104,6 +106,7 @@ class Blockwise(Unwritten):
         """Block by block the rows and the second derivatives, 0 at entries, unscaled."""
         right = np.ascontiguousarray(latent.right.T)
         for rows, places in self.blocks:
+            check_time()
             bends = latent.left[rows] @ right
             flat = bends.reshape(-1)
             for first in range(0, flat.size, SLICE):

@@ -25,6 +25,13 @@ class Chart(ABC):
         """Columns beyond which no more are needed: those of any factors of any Z."""
         return n_rows + n_columns
 
+    def in_units(self, unit: float) -> "Chart":
+        """The same with coordinates of size 1 where entries of U V' have the size of the unit.
+
+        By default the chart itself, whose coordinates have one size.
+        """
+        return self
+
     @abstractmethod
     def free(self, stacked: Array) -> Array:
         """A vector whose factors are these, up to the least slack."""
@@ -105,37 +112,47 @@ class Spheres(Chart):
 
 @attrs.frozen
 class ScaledSpheres(Chart):
-    """The same with a radius of its own, s^2 for the last coordinate s, at the cost weight s^2."""
+    """The same with a radius of its own, unit s^2 for the last coordinate s, at the cost of it."""
 
     weight: float
+    unit: float = 1.0
+
+    def in_units(self, unit: float) -> "ScaledSpheres":
+        """The last coordinate beside rows of length 1."""
+        return ScaledSpheres(self.weight, unit)
+
+    def scale(self, vector: Array) -> float:
+        """The common length of all rows and slacks, sqrt(unit) s."""
+        return float(np.sqrt(self.unit) * vector[-1])
 
     def free(self, stacked: Array) -> Array:
         """Each row with its slack, then the largest norm."""
         longest = float(np.max(np.einsum("ij,ij->i", stacked, stacked), initial=0.0))
-        longest = longest or 1e-12
+        longest = longest or 1e-12 * self.unit
         unit = with_slack(stacked / np.sqrt(longest), 1.0)
-        return np.append(unit.ravel(), np.sqrt(longest))
+        return np.append(unit.ravel(), np.sqrt(longest / self.unit))
 
     def widened(self, stacked: Array, columns: Array) -> Array:
         """Each row turned along its sphere; the largest norm stays."""
         vector = self.free(stacked)
         rows = vector[:-1].reshape(stacked.shape[0], -1)
-        return np.append(turned(rows, columns / vector[-1]).ravel(), vector[-1])
+        return np.append(turned(rows, columns / self.scale(vector)).ravel(), vector[-1])
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
-        """s times the unit rows."""
-        return float(vector[-1]) * Spheres(1.0).stacked(vector[:-1], n_rows)
+        """The scale times the unit rows."""
+        return self.scale(vector) * Spheres(1.0).stacked(vector[:-1], n_rows)
 
     def value(self, vector: Array) -> float:
-        """weight s^2."""
-        return self.weight * float(vector[-1]) ** 2
+        """weight unit s^2."""
+        return self.weight * self.unit * float(np.square(vector[-1]))
 
     def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
-        """s times the tangent slope, then the slope in s."""
-        scale, unit = float(vector[-1]), Spheres(1.0)
+        """The scale times the tangent slope, then the slope in s."""
+        unit = Spheres(1.0)
         along = float(np.vdot(slope, unit.stacked(vector[:-1], n_rows)))
-        rows = scale * unit.gradient(vector[:-1], n_rows, slope)
-        return np.append(rows, along + 2.0 * self.weight * scale)
+        rows = self.scale(vector) * unit.gradient(vector[:-1], n_rows, slope)
+        own = 2.0 * self.weight * self.unit * float(vector[-1])
+        return np.append(rows, np.sqrt(self.unit) * along + own)
 
 
 @attrs.frozen

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.lanczos import spectral_bound
 from mcframe.numerics.max_norm import squared_row_norms
 from mcframe.numerics.sampled import SampledMatrix
@@ -69,6 +70,7 @@ def ascended_multipliers(slope: Matrix, stacked: Array) -> Array:
     right = before = with_unit_rows(stacked[n_rows:])[0]
     best, momentum = 0.0, 1.0
     for _ in range(ASCENT_STEPS):
+        check_time()
         faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         left, _ = with_unit_rows(-(slope @ (right + (momentum - 1.0) / faster * (right - before))))
         before = right
@@ -247,6 +249,7 @@ def polished(dual: Array, diagonal: Array, bound: float) -> Array:
     other = 0.5 * np.eye(order)
     reduction = 0.1
     for _ in range(POLISHING_STEPS):
+        check_time()
         matrix = off_diagonal + np.diag(diagonal)
         distance = float(np.vdot(matrix, other))
         if distance <= TOLERANCE * float(np.sum(diagonal)):

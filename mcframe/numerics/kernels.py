@@ -1,4 +1,4 @@
-"""Loops over observed entries, compiled and parallel over lines.
+"""Loops over observed entries, compiled, and shared among threads by lines.
 
 A line is a row of a matrix or, for the other side, a column; ``starts`` says where the entries
 of each line begin, ``across`` where each stands along its line and ``places`` where its number
@@ -17,6 +17,7 @@ import numba as nb
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.threads import cuts, even_cuts, share
 
 __all__ = [
     "Shared",
@@ -30,18 +31,25 @@ __all__ = [
 
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
 FAST = {"reassoc", "contract", "nsz"}
-# Lines that share one set of buffers.
-CHUNK = 64
 # Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
 # at distances of a power of two they would push each other out.
 PANEL, STRIDE = 128, 136
 
 
-@nb.njit(parallel=True, fastmath=FAST, cache=True)
-def entries(starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
+def entries(
+    starts: IntArray, across: IntArray, places: IntArray, left: Array, right: Array, out: Array
+) -> None:
     """out[place] = <left[line], right[across]> for every entry."""
+    arrays = (starts, across, places, left, right, out)
+    pieces = cuts(across.size * left.shape[1], starts)
+    share(lambda first, last: entries_of(first, last, *arrays), pieces)
+
+
+@nb.njit(nogil=True, fastmath=FAST, cache=True)
+def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
+    """Those of some lines."""
     width = left.shape[1]
-    for line in nb.prange(left.shape[0]):
+    for line in range(first, last):
         for p in range(starts[line], starts[line + 1]):
             other = across[p]
             total = 0.0
@@ -50,29 +58,49 @@ def entries(starts, across, places, left, right, out):  # type: ignore[no-untype
             out[places[p]] = total
 
 
-@nb.njit(parallel=True, fastmath=FAST, cache=True)
-def sampled(rows, columns, left, right, out):  # type: ignore[no-untyped-def]
+def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array) -> None:
     """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
+    arrays = (rows, columns, left, right, out)
+    pieces = even_cuts(rows.size * left.shape[1], rows.size)
+    share(lambda first, last: sampled_of(first, last, *arrays), pieces)
+
+
+@nb.njit(nogil=True, fastmath=FAST, cache=True)
+def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
+    """Those of some entries."""
     width = left.shape[1]
-    for p in nb.prange(rows.size):
+    for p in range(first, last):
         total = 0.0
         for c in range(width):
             total += left[rows[p], c] * right[columns[p], c]
         out[p] = total
 
 
-@nb.njit(parallel=True, cache=True)
-def gathered(places, values, out):  # type: ignore[no-untyped-def]
+def gathered(places: IntArray, values: Array, out: Array) -> None:
     """out[p] = values[places[p]]."""
-    for p in nb.prange(out.size):
+    pieces = even_cuts(out.size, out.size)
+    share(lambda first, last: gathered_of(first, last, places, values, out), pieces)
+
+
+@nb.njit(nogil=True, cache=True)
+def gathered_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
+    """Those of some places."""
+    for p in range(first, last):
         out[p] = values[places[p]]
 
 
-@nb.njit(parallel=True, fastmath=FAST, cache=True)
-def product(starts, across, values, right, out):  # type: ignore[no-untyped-def]
+def product(starts: IntArray, across: IntArray, values: Array, right: Array, out: Array) -> None:
     """out[line] = sum of values[p] right[across[p]]: a sparse matrix times a thin one."""
+    arrays = (starts, across, values, right, out)
+    pieces = cuts(across.size * right.shape[1], starts)
+    share(lambda first, last: product_of(first, last, *arrays), pieces)
+
+
+@nb.njit(nogil=True, fastmath=FAST, cache=True)
+def product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
+    """Some lines of it."""
     width = right.shape[1]
-    for line in nb.prange(out.shape[0]):
+    for line in range(first, last):
         for c in range(width):
             out[line, c] = 0.0
         for p in range(starts[line], starts[line + 1]):
@@ -81,24 +109,33 @@ def product(starts, across, values, right, out):  # type: ignore[no-untyped-def]
                 out[line, c] += value * right[other, c]
 
 
-@nb.njit(parallel=True, cache=True)
-def product_vector(starts, across, values, vector, out):  # type: ignore[no-untyped-def]
-    """The same for one column.
+def product_vector(
+    starts: IntArray, across: IntArray, values: Array, vector: Array, out: Array
+) -> None:
+    """The same for one column."""
+    pieces = cuts(across.size, starts)
+    arrays = (starts, across, values, vector, out)
+    share(lambda first, last: product_vector_of(first, last, *arrays), pieces)
+
+
+@nb.njit(nogil=True, cache=True)
+def product_vector_of(first, last, starts, across, values, vector, out):  # type: ignore[no-untyped-def]
+    """Some lines of it.
 
     Four sums in turn: left to itself the compiler gathers through vector units, which is
     slower.
     """
-    for line in nb.prange(out.size):
-        first, last = starts[line], starts[line + 1]
+    for line in range(first, last):
+        start, stop = starts[line], starts[line + 1]
         a = b = c = d = 0.0
-        p = first
-        while p + 4 <= last:
+        p = start
+        while p + 4 <= stop:
             a += values[p] * vector[across[p]]
             b += values[p + 1] * vector[across[p + 1]]
             c += values[p + 2] * vector[across[p + 2]]
             d += values[p + 3] * vector[across[p + 3]]
             p += 4
-        while p < last:
+        while p < stop:
             a += values[p] * vector[across[p]]
             p += 1
         out[line] = (a + b) + (c + d)
@@ -136,52 +173,65 @@ def ridge_solutions(
     if shared is None:
         none = np.zeros((n_lines, width))
         shared = Shared(np.zeros((1, width, width)), np.zeros(n_lines), none)
-    normals, bends, images = shared.normals, shared.bends, shared.images
-    solve_lines(starts, across, places, bend, pull, right, weight, normals, bends, images, out)
+    behind = (shared.normals, shared.bends, shared.images)
+    arrays = (starts, across, places, bend, pull, right, weight, *behind, out)
+    cost = across.size * width * (width + 4) / 2 + n_lines * width**3 / 6
+    share(lambda first, last: solve_lines(first, last, *arrays), cuts(cost, starts))
 
 
-@nb.njit(parallel=True, fastmath=FAST, cache=True)
+@nb.njit(nogil=True, fastmath=FAST, cache=True)
 def solve_lines(  # type: ignore[no-untyped-def]
-    starts, across, places, bend, pull, right, weight, behind, shares, images, out
+    first_line,
+    last_line,
+    starts,
+    across,
+    places,
+    bend,
+    pull,
+    right,
+    weight,
+    behind,
+    shares,
+    images,
+    out,
 ):
-    """The same, ``shares[line] * behind[line]`` and ``images[line]`` added to each line's sums."""
-    n_lines, width = out.shape
+    """Some lines; ``shares[line] * behind[line]`` and ``images[line]`` are added to their sums."""
+    width = out.shape[1]
     uniform, step = bend.size == 1, 1 if behind.shape[0] > 1 else 0
     even = width + width % 2  # sums are taken two columns by two
-    for chunk in nb.prange((n_lines + CHUNK - 1) // CHUNK):
-        # Entries along the last axis, so that the sums over them run through vector units.
-        panel, bent = np.zeros((even, STRIDE)), np.zeros((even, STRIDE))
-        bends, pulls = np.empty(PANEL), np.empty(PANEL)
-        normal, image = np.empty((even, even)), np.empty(width)
-        for line in range(chunk * CHUNK, min((chunk + 1) * CHUNK, n_lines)):
-            for c in range(width):
-                image[c] = images[line, c]
-                for b in range(c + 1):
-                    normal[c, b] = shares[line] * behind[line * step, c, b]
-            for first in range(starts[line], starts[line + 1], PANEL):
-                count = min(PANEL, starts[line + 1] - first)
-                for p in range(count):
-                    place = places[first + p]
-                    pulls[p] = pull[place]
-                    bends[p] = bend[0 if uniform else place]
-                for p in range(count):
-                    other = across[first + p]
-                    for c in range(width):
-                        panel[c, p] = right[other, c]
+    # Entries along the last axis, so that the sums over them run through vector units.
+    panel, bent = np.zeros((even, STRIDE)), np.zeros((even, STRIDE))
+    bends, pulls = np.empty(PANEL), np.empty(PANEL)
+    normal, image = np.empty((even, even)), np.empty(width)
+    for line in range(first_line, last_line):
+        for c in range(width):
+            image[c] = images[line, c]
+            for b in range(c + 1):
+                normal[c, b] = shares[line] * behind[line * step, c, b]
+        for first in range(starts[line], starts[line + 1], PANEL):
+            count = min(PANEL, starts[line + 1] - first)
+            for p in range(count):
+                place = places[first + p]
+                pulls[p] = pull[place]
+                bends[p] = bend[0 if uniform else place]
+            for p in range(count):
+                other = across[first + p]
                 for c in range(width):
-                    total = 0.0
-                    for p in range(count):
-                        total += pulls[p] * panel[c, p]
-                        bent[c, p] = bends[p] * panel[c, p]
-                    image[c] += total
-                add_products(bent, panel, count, normal)
+                    panel[c, p] = right[other, c]
             for c in range(width):
-                normal[c, c] += weight
-            solve_normal(normal, image)
-            out[line, :] = image
+                total = 0.0
+                for p in range(count):
+                    total += pulls[p] * panel[c, p]
+                    bent[c, p] = bends[p] * panel[c, p]
+                image[c] += total
+            add_products(bent, panel, count, normal)
+        for c in range(width):
+            normal[c, c] += weight
+        solve_normal(normal, image)
+        out[line, :] = image
 
 
-@nb.njit(fastmath=FAST, cache=True)
+@nb.njit(nogil=True, fastmath=FAST, cache=True)
 def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
     """out[c, b] += <left[c, :count], right[b, :count]> for b <= c, of an even number of rows.
 
@@ -201,7 +251,7 @@ def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
             out[c + 1, b + 1] += fourth
 
 
-@nb.njit(fastmath=FAST, cache=True)
+@nb.njit(nogil=True, fastmath=FAST, cache=True)
 def solve_normal(normal, image):  # type: ignore[no-untyped-def]
     """image = normal^-1 image by Cholesky; of ``normal`` the lower triangle is read, and lost."""
     width = image.size

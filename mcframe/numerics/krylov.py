@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.clock import check_time
 
 __all__ = ["krylov"]
 
@@ -15,6 +16,7 @@ def krylov(times: Callable[[Array], Array], start: Array, steps: int) -> tuple[A
     images = np.zeros((steps, start.size))
     vector = start / np.linalg.norm(start)
     for k in range(steps):
+        check_time()
         basis[k] = vector
         images[k] = times(vector)
         vector = images[k].copy()

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.sampled import Sampled
 from mcframe.numerics.shrinkage import Operator, upright
 from mcframe.numerics.spectral_norm import norm_upper_bound
@@ -119,6 +120,7 @@ class Lanczos:
         for _ in range(steps):
             if self.ended:
                 break
+            check_time()
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(room[:, last:known])
             image = self.tall.transposed_times(self.tall.times(block))
@@ -263,10 +265,10 @@ class Residual:
 def norm_bound(matrix: Sampled, aim: float, slack: float = DECIDED) -> float:
     """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounded``.
 
-    It fails with probability 1e-12 at most. Cost: 10 to 150 products of S with four columns, as
-    many of S'.
+    It fails for a share of 1e-12 of the starts at most, which are drawn from the matrix's seed.
+    Cost: 10 to 150 products of S with four columns, as many of S'.
     """
-    _, most = Lanczos(matrix, np.random.default_rng(0)).bounded(aim, slack)
+    _, most = Lanczos(matrix, np.random.default_rng(matrix.seed)).bounded(aim, slack)
     return raised(most, matrix)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics import kernels
+from mcframe.numerics.threads import matmul
 
 __all__ = ["LowRank", "orthogonal_factors"]
 
@@ -50,7 +51,7 @@ class LowRank:
 
     def dense(self) -> Array:
         """The whole matrix."""
-        return self.left @ self.right.T
+        return matmul(self.left, self.right.T)
 
     def columns(self, columns: slice) -> "LowRank":
         """The matrix restricted to some columns."""
@@ -97,6 +98,12 @@ class LowRank:
         right: Any = np.linalg.qr(self.right, mode="r")
         return np.linalg.svd(left @ right.T, compute_uv=False)
 
+    @property
+    def length(self) -> float:
+        """The Frobenius norm, through the products of the factors' columns."""
+        squares = np.sum((self.left.T @ self.left) * (self.right.T @ self.right))
+        return float(np.sqrt(max(float(squares), 0.0)))
+
     def rank(self) -> int:
         """The number of singular values above rounding."""
         values = self.singular_values()
@@ -116,7 +123,7 @@ class LowRank:
 def orthogonal_factors(left: Array, right: Array) -> tuple[Array, Array, Array]:
     """The same product with orthogonal columns, equally long on both sides, none negligible."""
     (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
-    turned, s, across = np.linalg.svd(upper @ lower.T)
+    turned, s, across = np.linalg.svd(upper @ lower.T, full_matrices=False)
     kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))
     roots = np.sqrt(s[kept])
     return (left @ turned[:, kept]) * roots, s[kept], (right @ across[kept].T) * roots

@@ -6,6 +6,7 @@ gamma_2(Z) is the least product of the largest row norms of U and V over all Z =
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.clock import check_time
 
 __all__ = [
     "max_norm",
@@ -81,6 +82,7 @@ def best_factors(dense: Array, threshold: float) -> tuple[Array, float]:
     slacks: Array = np.zeros(0)
     lower, upper = 0.0, np.inf
     for step in range(NEWTON_STEPS if newton else FIXED_POINT_STEPS):
+        check_time()
         stacked, values = balanced_factors(basis, weights, n_rows)
         total = float(np.sum(values))
         norms = squared_row_norms(stacked)

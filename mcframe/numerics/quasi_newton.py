@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.clock import check_time
 
 __all__ = ["Memory", "descent", "wolfe_step"]
 
@@ -67,6 +68,7 @@ def wolfe_step(
     low, high, step = 0.0, np.inf, first
     best = 0.0
     for _ in range(TRIALS):
+        check_time()
         reached, bent = try_at(step)
         enough = reached <= value + DECREASE * step * slope
         level = reached <= value + rounding and bent <= (2.0 * DECREASE - 1.0) * slope

@@ -1,5 +1,6 @@
 """Matrices known at some of their entries only, and their products."""
 
+import hashlib
 from functools import cached_property
 
 import attrs
@@ -53,11 +54,15 @@ class Lines:
 
 @attrs.frozen(eq=False)
 class Pattern:
-    """Where the known entries stand, by rows and by columns. 16 bytes an entry."""
+    """Where the known entries stand, by rows and by columns. 16 bytes an entry.
+
+    ``seed`` are whole numbers from which random starts for bounds on norms are drawn.
+    """
 
     shape: tuple[int, int]
     by_rows: Lines
     by_columns: Lines
+    seed: tuple[int, ...] = (0,)
 
     @classmethod
     def of(cls, shape: tuple[int, int], rows: IntArray, columns: IntArray) -> "Pattern":
@@ -69,7 +74,17 @@ class Pattern:
     @property
     def transposed(self) -> "Pattern":
         """The same entries of the transpose, in the same order."""
-        return Pattern(self.shape[::-1], self.by_columns, self.by_rows)
+        return Pattern(self.shape[::-1], self.by_columns, self.by_rows, self.seed)
+
+    def seeded_by(self, random_state: int, values: Array) -> "Pattern":
+        """The same, random starts drawn from a seed and from the bits of places and values.
+
+        Who makes such values knows the start only by solving for a hash of them.
+        """
+        bits = hashlib.blake2b(digest_size=16)
+        for numbers in (self.by_rows.starts, self.by_rows.across, values):
+            bits.update(np.ascontiguousarray(numbers).data)
+        return attrs.evolve(self, seed=(random_state, int.from_bytes(bits.digest(), "little")))
 
     def lines(self, by_rows: bool) -> Lines:
         """One of the two orders."""
@@ -135,6 +150,11 @@ class SampledMatrix:
         return self.pattern.by_columns.ordered(self.values)
 
     @property
+    def seed(self) -> tuple[int, ...]:
+        """That of its pattern."""
+        return self.pattern.seed
+
+    @property
     def rounding(self) -> float:
         """How much rounding of products can hide of the norm."""
         longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
@@ -164,6 +184,11 @@ class SparsePlus:
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
         return self.sparse.shape
+
+    @property
+    def seed(self) -> tuple[int, ...]:
+        """That of the entries' pattern."""
+        return self.sparse.pattern.seed
 
     @property
     def rounding(self) -> float:

@@ -7,7 +7,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.threads import gram, matmul
 
 __all__ = ["Dense", "Operator", "Shrinker", "Shrunk", "cheapest", "orthonormal", "upright"]
 
@@ -66,11 +68,11 @@ class Dense:
 
     def times(self, block: Array) -> Array:
         """A V."""
-        return self.array @ block
+        return matmul(self.array, block)
 
     def transposed_times(self, block: Array) -> Array:
         """A' U."""
-        return self.array.T @ block
+        return matmul(self.array.T, block)
 
 
 @attrs.frozen(eq=False)
@@ -104,7 +106,7 @@ class Shrunk:
     def write(self, out: Array) -> None:
         """The matrix itself, into a buffer."""
         left = (self.left * self.values).astype(out.dtype, copy=False)
-        np.matmul(left, self.right.astype(out.dtype, copy=False).T, out=out)
+        matmul(left, self.right.astype(out.dtype, copy=False).T, out)
 
 
 def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
@@ -214,6 +216,7 @@ class Shrinker:
         square = Square(tall, formed)
         basis, ritz = self.widened(tall.shape[1])
         for _ in range(MOST_PASSES):
+            check_time()
             block = filtered(square, basis, ritz, threshold**2, self.degree)
             basis, ritz, long, residuals = ritz_vectors(square, block)
             above = int(np.count_nonzero(ritz > threshold**2))
@@ -260,12 +263,12 @@ class Square:
 
     def __init__(self, tall: Operator, formed: bool) -> None:
         self.tall = tall
-        self.formed = tall.array.T @ tall.array if formed and isinstance(tall, Dense) else None
+        self.formed = gram(tall.array) if formed and isinstance(tall, Dense) else None
 
     def images(self, block: Array) -> tuple[Array | None, Array]:
         """A V, where it comes up, and A'A V."""
         if self.formed is not None:
-            return None, self.formed @ block
+            return None, matmul(self.formed, block)
         long = self.tall.times(block)
         return long, self.tall.transposed_times(long)
 
@@ -351,14 +354,14 @@ def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: floa
     """Through the eigenvectors of the Gram matrix of the smaller side."""
     standing = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     tall = standing.astype(np.float64, copy=False)
-    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
+    eigenvalues, vectors = np.linalg.eigh(gram(tall))
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     if threshold < GRAM_THRESHOLD * values[0]:
         return shrink_full(matrix, shrink)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
     short = np.ascontiguousarray(vectors[:, ::-1][:, :kept])
-    long = (tall @ short) / values[:kept]
+    long = matmul(tall, short) / values[:kept]
     if standing is matrix:
         return Shrunk(long, shrunk[:kept], short)
     return Shrunk(short, shrunk[:kept], long)

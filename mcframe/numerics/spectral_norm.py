@@ -4,6 +4,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.krylov import krylov
+from mcframe.numerics.threads import gram
 
 __all__ = ["norm_upper_bound", "singular_value_bounds"]
 
@@ -25,7 +26,7 @@ def singular_value_bounds(matrix: Array) -> Array:
     if min(n_rows, n_columns) <= SVD_SIDE:
         values = np.linalg.svd(matrix, compute_uv=False)
         return values + 10 * max(n_rows, n_columns) * EPS * values[:1]
-    eigenvalues = np.linalg.eigvalsh(gram(matrix))
+    eigenvalues = np.linalg.eigvalsh(small_gram(matrix))
     return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + gram_rounding(matrix))
 
 
@@ -39,7 +40,7 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
     """
     if min(matrix.shape) <= SVD_SIDE:
         return float(singular_value_bounds(matrix)[0])
-    square = gram(matrix)
+    square = small_gram(matrix)
     rounding = gram_rounding(matrix)
     if rounding == 0.0:
         return 0.0
@@ -54,11 +55,9 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
         margin *= 10.0
 
 
-def gram(matrix: Array) -> Array:
+def small_gram(matrix: Array) -> Array:
     """A'A or AA', whichever is smaller, in full storage."""
-    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
-    product: Array = tall.T @ tall  # numpy calls syrk for a matrix times its own transpose
-    return product
+    return gram(matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T)
 
 
 def gram_rounding(matrix: Array) -> float:

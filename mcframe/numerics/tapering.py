@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.lanczos import Lanczos, raised
 from mcframe.numerics.sampled import SampledMatrix
 from mcframe.numerics.shrinkage import orthonormal
@@ -70,7 +71,7 @@ def tapered(
     to 150 block Lanczos steps, which bound the norm to ``slack``, see ``Lanczos.bounded``.
     """
     n_rows = matrix.shape[0]
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(matrix.seed)
     logs: Array = np.zeros(sum(matrix.shape))
     found = matrix
     # What it costs to scale all of it by exp(-h), to first order; 0 where Z pulls the wrong way.
@@ -95,6 +96,7 @@ def lowered(
     """Larger ``logs``, such that no singular value in the images of ``near`` is beyond the aim."""
     n_rows, free, logs = matrix.shape[0], costs.free, logs.copy()
     for _ in range(ROUNDS):
+        check_time()
         rows, columns = np.exp(-logs[:n_rows, None]), np.exp(-logs[n_rows:, None])
         basis = orthonormal(columns * near)
         image = rows * matrix.times(columns * basis)

@@ -1,17 +1,77 @@
-"""How many threads linear algebra may use."""
+"""How work is shared among threads: threads that sleep while they wait.
 
-from collections.abc import Iterator
+Thread pools of BLAS and of OpenMP wait by spinning. Beside any other busy process a thread that
+spins takes the processor from the one it waits for, and a fit of many short products takes ten
+times its time. So BLAS has one thread inside of a fit, and what is worth it, compiled loops over
+many entries and large products of matrices, is cut into pieces that a pool of Python's threads
+takes one after the other: a thread that is held up by others takes fewer.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads"]
+from mcframe.contracts.arrays import Array, IntArray
 
-# Up to this many cells a second thread saves little, and on a machine with other work its waiting
-# for the first one costs up to twenty times the time; at 1000 x 600 it halves the time of an
-# eigenvalue decomposition.
-ONE_THREAD_CELLS = 250_000
+__all__ = [
+    "blas_alone",
+    "cuts",
+    "even_cuts",
+    "gram",
+    "matmul",
+    "share",
+    "thread_count",
+    "thread_limit",
+]
+
+# Multiplications that take about as long as handing them to a thread and back, twenty times over.
+WORTH_SHARING = 1_000_000
+# Multiplications of a matrix product in the time of one in a loop over entries.
+PRODUCT = 20.0
+# Pieces for each thread, so that one that is held up leaves the rest to the others.
+PIECES = 8
+# The variables that limit threads, of which the first one that is set counts.
+VARIABLES = ("MCFRAME_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+class Limit:
+    """The most threads to use; None for as many as the environment says."""
+
+    count: int | None = None
+
+
+@cache
+def usual_count() -> int:
+    """As many threads as the environment says when it is first asked, or one a processor."""
+    for name in VARIABLES:
+        if os.environ.get(name, "").isdigit():
+            return max(int(os.environ[name]), 1)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def thread_count() -> int:
+    """How many threads share work."""
+    return usual_count() if Limit.count is None else Limit.count
+
+
+@contextmanager
+def thread_limit(count: int) -> Iterator[None]:
+    """At most so many threads inside."""
+    before, Limit.count = Limit.count, count
+    try:
+        yield
+    finally:
+        Limit.count = before
 
 
 @cache
@@ -21,15 +81,100 @@ def controller() -> ThreadpoolController:
 
 
 @contextmanager
-def blas_threads(n_cells: int, *, thin: bool = False) -> Iterator[None]:
-    """One thread for matrices of up to ``ONE_THREAD_CELLS``, as many as there are above.
-
-    One too where matrices are thin and compiled loops take turns with them: a second thread
-    that waits for the next product takes their processor meanwhile, which doubled the time of a
-    Lanczos step with 5 million entries.
-    """
-    if n_cells > ONE_THREAD_CELLS and not thin:
-        yield
-        return
+def blas_alone() -> Iterator[None]:
+    """BLAS with one thread inside."""
     with controller().limit(limits=1, user_api="blas"):
         yield
+
+
+@cache
+def pool(count: int, process: int) -> ThreadPoolExecutor:
+    """So many threads of a process, which a child of it does not inherit."""
+    return ThreadPoolExecutor(count, thread_name_prefix=f"mcframe-{process}")
+
+
+def n_pieces(cost: float) -> int:
+    """Into how many pieces work is cut that takes so many multiplications."""
+    threads = thread_count()
+    return 1 if threads == 1 else max(1, min(PIECES * threads, int(cost / WORTH_SHARING)))
+
+
+def cuts(cost: float, starts: IntArray) -> Sequence[int]:
+    """Where to cut lines into pieces of about equal size, by where the entries of each begin."""
+    n_lines, count = starts.size - 1, n_pieces(cost)
+    if count == 1:
+        return (0, n_lines)
+    places = np.searchsorted(starts, np.linspace(0, starts[-1], count + 1)[1:-1])
+    return (0, *np.unique(np.clip(places, 1, n_lines - 1)).tolist(), n_lines)
+
+
+def even_cuts(cost: float, size: int) -> Sequence[int]:
+    """The same for lines that are alike."""
+    count = min(n_pieces(cost), max(size, 1))
+    return tuple(size * k // count for k in range(count + 1))
+
+
+def share(work: Callable[[int, int], None], pieces: Sequence[int]) -> None:
+    """``work(first, last)`` for all neighbouring numbers, by as many threads as there are.
+
+    Which thread takes which piece makes no difference to what comes out, if they write to
+    different places.
+    """
+    todo = deque(pairwise(pieces))
+
+    def take() -> None:
+        while todo:
+            try:
+                piece = todo.popleft()
+            except IndexError:  # another one was faster
+                return
+            work(*piece)
+
+    helpers = min(thread_count(), len(todo)) - 1
+    if helpers < 1:
+        take()
+        return
+    threads = pool(thread_count(), os.getpid())
+    others = [threads.submit(take) for _ in range(helpers)]
+    try:
+        take()
+    finally:  # interrupted: the others finish the piece that they are at
+        todo.clear()
+        for other in others:
+            other.result()
+
+
+def matmul(left: Array, right: Array, out: Array | None = None) -> Array:
+    """``left @ right``, the rows of the left one, or the columns of the right, shared out."""
+    n_rows, inner = left.shape
+    tall = n_rows >= right.shape[1]
+    cost = float(n_rows) * inner * right.shape[1] / PRODUCT
+    pieces = even_cuts(cost, n_rows if tall else right.shape[1])
+    if out is None:
+        out = np.empty((n_rows, right.shape[1]), dtype=np.result_type(left, right))
+    whole = out
+
+    def rows(first: int, last: int) -> None:
+        np.matmul(left[first:last], right, out=whole[first:last])
+
+    def columns(first: int, last: int) -> None:
+        np.matmul(left, right[:, first:last], out=whole[:, first:last])
+
+    share(rows if tall else columns, pieces)
+    return whole
+
+
+def gram(tall: Array) -> Array:
+    """``tall.T @ tall``, its columns shared out, each product once."""
+    n_rows, width = tall.shape
+    pieces = even_cuts(0.5 * float(n_rows) * width**2 / PRODUCT, width)
+    if len(pieces) == 2:
+        return np.asarray(tall.T @ tall)  # which numpy knows to be symmetric
+    out = np.empty((width, width), dtype=tall.dtype)
+
+    def columns(first: int, last: int) -> None:
+        out[first:last, first:] = tall[:, first:last].T @ tall[:, first:]
+        out[last:, first:last] = out[first:last, last:].T
+
+    share(columns, pieces)
+    return out

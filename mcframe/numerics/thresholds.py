@@ -4,12 +4,11 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.clock import check_time
 from mcframe.numerics.cumulative_logit import gap_loss, logistic_parts
 
 __all__ = ["best_thresholds"]
 
-# A threshold is solved when its slopes sum to this fraction of the sum of their sizes.
-PRECISION = 1e-15
 MAX_STEPS = 200
 EPS = float(np.finfo(np.float64).eps)
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its slopes:
@@ -17,6 +16,8 @@ EPS = float(np.finfo(np.float64).eps)
 DAMPING = 1e-12
 # The longest first step; it doubles while steps of full length succeed.
 REACH = 8.0
+# A step that promises less than so many units in the last place of the value is the last one.
+LAST = 16.0
 # The share of the way to a collision with its neighbour that a threshold may go in one step.
 TO_BOUNDARY = 0.9
 SUFFICIENT = 1e-4
@@ -115,7 +116,8 @@ def evaluate(thresholds: Array, groups: list[tuple[Array, Array]]) -> Local:
             total = float(np.sum(weights))
             value += total * float(gap_loss(gap)[0])
             decay, lacking = float(np.exp(-gap[0])), float(-np.expm1(-gap[0]))
-            pull, bend = total * decay / lacking, total * decay / lacking**2
+            pull = total * decay / lacking
+            bend = pull / lacking
             slope[both] += (pull, -pull)
             size[both] += pull
             hessian[both, both] += ((bend, -bend), (-bend, bend))
@@ -123,18 +125,26 @@ def evaluate(thresholds: Array, groups: list[tuple[Array, Array]]) -> Local:
 
 
 def damped_newton(thresholds: Array, groups: list[tuple[Array, Array]]) -> Array:
-    """Newton's method with a line search, until the slopes vanish up to rounding."""
+    """Newton's method with a line search, until the slopes vanish up to rounding.
+
+    Where what a step promises is below the rounding of the value, that step is the last one: it
+    squares the error once more, and no comparison of values could tell another one from none.
+    """
     reached = max(float(np.max(np.abs(z))) for z, _ in groups)
+    rounding = EPS * (8.0 + np.log2(sum(z.size for z, _ in groups)))
     here = evaluate(thresholds, groups)
     reach = REACH
     for _ in range(MAX_STEPS):
-        if np.all(np.abs(here.slope) <= PRECISION * here.size):
+        check_time()
+        if np.all(np.abs(here.slope) <= rounding * here.size):
             break
         step = newton_step(here)
         # A move well below the rounding of z - t changes nothing that can be seen.
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
         longest = min(1.0, reach / float(np.max(np.abs(step))), room(thresholds, step))
+        if longest == 1.0 and -float(here.slope @ step) <= LAST * EPS * here.value:
+            return thresholds + step
         found = line_search(thresholds, longest * step, here, groups)
         if found is None:
             break

@@ -237,11 +237,12 @@ def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
     if ones:
         latent = latent.with_last_column(1.0)  # exactly, which a decomposition is not
     point = Point(latent, stage.multiplier)
-    bound = judge(compile_problem(problem), point).bound
+    judgement = judge(compile_problem(problem), point)
+    bound, rounding = judgement.bound, judgement.rounding
     biases = {} if ones else {"labels": stage.biases}
     objective = problem.objective(latent, biases)
     if not history:
-        gap = relative_gap(objective, bound, problem.rounding)
+        gap = relative_gap(objective, bound, rounding)
         history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank()),)
     return Fit(
         problem=problem,
@@ -251,6 +252,7 @@ def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
         message=FINISHED if stage.converged else UNFINISHED,
         objective=objective,
         bound=bound,
+        rounding=rounding,
         backend="fixed_point_mc_1" if ones else "fixed_point_mc_b",
         history=History(history),
     )

@@ -7,10 +7,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError
 from mcframe.contracts.term import Prox, Regularizer, SmoothTerm
-from mcframe.contracts.validators import block_name, positive, read_only_matrix
-from mcframe.numerics.linear_equations import LinearEquations
+from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
+from mcframe.numerics.known_equations import KnownEquations
 
 __all__ = ["CalibrationPenalty"]
 
@@ -19,7 +19,8 @@ __all__ = ["CalibrationPenalty"]
 class CalibrationPenalty(Regularizer, Prox, SmoothTerm):
     """``weight * ||A Z - B||_F^2`` over the columns of one block: what is known of its sums.
 
-    ``mc.Calibration(block, A, B, weight)`` makes it; see there.
+    ``mc.Calibration(block, A, B, weight)`` makes it; see there. NaN in B says that an equation of
+    a column is not known: the sum is over the known ones.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ class CalibrationPenalty(Regularizer, Prox, SmoothTerm):
     A : array (m x n_items)
         Coefficients, one row for each equation; a vector is one row.
     B : array (m x columns of the block)
-        What A Z should be; a vector is one row.
+        What A Z should be, NaN where that is not known; a vector is one row.
     weight : float
         Positive.
 
@@ -41,24 +42,20 @@ class CalibrationPenalty(Regularizer, Prox, SmoothTerm):
 
     block: str = attrs.field(validator=block_name)
     # Left out of the hash, which stays a valid one: arrays have none.
-    A: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
-    B: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
+    A: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
+    B: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
     weight: float = attrs.field(validator=positive)
 
+    word = "Calibration"
+    states_sums = True
+
     def __attrs_post_init__(self) -> None:
-        for name in ("A", "B"):
-            matrix = read_only_matrix(getattr(self, name), f"Calibration: {name}")
-            object.__setattr__(self, name, matrix)
-        if self.A.shape[0] != self.B.shape[0]:
-            raise ModelError(
-                f"Calibration: A of shape {self.A.shape} and B of shape {self.B.shape} were"
-                " given; they need the same number of rows, one for each equation"
-            )
+        check_equations(self)
 
     @cached_property
-    def equations(self) -> LinearEquations:
-        """A and B with the decomposition of A."""
-        return LinearEquations.of(self.A, self.B)
+    def equations(self) -> KnownEquations:
+        """A and B with the decomposition of A, of each part of it that columns of Z have."""
+        return KnownEquations.of(self.A, self.B)
 
     def bound_to(
         self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
@@ -70,60 +67,61 @@ class CalibrationPenalty(Regularizer, Prox, SmoothTerm):
         return self
 
     def value(self, latent: Array) -> float:
-        """weight * ||A Z - B||_F^2."""
+        """weight * ||A Z - B||_F^2 over the known equations."""
         return self.value_and_slope(latent)[0]
 
     def value_and_slope(self, latent: Array) -> tuple[float, Array]:
-        """The value and 2 weight A'(A Z - B)."""
+        """The value and 2 weight A'(A Z - B), that difference 0 where it is not known."""
         residual = self.equations.residual(latent)
         value = self.weight * float(np.vdot(residual, residual))
         return value, 2.0 * self.weight * (self.A.T @ residual)
 
     @property
     def curvature(self) -> float:
-        """2 weight ||A||_2^2."""
+        """2 weight ||A||_2^2, with the equations of the column where that is largest."""
         return 2.0 * self.weight * self.equations.norm**2
 
     def residual(self, latent: Array) -> float:
-        """||A Z - B||_F."""
+        """||A Z - B||_F over the known equations."""
         return float(np.linalg.norm(self.equations.residual(latent)))
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """(I + 2 step weight A'A)^-1 (Z + 2 step weight A'B), singular vector by vector."""
-        s = self.equations.singular_values
-        share = 2.0 * step * self.weight * s / (1.0 + 2.0 * step * self.weight * s * s)
-        moved = latent - self.equations.right @ (share[:, None] * self.equations.reduced(latent))
+        size = 2.0 * step * self.weight
+        moved = self.equations.moved(latent, lambda s: size * s / (1.0 + size * s * s))
         return moved, self.value(moved)
 
     def conjugate(self, dual: Array) -> float:
         """<L, B> + ||L||_F^2 / (4 weight) where the dual matrix is A'L, else inf.
 
-        L is the one in the range of A; where B is not, ``weight * ||its part outside||_F^2``
-        is taken off.
+        L is 0 where an equation is not known, and each column of it in the range of A; where B is
+        not, ``weight * ||its part outside||_F^2`` is taken off. <L, B> = <A'L, Z> for the least
+        squares solution Z, too.
         """
         if self.equations.in_row_space(dual) is not dual:
             return np.inf
-        multiplier = self.equations.multiplier(dual)
-        outside = self.equations.unreachable()
+        outside = self.equations.unreachable
         return (
-            float(np.vdot(multiplier, self.equations.left.T @ self.B))
-            + float(np.vdot(multiplier, multiplier)) / (4.0 * self.weight)
+            float(np.vdot(dual, self.equations.solution))
+            + self.equations.multiplier_square(dual) / (4.0 * self.weight)
             - self.weight * float(np.vdot(outside, outside))
         )
 
     def nearest_dual(self, dual: Array) -> Array:
-        """The projection onto the matrices of the form A'L."""
+        """The projection onto the matrices A'L, with L 0 where an equation is not known."""
         return self.equations.in_row_space(dual)
 
     def expression(self, cp: Any, latent: Any) -> Any:
-        """weight * sum_squares(A Z - B)."""
-        return self.weight * cp.sum_squares(self.A @ latent - self.B)
+        """weight * sum_squares(A Z - B) over the known equations."""
+        return self.weight * cp.sum_squares(self.equations.stated(latent))
 
     def formula(self) -> str:
-        """weight ‖A Z_block − B‖_F²."""
-        return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²"
+        """weight ‖A Z_block − B‖_F², where B is known."""
+        known = "" if self.equations.known.all() else " where B is known"
+        return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²{known}"
 
     def latex(self) -> str:
         r"""weight \lVert A Z_{block} - B \rVert_F^2."""
+        known = "" if self.equations.known.all() else r" \text{ where } B \text{ is known}"
         name = self.block.replace("_", "-")
-        return rf"{self.weight:g} \lVert A Z_{{\mathrm{{{name}}}}} - B \rVert_F^2"
+        return rf"{self.weight:g} \lVert A Z_{{\mathrm{{{name}}}}} - B \rVert_F^2{known}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from mcframe.numerics.threads import blas_alone, thread_limit
 from mcframe.reproduction.experiment import Experiment, Trial
 from mcframe.reproduction.store import Result
 
@@ -105,14 +106,6 @@ def attempt(experiment: Experiment, trial: Trial, seed: int) -> tuple[Trial, Res
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """One thread for BLAS and for compiled kernels."""
-    import numba
-    from threadpoolctl import threadpool_limits
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
-            yield
-    finally:
-        numba.set_num_threads(before)
+    """One thread for BLAS and for compiled loops."""
+    with thread_limit(1), blas_alone():
+        yield

@@ -7,7 +7,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError, ModelError
-from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    WORDS_AS_LABELS,
+    Conjugate,
+    Likelihood,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import number
 from mcframe.risks.checks import is_rate, is_share, is_switch, takes_labels, why_not_convex
 from mcframe.risks.tilted_loss import TiltedLoss
@@ -85,6 +90,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
     nonconvex: bool = attrs.field(default=False, validator=is_switch)
 
     needs = "labels 0 or 1, or NaN for unlabeled"
+    words = WORDS_AS_LABELS
     remedy = "Recode positive labels as 1 and negative ones as 0, and leave NaN what has no label."
 
     def __attrs_post_init__(self) -> None:
@@ -131,6 +137,11 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
             raise ModelError(f"RiskMixture.pnu: eta={eta!r} was given; -1 to 1 is needed")
         shares = {"pn": 1.0 - abs(eta), "pu": max(eta, 0.0), "nu": max(-eta, 0.0)}
         return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+
+    @property
+    def z_name(self) -> str | None:  # type: ignore[override]
+        """What it is to the likelihood."""
+        return self.likelihood.z_name
 
     @property
     def reads_unlabeled(self) -> bool:  # type: ignore[override]

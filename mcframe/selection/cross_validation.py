@@ -43,7 +43,7 @@ def cross_validate(
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
     jobs: int = 1,
-    random_state: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator | None = 0,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> CrossValidation:
     """Choose among models and weights of a term by entries that are held out.
@@ -82,8 +82,8 @@ def cross_validate(
         As in ``path``; a ranking needs fewer digits than an answer.
     jobs : int, default 1
         Processes, -1 for all cores; the scores do not depend on it.
-    random_state : int or numpy Generator
-        Draws the folds; equal seeds give equal scores.
+    random_state : int, numpy Generator or None
+        Draws the folds; equal seeds give equal scores, None draws afresh.
     checkpoint : str or Path, optional
         A file into which the scores of a path are written as soon as it is finished. A later
         call with the same models, data, weights, folds, criterion and options goes on from
@@ -132,7 +132,7 @@ def cross_validate(
     work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit)
     kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
     results = collected(work, n_jobs, kept)
-    kinds = [type(model.terms[at]).__name__ for model, at in zip(listed, places, strict=True)]
+    kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     name = " or ".join(dict.fromkeys(kinds))
     answer = CrossValidation(
         listed, name, grids, results.scores, places, results.counted, results.interrupted
@@ -169,14 +169,14 @@ def others_bound(models: Sequence[Model], data: Mapping[str, Any]) -> list[Probl
         return [Problem.bind(model, data) for model in models]
 
 
-def generator(random_state: int | np.random.Generator) -> np.random.Generator:
+def generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
     """The generator that draws the folds."""
     if isinstance(random_state, np.random.Generator):
         return random_state
-    if not isinstance(random_state, int | np.integer):
+    if random_state is not None and not isinstance(random_state, int | np.integer):
         raise ModelError(
-            f"random_state={random_state!r} was given; an integer from 0 or a"
-            " numpy.random.Generator is needed"
+            f"random_state={random_state!r} was given; an integer from 0, a"
+            " numpy.random.Generator, or None for a fresh seed is needed"
         )
     return np.random.default_rng(checked_seed(random_state))
 

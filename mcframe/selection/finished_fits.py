@@ -26,7 +26,7 @@ class FinishedFits:
         weights: Array,
         backend: Backend,
         budget: Budget,
-        seed: int,
+        random_state: int | None,
     ) -> "FinishedFits":
         """Those of this very path; a ``DataError`` where the file holds those of another."""
         identity = {
@@ -35,7 +35,7 @@ class FinishedFits:
             "weights": digest_of_weights(weights),
             "backend": digest_of(backend),
             **texts_of(budget),
-            "random_state": str(seed),
+            "random_state": str(random_state),
         }
         return cls(Archive.opened(checkpoint, "path", identity))
 

@@ -85,7 +85,7 @@ def path(
     tol: float = 1e-6,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
-    random_state: int = 0,
+    random_state: int | None = 0,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Path:
@@ -144,11 +144,13 @@ def path(
     sequence = descending(problem, place, weights, count, ratio)
     finished = None
     if checkpoint is not None:
-        finished = FinishedFits.of(checkpoint, problem, place, sequence, chosen, budget, seed)
+        finished = FinishedFits.of(
+            checkpoint, problem, place, sequence, chosen, budget, random_state
+        )
     fits, ended = walk(
         along(problem, place, sequence, chosen, budget, seed, finished), sequence, progress
     )
-    name = type(model.terms[place]).__name__
+    name = model.terms[place].word
     warn_once(fits, sequence, budget.tol, ended)
     return Path(name, sequence[: len(fits)], tuple(fits))
 

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import sampled
-from mcframe.backends.feasible import is_exact, made_feasible
+from mcframe.backends.feasible import made_feasible
 from mcframe.backends.multipliers import piece_stiffness, smooth_curvature
 from mcframe.compile import Attached, Program, compile_problem
 from mcframe.constraints import OnesColumn
@@ -95,8 +95,8 @@ def weight_max(
 
 def largest_weight(problem: Problem, place: int) -> float:
     """``weight_max`` of the term that stands at a place among a problem's terms."""
-    term, name = problem.terms[place], type(problem.model.terms[place]).__name__
-    program = rest_of(problem, term)
+    term, name = problem.terms[place], problem.model.terms[place].word
+    program = rest_of(problem, term, name)
     refuse_overflow(program, name)
     if isinstance(term, Norm):
         found = norm_weight(program, problem, term)
@@ -133,7 +133,7 @@ def refuse_overflow(program: Program, name: str) -> None:
         )
 
 
-def rest_of(problem: Problem, term: Term) -> Program:
+def rest_of(problem: Problem, term: Term, name: str) -> Program:
     """The program of a problem whose main term is this one, if it covers all of Z.
 
     Terms without a prox or a slope, other factored norms and balls, are left out: at Z = 0 they
@@ -145,7 +145,7 @@ def rest_of(problem: Problem, term: Term) -> Program:
         return compile_problem(attrs.evolve(problem, terms=(term, *kept)))
     except BackendError as error:
         raise ModelError(
-            f"the largest useful weight is not known: {error}; {remedy(type(term).__name__)}"
+            f"the largest useful weight is not known: {error}; {remedy(name)}"
         ) from None
 
 
@@ -165,7 +165,7 @@ def curvature_beside(program: Program, term: Term) -> float:
 
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     """The dual norm of the slope at the trivial answer, less what other terms take up of it."""
-    exact = any(is_exact(piece) for piece in program.loss.pieces)
+    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
     rough = any(not each.smooth for each in program.terms)
     if not (program.ones or rough or exact or others_of(problem, term)):
         return float(term.dual_norm(slope_at_zero(smooth(program))))
@@ -224,9 +224,9 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     rounded = smooth(program)
     z = begin.at(program.loss.rows, program.loss.columns)
     biases = rounded.evaluate(z, begin.dense()).biases
-    dense = made_feasible(program, begin, biases).dense()
+    dense = made_feasible(program, begin, biases)[0].dense()
     evaluation = rounded.evaluate(np.take(dense, program.flat), dense)
-    exact = [piece.part for piece in program.loss.pieces if is_exact(piece)]
+    exact = [piece.part for piece in program.loss.pieces if piece.likelihood.indicator]
     for part in exact:
         evaluation.slope[part] = 0.0
     whole = -rounded.slope_matrix(evaluation) - program.penalty.ridge * dense

@@ -26,6 +26,8 @@ REFINED = 8
 # How far above the measured curvature the next step of short columns counts with it, and how
 # fast it may come down.
 SAFETY, DESCENT = 1.05, 0.5
+# How much higher the curvature is taken to be after a step too long, at most.
+STEEPER = 8.0
 
 
 def begin(program: Program, state: AlternatingState) -> None:
@@ -108,10 +110,13 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         if begun.behind is not None and state.evaluation.behind is not None:
             risen = begun.behind.bend(state.evaluation.behind, moved, state.z - z)
             measured += risen / squared
-        state.curvature = max(SAFETY * measured, DESCENT * tried)
-        state.length = float(np.sqrt(squared))
         if measured <= tried:
+            state.curvature = max(SAFETY * measured, DESCENT * tried)
+            state.length = float(np.sqrt(squared))
             return
+        # What is measured far off, or where a loss overflowed, says little about the step to take.
+        steeper = measured if np.isfinite(measured) else np.inf
+        state.curvature = min(SAFETY * steeper, STEEPER * tried)
         state.restore(before)
 
 

@@ -63,6 +63,7 @@ class Alternating(Solver[Program, AlternatingState]):
     name = "alternating"
     dense = False
     reads_background = True
+    begins_at_zero = True
 
     def refuses(self, program: Program) -> str | None:
         """It needs a nuclear norm alone, and smooth losses of entries."""

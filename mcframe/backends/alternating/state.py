@@ -16,8 +16,9 @@ __all__ = ["SHARES", "AlternatingState", "entries", "lower", "slope_at"]
 
 # A column whose singular value is below this relative to the largest is short.
 SHORT = 0.1
-# Shares of a step that are tried where the full one is not sure to descend.
-SHARES = (1.0, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-4)
+# Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
+# from the answer, as of rates that are far too low, make steps too long by any factor.
+SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 
 
 @attrs.define(eq=False)

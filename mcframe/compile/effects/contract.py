@@ -1,0 +1,156 @@
+"""What a kind of effects must answer, and the kind that is none."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+
+__all__ = ["EPS", "Effects", "NoEffects", "Ridge"]
+
+EPS = float(np.finfo(np.float64).eps)
+# A sum of slopes that is this small beside the sum of their sizes is rounding.
+VANISHING = 1e-12
+# Projections onto domains and onto vanishing sums in turn, at most.
+PROJECTIONS = 50
+
+
+@attrs.frozen(eq=False)
+class Ridge:
+    """``weight / 2 * ||e - towards||^2`` for the effects e of a block."""
+
+    weight: float
+    towards: Array
+
+    def value(self, effects: Array) -> float:
+        """The ridge at some effects."""
+        away = effects - self.towards
+        return 0.5 * self.weight * float(np.dot(away, away))
+
+    def slope(self, effects: Array) -> Array:
+        """Its gradient."""
+        return self.weight * (effects - self.towards)
+
+    def conjugate(self, sums: Array) -> tuple[float, float]:
+        """What it adds to F* at slopes with these sums over each effect, and its summands' size.
+
+        The supremum over e of ``-<sums, e>`` minus the ridge.
+        """
+        squares = np.square(sums) / (2.0 * self.weight)
+        tilts = sums * self.towards
+        return float(np.sum(squares - tilts)), float(np.sum(squares + np.abs(tilts)))
+
+
+class Effects(ABC):
+    """Numbers e beside Z, one vector a block: F(z) = min over e of the losses at z and e.
+
+    With a ridge the minimum includes it. ``z`` comes in the shape of the likelihood's methods,
+    offsets added; slopes come flat. ``fixed`` has far values for effects whose best value is
+    infinite, 0 for the others.
+    """
+
+    fixed: Array
+    ridge: Ridge | None
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The length of the vector."""
+
+    @abstractmethod
+    def solve(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+    ) -> Array | None:
+        """The best effects at z; ``warm`` are those of a point nearby."""
+
+    @abstractmethod
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z plus its effects."""
+
+    @abstractmethod
+    def summed(self, numbers: Array) -> Array:
+        """The sum of numbers of z over each effect that is added to them."""
+
+    @abstractmethod
+    def centred(self, slope: Array) -> Array:
+        """The slope with what rounding left of the sums over free effects taken off."""
+
+    def likelihood(self, likelihood: Any, effects: Array | None) -> Any:
+        """The likelihood with its parameters, where these are what is solved for."""
+        return likelihood
+
+    @property
+    def n_added(self) -> int:
+        """How many of the effects are added to z."""
+        return self.size
+
+    @property
+    def infinite(self) -> tuple[int, ...]:
+        """The places of infinite effects."""
+        return tuple(np.flatnonzero(self.fixed).tolist())
+
+    def cost(self, effects: Array | None) -> float:
+        """The ridge."""
+        return 0.0 if self.ridge is None or effects is None else self.ridge.value(effects)
+
+    def conjugate(self, slope: Array, pull: float) -> tuple[float, float]:
+        """What they add to F* at a slope, and the size of the summands.
+
+        The ridge's conjugate; without one infinite where sums over a free effect do not vanish.
+        ``pull`` is the largest slope at z = 0, beside which what is left of a sum may be rounding.
+        """
+        sums = self.summed(slope)
+        if self.ridge is not None:
+            return self.ridge.conjugate(sums)
+        size = max(float(np.max(self.summed(np.abs(slope)), initial=0.0)), pull)
+        return (0.0 if bool(np.all(np.abs(sums) <= VANISHING * size)) else np.inf), 0.0
+
+    def unsettled(self, slope: Array, effects: Array | None) -> float:
+        """What sums over free effects that do not quite vanish are worth at these effects."""
+        if self.ridge is not None or effects is None:
+            return 0.0
+        known = np.where(self.fixed == 0.0, np.abs(effects), 0.0)
+        return float(np.abs(self.summed(slope)) @ known[: self.n_added])
+
+    def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
+        """Slopes close by at which F* is finite; ``nearest`` moves slopes into their domains.
+
+        By projections in turn.
+        """
+        inside = nearest(slope)
+        for _ in range(PROJECTIONS):
+            if np.array_equal(inside, slope) or np.isfinite(self.conjugate(inside, 0.0)[0]):
+                break
+            slope = self.centred(inside)
+            inside = nearest(slope)
+        return inside
+
+
+@attrs.frozen(eq=False)
+class NoEffects(Effects):
+    """Nothing is free beside Z."""
+
+    fixed: Array = attrs.field(factory=lambda: np.zeros(0))
+    ridge: None = None
+
+    size = 0
+
+    def solve(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+    ) -> None:
+        """None."""
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z."""
+        return z
+
+    def summed(self, numbers: Array) -> Array:
+        """No sums."""
+        return np.zeros(0)
+
+    def centred(self, slope: Array) -> Array:
+        """The slope."""
+        return slope

@@ -1,0 +1,104 @@
+"""Effects whose best value is infinite, and those along which a loss falls without end."""
+
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Likelihood
+
+__all__ = ["absent_effects", "extreme_effects", "falling_effects", "far_beyond", "far_out"]
+
+# In units of 1 / sqrt(curvature): exp(-x) underflows to 0 well before.
+FAR = 1000.0
+# How much farther out effects lie that were found a round before.
+FARTHER = 4.0
+
+
+def far_out(likelihood: Likelihood) -> float:
+    """A predictor so far out that a loss that falls to a limit there has reached it."""
+    curvature = float(likelihood.curvature)
+    return FAR / float(np.sqrt(curvature)) if np.isfinite(curvature) else FAR
+
+
+def far_beyond(fixed: Array, z: Array) -> Array:
+    """Infinite effects, moved as far beyond all predictors z as they were beyond 0."""
+    if not np.any(fixed):
+        return fixed
+    reached = float(np.max(np.abs(z), initial=0.0))
+    farther: Array = fixed * (1.0 + reached / float(np.min(np.abs(fixed[fixed != 0.0]))))
+    return farther
+
+
+def slopes_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
+    """The slopes far above 0 and far below."""
+    far = far_out(likelihood)
+    with np.errstate(over="ignore"):
+        up = likelihood.value_and_slope(np.full(y.shape, far), y)[1]
+        down = likelihood.value_and_slope(np.full(y.shape, -far), y)[1]
+    return up, down
+
+
+def extreme_effects(likelihood: Likelihood, y: Array, groups: IntArray, n_effects: int) -> Array:
+    """Far values for effects whose best value is infinite, 0 for the others.
+
+    An effect is extreme if all its observations pull it one way however far out, as labels
+    all alike do. Its observations then cost nothing, and without them others may be extreme,
+    so the search repeats (as with perfect scores in a Rasch model); those found first are the
+    farthest out.
+    """
+    up, down = (side for side in slopes_far_out(likelihood, y))
+    alive = np.ones(y.size, dtype=bool)
+    rounds: list[Array] = []
+    found = np.zeros(n_effects, dtype=bool)
+    while True:
+        counts, rises, falls = (
+            gathered(np.asarray(mask & alive, dtype=float), groups, n_effects)
+            for mask in (alive, up > 0.0, down < 0.0)
+        )
+        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
+        if not sign.any():
+            break
+        rounds.append(sign)
+        found |= sign != 0.0
+        alive &= ~(sign[groups] != 0.0).any(axis=-1)
+    far = far_out(likelihood)
+    return sum(
+        (far * FARTHER ** (len(rounds) - 1 - k) * sign for k, sign in enumerate(rounds)),
+        start=np.zeros(n_effects),
+    )
+
+
+def absent_effects(likelihood: Likelihood, y: Array, groups: IntArray, n_effects: int) -> Array:
+    """-far for the effects of classes that a column never has, 0 for the others.
+
+    Such a class is pulled down by every observation however far out. ``groups`` is (N, K).
+    """
+    far, down = far_out(likelihood), np.zeros(groups.shape, dtype=bool)
+    for k in range(likelihood.width):
+        z = np.zeros(down.shape)
+        z[:, k] = -far
+        down[:, k] = likelihood.value_and_slope(z, y)[1][:, k] < 0.0
+    counts = np.bincount(groups.ravel(), minlength=n_effects)
+    falls = np.bincount(groups.ravel(), weights=down.ravel(), minlength=n_effects)
+    return np.where((counts > 0) & (falls == 0), -far, 0.0)
+
+
+def falling_effects(
+    likelihood: Likelihood, y: Array, weights: Array | float, groups: IntArray, n_effects: int
+) -> IntArray:
+    """The places of effects along which the loss falls without end."""
+    if np.isfinite(likelihood.infimum):
+        return np.zeros(0, dtype=np.intp)
+    up, down = (weights * side for side in slopes_far_out(likelihood, y))
+    size = gathered(np.abs(up) + np.abs(down), groups, n_effects)
+    sums = gathered(up, groups, n_effects), gathered(down, groups, n_effects)
+    with np.errstate(invalid="ignore"):
+        falling = (sums[0] < -1e-9 * size) | (sums[1] > 1e-9 * size)
+    return np.flatnonzero(falling)
+
+
+def gathered(numbers: Array, groups: IntArray, n_effects: int) -> Array:
+    """The sum of the numbers of each effect; ``groups`` has the effects along its last axis."""
+    total = np.zeros(n_effects)
+    for k in range(groups.shape[-1]):
+        total += np.bincount(groups[..., k], weights=numbers, minlength=n_effects)
+    return total

@@ -1,0 +1,151 @@
+"""One free number for each column, or for each row: each a problem of its own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.effects.contract import EPS, Effects, Ridge
+from mcframe.compile.effects.far import far_beyond
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.clock import check_time
+
+__all__ = ["OneKind"]
+
+MAX_STEPS = 200
+LONGEST = 1e300
+# Bisections for a shift: to the last bit of numbers of one size.
+HALVINGS = 80
+# The longest first step of Newton's method, in units of 1 / sqrt(curvature).
+REACH = 8.0
+
+
+@attrs.frozen(eq=False)
+class OneKind(Effects):
+    """One effect for each entry, ``group`` says which; each group has one at most.
+
+    ``fixed`` are far values for those whose best value is infinite, 0 for the others; without
+    entries an effect is undetermined and takes the mean of the others, counted from 0 by
+    ``origin``.
+    """
+
+    group: IntArray
+    size: int
+    fixed: Array
+    ridge: Ridge | None = None
+    origin: Array | float = 0.0
+
+    def summed(self, numbers: Array) -> Any:
+        """The sum over each group."""
+        return np.bincount(self.group, weights=numbers, minlength=self.size)
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z plus the effect of each entry's group."""
+        return z if effects is None else z + effects[self.group]
+
+    def solve(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+    ) -> Array:
+        """argmin over e of sum over entries of w l(z + e[group], y), plus the ridge.
+
+        Newton's method for all groups at once, each kept inside the bracket that the signs of
+        the slope sums have shown so far. At the answer the slopes of each group sum to 0, or to
+        minus the ridge's, which is what a certificate needs. Where the infimum is not attained
+        (labels all alike) e goes so far out that losses and slopes are 0 in floating point.
+        """
+        start = np.zeros(self.size) if warm is None else warm
+        free = self.fixed == 0.0
+        effects = np.where(free, start, far_beyond(self.fixed, z))
+        rounding = EPS * (4.0 + np.sqrt(np.max(self.counts, initial=1)))
+        below: Any = np.full(self.size, -np.inf)
+        above: Any = np.full(self.size, np.inf)
+        reach = np.full(self.size, first_reach(likelihood))
+        reached = float(np.max(np.abs(z), initial=0.0))
+        for _ in range(MAX_STEPS):
+            check_time()
+            shifted = z + effects[self.group]
+            slopes = weights * likelihood.value_and_slope(shifted, y)[1]
+            total, size = self.summed(slopes), self.summed(np.abs(slopes))
+            if self.ridge is not None:
+                pull = self.ridge.slope(effects)
+                total, size = total + pull, size + np.abs(pull)
+            open_ = free & ((np.abs(total) > rounding * size) | ~np.isfinite(size))
+            if not open_.any():
+                break
+            bend = self.summed(weights * likelihood.second_derivative(shifted, y))
+            bend = bend if self.ridge is None else bend + self.ridge.weight
+            below = np.where(total < 0, np.maximum(below, effects), below)
+            above = np.where(total > 0, np.minimum(above, effects), above)
+            moved = newton_step(effects, total, bend, below, above, reach)
+            # A move below the rounding of z + e changes nothing that can be seen.
+            still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + reached)
+            effects = np.where(open_, moved, effects)
+            if bool(np.all(still | ~open_)):
+                break
+            unbounded = np.isinf(below) | np.isinf(above)
+            reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
+        return self.with_idle(effects)
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of entries of each group."""
+        return np.bincount(self.group, minlength=self.size)
+
+    def with_idle(self, effects: Array) -> Array:
+        """Effects without an entry at the mean of the others, infinite ones left out."""
+        idle = self.counts == 0
+        if self.ridge is not None or not idle.any():
+            return effects
+        known = ~idle & (self.fixed == 0.0)
+        origin = np.broadcast_to(self.origin, effects.shape)
+        mean = np.mean((effects + origin)[known]) if known.any() else 0.0
+        return np.where(idle, mean - origin, effects)
+
+    def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
+        """Slopes in their domains whose sums vanish: the nearest ones.
+
+        They are the nearest of the slopes minus a shift for each group, whose sums fall with the
+        shift.
+        """
+        inside = nearest(slope)
+        if self.ridge is not None or np.array_equal(inside, slope):
+            return inside
+        reach = np.full(self.size, float(np.max(np.abs(slope) + np.abs(inside))))
+        below, above = -reach, reach
+        for _ in range(HALVINGS):
+            shift = 0.5 * (below + above)
+            inside = nearest(slope - shift[self.group])
+            sums = self.summed(inside)
+            below = np.where(sums > 0.0, shift, below)
+            above = np.where(sums > 0.0, above, shift)
+        return inside
+
+    def centred(self, slope: Array) -> Array:
+        """The mean of each group taken off."""
+        if self.ridge is not None:
+            return slope
+        means = self.summed(slope) / np.maximum(self.counts, 1)
+        return slope - means[self.group]
+
+
+def first_reach(likelihood: Any) -> float:
+    """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
+    if likelihood.quadratic:
+        return LONGEST
+    curvature = float(likelihood.curvature)
+    return REACH / float(np.sqrt(curvature)) if np.isfinite(curvature) else 1.0
+
+
+def newton_step(
+    effects: Array, total: Array, bend: Array, below: Array, above: Array, reach: Array
+) -> Array:
+    """A Newton step, no longer than ``reach``, or the middle of the bracket if it leaves it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = -total / bend
+    step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
+    moved = effects + np.clip(step, -reach, reach)
+    outside = (moved < below) | (moved > above)
+    with np.errstate(invalid="ignore"):
+        middle = 0.5 * (below + above)
+    return np.where(outside & np.isfinite(middle), middle, moved)

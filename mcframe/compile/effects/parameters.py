@@ -1,0 +1,50 @@
+"""Parameters of a likelihood that are fitted with Z, such as thresholds."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.effects.contract import Effects
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.likelihood import Parametric
+
+__all__ = ["Parameters"]
+
+
+@attrs.frozen(eq=False)
+class Parameters(Effects):
+    """They are not added to z: they make the likelihood another one, for all entries at once."""
+
+    size: int
+    fixed: Array = attrs.field(factory=lambda: np.zeros(0))
+    ridge: None = None
+
+    n_added = 0
+
+    def solve(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+    ) -> Array:
+        """The likelihood's own best parameters."""
+        parametric: Parametric = likelihood
+        return parametric.best_parameters(z, y, weights * np.ones(y.size), warm)
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z."""
+        return z
+
+    def likelihood(self, likelihood: Any, effects: Array | None) -> Any:
+        """The likelihood at these parameters."""
+        return likelihood.with_parameters(effects)
+
+    def summed(self, numbers: Array) -> Array:
+        """No sums."""
+        return np.zeros(0)
+
+    def centred(self, slope: Array) -> Array:
+        """The slope."""
+        return slope
+
+    def unsettled(self, slope: Array, effects: Array | None) -> float:
+        """Nothing: no sum has to vanish."""
+        return 0.0

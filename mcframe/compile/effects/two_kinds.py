@@ -1,0 +1,261 @@
+"""Effects of columns and of rows together: what ties them is the graph of entries."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from mcframe.compile.effects.conjugate_gradients import conjugate_gradients
+from mcframe.compile.effects.contract import EPS, Effects, Ridge
+from mcframe.compile.effects.far import far_beyond
+from mcframe.compile.effects.newton import SOLVED, Local, newton
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.model import Layout
+
+__all__ = ["TwoKinds"]
+
+# How exactly a Newton system is solved, beside what is left of the gradient.
+EXACT, LEAST_EXACT = 0.1, 1e-13
+# Rounds in which slopes are centred.
+REFINEMENTS = 3
+# What is added to the diagonal of a system, relatively: where a loss is flat, as Huber's in its
+# tails, it bends nothing though its slope is not 0, and a constant may be traded.
+LEAST_DAMPING, MOST_DAMPING = 1e-12, 0.1
+# What bends less than this does not move.
+TINY = 1e-300
+
+
+@attrs.frozen(eq=False)
+class TwoKinds(Effects):
+    """``b[column] + a[row]`` for each entry, and a common c beside a ridge on all of them.
+
+    Without a ridge a constant may be traded between b and a: within each part of the table that
+    entries connect, a has the mean 0. An effect without entries has the mean of its kind, so that
+    an item without any is predicted as an average one; both counted from 0 by ``origin``.
+    """
+
+    layout: Layout
+    rows: IntArray
+    columns: IntArray
+    fixed: Array
+    ridge: Ridge | None = None
+    origin: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """Biases, row effects and the intercept."""
+        return self.layout.n_effects
+
+    def added(self, effects: Array) -> Array:
+        """The sum of the effects of each entry."""
+        return self.layout.at(self.rows, self.columns, effects)
+
+    def summed(self, numbers: Array) -> Array:
+        """The sum over the entries of each effect."""
+        layout = self.layout
+        parts = [
+            np.bincount(self.columns, weights=numbers, minlength=layout.n_biases),
+            np.bincount(self.rows, weights=numbers, minlength=layout.n_row_effects),
+        ]
+        if layout.n_intercepts:
+            parts.append(np.array([float(np.sum(numbers))]))
+        return np.concatenate(parts)
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z plus the effects of column and row."""
+        return z if effects is None else z + self.added(effects)
+
+    def solve(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+    ) -> Array:
+        """argmin over e of sum over entries of w l(z + b + a, y), plus the ridge.
+
+        Newton's method, one step for a quadratic loss. Of its systems the larger kind is
+        eliminated, and conjugate gradients solve for the smaller one, each step of which takes two
+        products of the sparse matrix of second derivatives with a vector; they begin from the
+        effects of a point nearby and end when the slopes' sums are 0 up to 1e-11 of their sizes.
+        Cost: about 20 passes over the entries for each Newton step, three of them with the loss.
+        """
+        free = self.fixed == 0.0
+        start = np.zeros(self.size) if warm is None else warm
+        start = np.where(free, start, far_beyond(self.fixed, z))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.all(np.isfinite(likelihood.value_and_slope(z + self.added(start), y)[1])):
+                start = np.where(free, self.below_zero(z), start)
+
+        def at(effects: Array) -> Local:
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, slope = likelihood.value_and_slope(z + self.added(effects), y)
+                return self.local(weights * value, weights * slope, effects, free)
+
+        def step(effects: Array, here: Local) -> Array:
+            shifted = z + self.added(effects)
+            second = weights * likelihood.second_derivative(shifted, y)
+            damping = LEAST_DAMPING * self.summed(second)
+            if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
+                steepest = self.summed(weights * likelihood.curvature * np.ones(z.shape))
+                damping = damping + min(MOST_DAMPING, here.off) * steepest
+            exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
+            return self.newton_step(second, here.gradient, damping, free, exact)
+
+        return self.represented(newton(at, step, start))
+
+    def below_zero(self, z: Array) -> Array:
+        """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""
+        highest = np.full(self.layout.n_biases, -np.inf)
+        np.maximum.at(highest, self.columns, z)
+        effects = np.zeros(self.size)
+        self.layout.biases(effects)[:] = np.where(np.isfinite(highest), -highest, 0.0)
+        return effects
+
+    def local(self, values: Array, slopes: Array, effects: Array, free: Any) -> Local:
+        """Value, gradient and sizes from those of the entries."""
+        gradient, sizes = self.summed(slopes), self.summed(np.abs(slopes))
+        total = float(np.sum(values))
+        if self.ridge is not None:
+            pull = self.ridge.slope(effects)
+            gradient, sizes = gradient + pull, sizes + np.abs(pull)
+            total += self.ridge.value(effects)
+        return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
+
+    @cached_property
+    def by_rows(self) -> tuple[IntArray | None, IntArray, IntArray]:
+        """The entries' order by rows (None if they are), their columns, and where rows begin."""
+        ordered = bool(np.all(self.rows[1:] >= self.rows[:-1]))
+        order = None if ordered else np.argsort(self.rows, kind="stable")
+        columns = self.columns if order is None else self.columns[order]
+        counts = np.bincount(self.rows, minlength=self.layout.n_row_effects)
+        return order, columns, np.concatenate([[0], np.cumsum(counts)])
+
+    def table(self, numbers: Array) -> Any:
+        """Numbers of the entries as a sparse matrix (n_rows x n_columns)."""
+        order, columns, starts = self.by_rows
+        values = numbers if order is None else numbers[order]
+        shape = (self.layout.n_row_effects, self.layout.n_biases)
+        return sp.csr_array((values, columns, starts), shape=shape)
+
+    def newton_step(
+        self, second: Array, gradient: Array, damping: Array, free: Any, exact: float
+    ) -> Array:
+        """-(H + damping + ridge)^-1 g, for H of the entries' second derivatives."""
+        layout, ridge = self.layout, 0.0 if self.ridge is None else self.ridge.weight
+        d, n = layout.n_biases, layout.n_row_effects
+        diagonal = self.summed(second) + damping + ridge
+        usable: Any = free & (diagonal > TINY)
+        inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
+        places = np.arange(self.size)
+        table = self.table(second)
+        if n >= d:  # what is kept stands first: one kind and the intercept
+            kept, gone = np.concatenate([places[:d], places[d + n :]]), places[d : d + n]
+        else:
+            kept, gone, table = places[d:], places[:d], table.T
+        system = Reduced(table, diagonal[kept], inverse[gone])
+        target = -gradient[kept] + system.backward(inverse[gone] * gradient[gone])
+        found = conjugate_gradients(system.times, target, inverse[kept], usable[kept], exact)
+        step = np.zeros(self.size)
+        step[kept] = found
+        step[gone] = -inverse[gone] * (gradient[gone] + system.forward(found))
+        return step
+
+    @cached_property
+    def parts(self) -> tuple[IntArray, Mask]:
+        """The connected part of each column and each row, and which of them stand alone.
+
+        Entries of an infinite effect cost nothing, and connect nothing.
+        """
+        d, n = self.layout.n_biases, self.layout.n_row_effects
+        here = (self.fixed[self.columns] == 0.0) & (self.fixed[d + self.rows] == 0.0)
+        places = self.columns[here], d + self.rows[here]
+        graph = sp.coo_array((np.ones(places[0].size), places), shape=(d + n, d + n))
+        part = connected_components(graph, directed=False)[1]
+        return part, np.bincount(part)[part] == 1
+
+    def represented(self, effects: Array) -> Array:
+        """The same effects, a constant traded as the class says, those that stand alone set."""
+        if self.ridge is not None:
+            return effects
+        d, (part, alone) = self.layout.n_biases, self.parts
+        counts = np.bincount(part[d:], minlength=part.size)
+        means = np.bincount(part[d:], effects[d:], minlength=part.size) / np.maximum(counts, 1)
+        traded = np.where(np.arange(part.size) < d, means[part], -means[part])
+        moved = np.where(alone, effects, effects + traded)
+        origin = np.zeros(part.size) if self.origin is None else self.origin
+        for kind in (slice(0, d), slice(d, None)):
+            known, idle = ~alone[kind], alone[kind] & (self.fixed[kind] == 0.0)
+            mean = np.mean((moved + origin)[kind][known]) if known.any() else 0.0
+            moved[kind] = np.where(idle, mean - origin[kind], moved[kind])
+        return moved
+
+    def centred(self, slope: Array) -> Array:
+        """The nearest slope whose sums over rows and over columns vanish.
+
+        Least squares on the graph of entries, refined until rounding ends it.
+        """
+        if self.ridge is not None:
+            return slope
+        ones = np.ones(slope.size)
+        free = np.ones(self.size, dtype=bool)
+        sizes = self.summed(np.abs(slope))
+        floor = np.maximum(sizes, 1e-3 * float(np.max(sizes, initial=0.0)) + TINY)
+        off = float(np.max(np.abs(self.summed(slope)) / floor))
+        for _ in range(REFINEMENTS):
+            if off <= 4.0 * EPS:
+                break
+            exact = max(EPS / off, LEAST_EXACT)
+            step = self.newton_step(ones, self.summed(slope), np.zeros(self.size), free, exact)
+            moved = slope + self.added(step)
+            left = float(np.max(np.abs(self.summed(moved)) / floor))
+            if left >= off:
+                break
+            slope, off = moved, left
+        return slope
+
+
+@attrs.frozen(eq=False)
+class Reduced:
+    """The Newton system of the kept effects x, the others eliminated: a Schur complement.
+
+    With N = ``table`` (and its row sums, for an intercept) S x = M x - N' D N x, D the inverse
+    diagonal of the others, M the diagonal of the kept ones and what an intercept adds to it.
+    """
+
+    table: Any  # (n_gone x n_kept kind)
+    diagonal: Array
+    inverse_gone: Array
+
+    @cached_property
+    def sums(self) -> Array:
+        """Of the rows of the table: how the eliminated effects are tied to an intercept."""
+        return np.asarray(self.table @ np.ones(self.table.shape[1]))
+
+    @cached_property
+    def column_sums(self) -> Array:
+        """How the kept kind is tied to an intercept."""
+        return np.asarray(self.table.T @ np.ones(self.table.shape[0]))
+
+    def forward(self, kept: Array) -> Array:
+        """N x."""
+        width = self.table.shape[1]
+        image = self.table @ kept[:width]
+        if kept.size > width:
+            image = image + self.sums * kept[width]
+        return np.asarray(image)
+
+    def backward(self, gone: Array) -> Array:
+        """N' y."""
+        image = self.table.T @ gone
+        if self.diagonal.size > self.table.shape[1]:
+            image = np.append(image, self.sums @ gone)
+        return np.asarray(image)
+
+    def times(self, kept: Array) -> Array:
+        """S x."""
+        image = self.diagonal * kept - self.backward(self.inverse_gone * self.forward(kept))
+        width = self.table.shape[1]
+        if kept.size > width:
+            image[:width] += self.column_sums * kept[width]
+            image[width] += self.column_sums @ kept[:width]
+        return image
