@@ -150,6 +150,15 @@ def test_a_file_of_another_path_is_refused(tmp_path, change, named):
         mc.path(**(options | change), checkpoint=tmp_path / "path.npz")
 
 
+def test_a_path_without_a_seed_goes_on(tmp_path, monkeypatch):
+    options = {"weights": [1.0, 0.5], "random_state": None, "checkpoint": tmp_path / "path.npz"}
+    first = mc.path(CASES["a bias"][0], {"x": X}, **options)
+    made = counting(monkeypatch)
+    again = mc.path(CASES["a bias"][0], {"x": X}, **options)
+    assert not made
+    assert [fit.random_state for fit in again] == [fit.random_state for fit in first]
+
+
 def test_the_weight_that_the_term_has_plays_no_part(tmp_path, monkeypatch):
     model, file = CASES["a bias"][0], tmp_path / "path.npz"
     mc.path(model, {"x": X}, weights=[1.0, 0.5], checkpoint=file)

@@ -55,6 +55,9 @@ EXACT = {
     ),
     "quantiles without a tie": declared([mc.Block("x", mc.Quantile(0.7))], [NORM], x=X),
     "hinge": declared([mc.Block("y", mc.Hinge())], [NORM], y=Y),
+    "effects with a weight, and ones": declared(
+        [gaussian(bias=True, effects_weight=2.0)], [NORM, ONES], x=X + 3
+    ),
     "ones": declared([gaussian(), LABELS], [NORM, ONES], x=X + 3, y=Y),
     "ones, far off": declared([gaussian()], [NORM, ONES], x=X + 50),
     "ones and a bias": declared([gaussian(bias=True)], [NORM, ONES], x=X + 3),
