@@ -5,8 +5,8 @@ Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson`
 ``Ordinal``, ``Multinomial``;
 regularizers ``NuclearNorm``, ``MaxNorm``, ``Ridge``, ``ResidualNuclearNorm``; constraints
 ``NuclearBall``, ``MaxNormBall``, ``Box``, ``OnesColumn``; ``Calibration``, which is either.
-Verbs: ``fit``, ``path``, ``cross_validate``, ``verify``, ``explain``, ``to_cvxpy``. See the
-README for an example.
+Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``explain``,
+``to_cvxpy``. See the README for an example.
 """
 
 # The sentence
@@ -62,7 +62,7 @@ from mcframe.backends import (
 
 # Verbs and their answers
 from mcframe.fitting import Fit, fit
-from mcframe.selection import CrossValidation, Path, cross_validate, path
+from mcframe.selection import CrossValidation, Path, cross_validate, path, weight_max
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # The public harness
@@ -135,6 +135,7 @@ __all__ = [
     "path",
     "to_cvxpy",
     "verify",
+    "weight_max",
 ]
 
 __version__ = "0.1.0"

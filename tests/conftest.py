@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 
 import numpy as np
 import pytest
@@ -60,6 +61,14 @@ def model():
         ],
         terms=[mc.NuclearNorm(0.02)],
     )
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt: a shell's background jobs start with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

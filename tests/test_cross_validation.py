@@ -1,5 +1,7 @@
 """The verb cross_validate: its folds, its scores, its choice."""
 
+import threading
+
 import attrs
 import numpy as np
 import pandas as pd
@@ -16,6 +18,43 @@ WEIGHTS = [0.3, 0.1, 0.03, 0.01]
 
 def gaussian(table):
     return mc.Model([mc.Block("x", mc.Gaussian(), reduce="mean")], [mc.NuclearNorm(1.0)])
+
+
+def itself(fit, held):
+    """The criterion of made-up fits, which are their own scores."""
+    return fit
+
+
+def made_up(scores):
+    """A path that gives the scores (n_weights, n_folds) of one fold after the other."""
+    folds = iter(np.transpose(scores))
+
+    def path(model, data, weights):
+        return iter(next(folds))
+
+    return path
+
+
+def judged(scores, **options):
+    """Cross-validation of one model with made-up scores, at weights 1, 1/2, 1/4, ..."""
+    scores = np.asarray(scores, dtype=float)
+    x = np.random.default_rng(0).standard_normal((6, 4))
+    return mc.cross_validate(
+        gaussian(x),
+        {"x": x},
+        criterion=itself,
+        path=made_up(scores),
+        weights=0.5 ** np.arange(len(scores)),
+        folds=scores.shape[1],
+        **options,
+    )
+
+
+def spread(means, noise=1e-3):
+    """Scores of three folds with these means, whose differences have small standard errors."""
+    offsets = np.array([-1.0, 0.0, 1.0])
+    wobble = noise * np.sin(np.outer(np.arange(len(means)), [1.0, 2.0, 3.0]))
+    return np.asarray(means)[:, None] + offsets + wobble - wobble.mean(axis=1, keepdims=True)
 
 
 def test_every_observed_entry_is_held_out_once(model, table):
@@ -92,8 +131,8 @@ def test_the_rank_behind_noise_is_found():
 def test_patience_ends_a_path_for_all_folds_at_once(model, table):
     options = {
         "criterion": RelativeError("features"),
-        "weights": np.geomspace(0.1, 1e-3, 8),
-        "folds": 3,
+        "weights": np.geomspace(0.1, 1e-4, 10),
+        "folds": 5,
         "tol": 1e-2,
     }
     whole = mc.cross_validate(model, table, **options)
@@ -105,7 +144,67 @@ def test_patience_ends_a_path_for_all_folds_at_once(model, table):
     last = int(tried[0, :, 0].sum()) - 1
     assert np.all(whole.means[0, last - 1 : last + 1] > whole.means[0, : last - 1].min())
     assert ended.best == whole.best
+    assert ended.at_edge is None
     assert "-" in repr(ended).splitlines()[-2].split()
+
+
+# Held-out means of a table of 194 x 26, which rise a little before they fall.
+RISES_FIRST = [9.1, 8.374, 8.378, 8.379, 8.38, 8.1, 7.4, 6.8, 6.5, 6.46, 6.6, 6.9, 7.3, 7.8, 8.3]
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_patience_looks_beyond_a_local_rise(patience):
+    found = judged(spread(RISES_FIRST), patience=patience)
+    assert found.best == (0, 9)
+    assert np.count_nonzero(~np.isnan(found.means)) == 10 + patience
+
+
+def n_walked(means, patience=2, **options):
+    return int(
+        np.count_nonzero(~np.isnan(judged(spread(means, **options), patience=patience).means))
+    )
+
+
+def test_no_path_ends_before_it_has_come_halfway_down():
+    falls_once = [9.0, 8.0, *np.linspace(8.1, 9.0, 9)]
+    assert n_walked(falls_once, patience=1) == 6
+    assert n_walked(falls_once, patience=3) == 8
+
+
+def test_a_rise_within_the_standard_error_of_the_differences_ends_nothing():
+    rises = [9.0, 8.0, *np.linspace(8.01, 8.03, 9)]
+    assert n_walked(rises) == 7
+    assert n_walked(rises, noise=1.0) == 11
+
+
+def test_what_the_folds_have_in_common_hides_no_rise():
+    """Standard errors of the means are 100 times as large as those of the differences."""
+    scores = spread([9.0, 8.0, *np.linspace(8.1, 9.0, 9)])
+    assert judged(scores).standard_errors[0, 0] > 0.5
+    assert np.isnan(judged(scores, patience=2).means[0, 7:]).all()
+
+
+def test_a_path_on_which_nothing_beats_the_first_weight_goes_on():
+    assert n_walked(np.linspace(1.0, 2.0, 11)) == 11
+
+
+def test_weights_that_are_worse_must_follow_each_other():
+    zigzag = [9.0, 5.0, 6.0, 6.0, 6.0, 6.0, 5.0, 6.0, 5.0, 6.0, 6.0]
+    assert n_walked(zigzag) == 11
+    assert n_walked(zigzag, patience=1) == 6
+
+
+def test_infinite_scores_are_worse_and_nan_says_nothing():
+    infinite = [[9.0] * 3, [5.0] * 3, *[[6.0, np.inf, 6.0]] * 9]
+    assert np.count_nonzero(~np.isnan(judged(infinite, patience=2).means)) == 7
+    undefined = [[np.nan] * 3, [5.0] * 3, [4.0] * 3, *[[6.0, np.nan, 6.0]] * 8]
+    with pytest.warns(
+        UserWarning, match="criterion itself is nan at weight 1 of model 0 on fold 0"
+    ):
+        found = judged(undefined, patience=1)
+    assert found.best == (0, 2)
+    assert np.isnan(found.scores[0, -1, 1])
+    assert found.scores[0, -1, 0] == 6.0
 
 
 def test_a_path_of_ones_own(table):
@@ -176,7 +275,15 @@ def test_fits_without_a_certificate_are_said_once(model, table):
     [
         ({"models": []}, "a Model or a list of them"),
         ({"models": "all"}, "models='all'"),
+        ({"models": None}, "models=None"),
         ({"criterion": "error"}, "criterion='error' was given; a function of a fit"),
+        ({"criterion": lambda fit: 1.0}, "criterion=<lambda> was given; a function of a fit"),
+        ({"path": mc.path}, r"path=path was given; a function of \(model, data, weights\)"),
+        ({"path": [1.0]}, r"path=\[1.0\] was given"),
+        ({"path": lambda *_: None}, "path gave a NoneType; an iterable with a fit"),
+        ({"path": lambda *_: []}, "path gave no fit"),
+        ({"path": lambda *_: [1] * 9, "criterion": itself}, "more fits than the 4 weights"),
+        ({"random_state": 1.5}, "random_state=1.5 was given; an integer from 0, a numpy"),
         ({"weights": [0.1, 0.2]}, "they must descend"),
         ({"folds": 1}, "folds=1"),
         ({"folds": 500}, "'features': 500 folds were asked for, and"),
@@ -192,7 +299,140 @@ def test_wrong_options_are_named(model, table, change, named):
         mc.cross_validate(options.pop("models"), table, **options)
 
 
+def test_what_no_process_can_be_sent_is_said(model, table):
+    lock = threading.Lock()
+
+    def locked(fit, held):
+        with lock:
+            return 0.0
+
+    with pytest.raises(mc.ModelError, match=r"cannot be sent .*lock.* or jobs=1"):
+        mc.cross_validate(model, table, criterion=locked, weights=WEIGHTS, jobs=2)
+
+
+def test_functions_without_a_module_can_be_sent(model, table):
+    found = mc.cross_validate(
+        model,
+        table,
+        criterion=lambda fit, held: fit,
+        path=lambda model, data, weights: weights,
+        weights=WEIGHTS,
+        jobs=2,
+    )
+    assert found.best_weight == WEIGHTS[-1]
+
+
+def test_an_error_says_on_which_path_it_was_raised(model, table):
+    def failing(fit, held):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine") as raised:
+        mc.cross_validate(model, table, criterion=failing, weights=WEIGHTS)
+    assert raised.value.__notes__ == ["raised by cross_validate on the path of model 0, fold 0"]
+
+
+def test_a_block_of_as_many_entries_as_folds():
+    few = np.full((6, 4), np.nan)
+    few[[0, 1, 2], [0, 1, 2]] = [1.0, 2.0, 3.0]
+    with pytest.warns(mc.UnobservedWarning):
+        found = mc.cross_validate(
+            gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=3
+        )
+    assert np.isfinite(found.scores).all()
+
+
 def test_models_of_other_blocks_are_refused(model, table):
     other = attrs.evolve(model, blocks=model.blocks[:1])
     with pytest.raises(mc.ModelError, match="need the same blocks"):
         mc.cross_validate([model, other], table, criterion=LabelError(), weights=WEIGHTS)
+
+
+def test_a_weight_without_a_number_is_never_the_best():
+    scores = spread([3.0, 2.0, 1.0, 0.5, 2.0])
+    scores[3, 1] = np.nan
+    with pytest.warns(UserWarning, match="criterion itself is nan at weight 0.125") as said:
+        found = judged(scores)
+    assert len(said) == 1
+    assert "of model 0 on fold 1: such" in str(said[0].message)
+    assert found.best == (0, 2)
+    assert np.isnan(found.means[0, 3])
+    assert found.counted.all()
+
+
+def test_a_fold_without_any_number_counts_for_none():
+    scores = spread([3.0, 2.0, 1.0, 2.0])
+    scores[:, 1] = np.nan
+    with pytest.warns(UserWarning, match="on fold 1 and at 3 more places"):
+        found = judged(scores)
+    np.testing.assert_array_equal(found.counted, [True, False, True])
+    np.testing.assert_allclose(found.means[0], scores[:, [0, 2]].mean(axis=1))
+    assert found.best == (0, 2)
+    assert "over 2 of 3 folds" in repr(found)
+
+
+@pytest.mark.filterwarnings("ignore:criterion itself is nan")
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_choice_without_a_finite_mean(value):
+    found = judged(np.full((3, 2), value))
+    for name in ("best", "best_weight", "best_model", "at_edge"):
+        with pytest.raises(mc.ModelError, match="no weight has a finite mean score"):
+            getattr(found, name)
+    np.testing.assert_array_equal(found.weights, [1.0, 0.5, 0.25])
+    assert "no mean score is a finite number" in repr(found)
+
+
+def test_each_model_has_a_grid_of_its_own(model, table):
+    """Other weights of the labels move the largest weight; a common grid would miss the best."""
+    models = [
+        attrs.evolve(model, blocks=[model.blocks[0], attrs.evolve(model.blocks[1], weight=weight)])
+        for weight in (0.01, 100.0)
+    ]
+    found = mc.cross_validate(
+        models, table, criterion=HeldOutLoss("features"), count=4, folds=2, tol=1e-3
+    )
+    assert found.grids.shape == (2, 4)
+    for own, grid in zip(models, found.grids, strict=True):
+        assert grid[0] == mc.weight_max(own, table)
+    chosen, position = found.best
+    np.testing.assert_array_equal(found.weights, found.grids[chosen])
+    assert found.best_weight == found.grids[chosen, position]
+    assert found.best_model.terms == (mc.NuclearNorm(found.best_weight),)
+    alone = mc.cross_validate(
+        models[1],
+        table,
+        criterion=HeldOutLoss("features"),
+        weights=found.grids[1],
+        folds=2,
+        tol=1e-3,
+    )
+    np.testing.assert_array_equal(alone.scores[0], found.scores[1])
+    lines = repr(found).splitlines()
+    assert "4 weights of NuclearNorm each" in lines[0]
+    assert lines[1].split() == ["weight", "model", "0", "weight", "model", "1"]
+    assert lines[2].split()[0] == f"{found.grids[0, 0]:.6g}"
+    assert f"{found.grids[1, 0]:.6g}" in lines[2].split()
+
+
+def test_models_may_differ_in_their_norm(table):
+    blocks = gaussian(table).blocks
+    models = [mc.Model(blocks, [term]) for term in (mc.NuclearNorm(1.0), mc.MaxNorm(1.0))]
+    found = mc.cross_validate(
+        models, {"x": table["features"]}, criterion=HeldOutLoss(), count=2, folds=2, tol=1e-2
+    )
+    assert "2 weights of NuclearNorm or MaxNorm each" in repr(found)
+    assert type(found.best_model.terms[0]) is type(models[found.best[0]].terms[0])
+
+
+@pytest.mark.parametrize(
+    ("means", "edge", "said"),
+    [
+        ([1.0, 2.0, 3.0], "largest", "give weights that begin higher"),
+        ([3.0, 2.0, 1.0], "smallest", "give a smaller ratio, or weights that go on"),
+        ([3.0, 1.0, 2.0], None, "* is the lowest"),
+        ([3.0], None, "* is the lowest"),
+    ],
+)
+def test_a_best_weight_at_an_edge_is_said(means, edge, said):
+    found = judged(spread(means))
+    assert found.at_edge == edge
+    assert repr(found).splitlines()[-1].endswith(said)

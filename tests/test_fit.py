@@ -78,6 +78,7 @@ def test_the_time_limit_is_said(model, table):
     assert fit.status == "time_limit"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_returns_the_best_point(model, table):
     def interrupt(record):
         if record.iteration > 5:

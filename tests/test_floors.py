@@ -20,6 +20,7 @@ FLOORS = {
     "backends": 5,
     "fitting": 6,
     "prediction": 6,
+    "storage": 6,
     "verification": 6,
     "laws": 6,
     "selection": 7,

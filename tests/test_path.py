@@ -123,6 +123,12 @@ def test_frames_keep_their_labels(model, table):
     assert path[-1].predict("features").index.tolist() == items
 
 
+@pytest.mark.parametrize("kind", [tuple, np.array, pd.Series])
+def test_weights_may_come_in_any_sequence(model, table, kind):
+    path = mc.path(model, table, weights=kind([0.05, 0.02]), tol=1e-3)
+    np.testing.assert_array_equal(path.weights, [0.05, 0.02])
+
+
 def test_budgets_end_fits_and_not_the_path(model, table):
     with pytest.warns(
         mc.NotCertifiedWarning, match=r"3 of 4 fits are not .*iteration_lim"
@@ -161,6 +167,7 @@ def no_answer(solved, arguments, options):
     raise mc.BackendError("the conic solver found nothing")
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("how", "kept", "said"),
     [
@@ -194,7 +201,11 @@ def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
         ({"weights": [np.inf, 0.1]}, "weights hold inf"),
         ({"weights": []}, "at least one"),
         ({"weights": "many"}, "weights='many'"),
-        ({"count": 1}, "count=1"),
+        ({"weights": ["2", "1"]}, r"weights=\['2', '1'\] were given; a list of numbers"),
+        ({"weights": [True]}, r"weights=\[True\]"),
+        ({"weights": 0.5}, r"weights of shape \(\) were given; .* such as \[1.0\]"),
+        ({"count": 1}, r"count=1 .* two weights at least .* give weights=\[w\]"),
+        ({"count": 0}, "count=0"),
         ({"ratio": 1.0}, "ratio=1.0"),
         (
             {"term": mc.MaxNorm},
@@ -216,19 +227,16 @@ def test_wrong_options_are_named(model, table, options, named):
     [
         ([mc.NuclearNorm(1.0), mc.MaxNorm(1.0)], {}, "no term was given, which is several"),
         ([mc.NuclearBall(1.0)], {}, "the model has none"),
-        ([mc.Ridge(1.0)], {"term": mc.Ridge}, "makes Z = 0 optimal is not known; give weights"),
-        ([mc.NuclearNorm(1.0), mc.Box(-1, 1)], {}, "without a slope; give weights"),
+        (
+            [mc.NuclearNorm(1.0), mc.ResidualNuclearNorm("features", 1.0)],
+            {"term": mc.ResidualNuclearNorm},
+            r"no weight of ResidualNuclearNorm is known .* give weights=",
+        ),
     ],
 )
 def test_a_first_weight_that_is_not_known_is_asked_for(model, table, terms, options, named):
     with pytest.raises(mc.ModelError, match=named):
         mc.path(attrs.evolve(model, terms=terms), table, **options)
-
-
-def test_data_without_a_slope_are_said():
-    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
-    with pytest.raises(mc.ModelError, match="slope of the losses at Z = 0 has the size 0"):
-        mc.path(model, {"x": np.zeros((4, 3))})
 
 
 def test_what_is_printed(model, table, capsys):

@@ -230,6 +230,7 @@ def test_a_trial_that_fails_loses_no_other_and_is_tried_again(place, capsys, mon
     assert len(stored(place / "noise-table1.jsonl")) == 5
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_keeps_what_is_finished(place, capsys, monkeypatch, how):
     def interrupt(setting):

@@ -8,7 +8,7 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.sampled import Sampled, SampledMatrix
+from mcframe.numerics.sampled import Sampled
 from mcframe.numerics.shrinkage import Operator, upright
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
@@ -279,6 +279,6 @@ def raised(bound: float, matrix: Sampled) -> float:
 
 def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
     """An upper bound on ||S||_2 of a dense matrix, within ``slack``, or of a sparse one."""
-    if isinstance(matrix, SampledMatrix):
+    if isinstance(matrix, Sampled):
         return norm_bound(matrix, aim)
     return norm_upper_bound(np.asarray(matrix), slack)

@@ -32,8 +32,8 @@ TOL = 1e-4
 class Tuning:
     """The grids of section 4, and what one may cut them to.
 
-    ``patience`` ends a path where so many mu in a row had a higher mean error than the lowest
-    before them, see ``cross_validate``; the paper walks every path to ``last``.
+    ``patience`` ends a path where so many mu in a row were worse than the best one before them,
+    see ``cross_validate``; the paper walks every path to ``last``.
     """
 
     lambdas: tuple[float, ...] = LAMBDAS

@@ -15,7 +15,7 @@ from mcframe.fitting import Fit, fit
 from mcframe.model import Model, Problem
 from mcframe.papers import collective, mc0, soft_impute, tmcc
 from mcframe.reproduction.experiment import Experiment, Summary
-from mcframe.selection.paths import largest_weight
+from mcframe.selection.weight_max import largest_weight
 
 __all__ = ["EXPERIMENTS", "TmccFig2", "TmccFig3"]
 
@@ -116,7 +116,7 @@ class Tuning:
         """
         if largest is None:
             problem = Problem.bind(model(1.0), data)
-            largest = largest_weight(problem, problem.terms[0])
+            largest = largest_weight(problem, 0)
         best, least, last = largest, math.inf, None
         for weight in np.geomspace(largest, self.design.lowest * largest, self.design.weights):
             last = fit(model(float(weight)), data, start=last, tol=self.design.tol)

@@ -1,104 +1,29 @@
 """The verb ``cross_validate``: which of several models, and at which weight of a term."""
 
+import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
-from mcframe.backends import Backend, Budget
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import ModelError, NotCertifiedWarning, UnobservedWarning
+from mcframe.backends import Backend
+from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import whole
-from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed
+from mcframe.fitting import checked_backend, checked_budget, checked_seed
 from mcframe.model import Model, Problem
-from mcframe.selection.criteria import Criterion
-from mcframe.selection.folds import Fold, drawn_folds
-from mcframe.selection.paths import along, chosen_place, descending
+from mcframe.selection.choice import CrossValidation
+from mcframe.selection.chosen_term import chosen_place
+from mcframe.selection.criteria import Criterion, called, checked_criterion, takes
+from mcframe.selection.finished_scores import FinishedScores
+from mcframe.selection.folds import drawn_folds
+from mcframe.selection.grids import descending
+from mcframe.selection.jobs import checked_jobs
+from mcframe.selection.results import collected, warn_of
+from mcframe.selection.scoring import PathOf
+from mcframe.selection.work import Work
 
-__all__ = ["CrossValidation", "PathOf", "cross_validate"]
-
-# Gives a fit for each of the descending weights, from (model, data, weights).
-PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
-
-
-@attrs.frozen(eq=False, repr=False)
-class CrossValidation:
-    """Scores of models at weights on folds, and the choice that they lead to.
-
-    Attributes
-    ----------
-    models : tuple of Model
-        As they were given.
-    term : str
-        The class of the term whose weight changes.
-    weights : array (n_weights,)
-        Descending.
-    scores : array (n_models, n_weights, n_folds)
-        The criterion, the lower the better; NaN where a path was ended before.
-    """
-
-    models: tuple[Model, ...]
-    term: str
-    weights: Array
-    scores: Array
-    places: tuple[int, ...]
-
-    @property
-    def means(self) -> Array:
-        """Mean scores over the folds (n_models, n_weights)."""
-        return np.asarray(np.mean(self.scores, axis=2))
-
-    @property
-    def standard_errors(self) -> Array:
-        """Standard errors of these means, as if the folds were independent."""
-        n_folds = self.scores.shape[2]
-        return np.asarray(np.std(self.scores, axis=2, ddof=1) / np.sqrt(n_folds))
-
-    @property
-    def best(self) -> tuple[int, int]:
-        """Positions of the model and the weight with the lowest mean.
-
-        Of equal ones the largest weight, then the first model: the simplest answer.
-        """
-        means = np.where(np.isnan(self.means), np.inf, self.means)
-        weight, model = np.unravel_index(int(np.argmin(means.T)), means.T.shape)
-        return int(model), int(weight)
-
-    @property
-    def best_weight(self) -> float:
-        """The weight with the lowest mean."""
-        return float(self.weights[self.best[1]])
-
-    @property
-    def best_model(self) -> Model:
-        """The model with the lowest mean, its term at that weight: ready for ``fit``."""
-        model, place = self.models[self.best[0]], self.places[self.best[0]]
-        term = attrs.evolve(model.terms[place], weight=self.best_weight)  # type: ignore[misc]
-        return attrs.evolve(model, terms=(*model.terms[:place], term, *model.terms[place + 1 :]))
-
-    def __repr__(self) -> str:
-        n_models, n_weights, n_folds = self.scores.shape
-        chosen, at = self.best
-        lines = [
-            f"CrossValidation: {n_models} model{'s' * (n_models > 1)}, {n_weights} weights of"
-            f" {self.term}, {n_folds} folds",
-            f"{'weight':>12}" + "".join(f"{f'model {k}':>20}" for k in range(n_models)),
-        ]
-        for position, weight in enumerate(self.weights):
-            cells = [
-                cell(self.means[k, position], self.standard_errors[k, position])
-                + ("*" if (k, position) == (chosen, at) else " ")
-                for k in range(n_models)
-            ]
-            lines.append(f"{weight:>12.6g}" + "".join(f"{text:>20}" for text in cells))
-        return "\n".join([*lines, "mean score ± standard error over folds; * is the lowest"])
-
-
-def cell(mean: float, error: float) -> str:
-    """A mean score with its standard error, or a dash where there is none."""
-    return "-" if np.isnan(mean) else f"{mean:.4g} ± {error:.2g}"
+__all__ = ["cross_validate"]
 
 
 def cross_validate(
@@ -118,7 +43,8 @@ def cross_validate(
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
     jobs: int = 1,
-    random_state: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator | None = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> CrossValidation:
     """Choose among models and weights of a term by entries that are held out.
 
@@ -133,37 +59,52 @@ def cross_validate(
     data : as in ``fit``
     criterion : function of a fit and of ``{block: held}``
         The lower the better; ``held`` has ``rows``, ``columns`` and ``values``. Ready ones
-        are in ``mcframe.selection``: ``LabelError``, ``RelativeError``, ``HeldOutLoss``. With
-        several ``jobs`` it must be picklable: a function of a module, or one of these.
+        are in ``mcframe.selection``: ``LabelError``, ``RelativeError``, ``HeldOutLoss``. NaN
+        says that nothing can be said: a weight with one has no mean, and a fold on which a
+        model has nothing else counts for none.
     term, weights, count, ratio : as in ``path``
-        The weights without ``weights`` are those of the first model on all data.
+        Without ``weights`` each model has a grid of its own, from its own ``weight_max`` on all
+        data.
     folds : int, default 5
     patience : int, optional
-        End a model's path where so many weights in a row had a mean score above the lowest
-        one before them, once that is below the first: at large weights, where Z is hardly
-        more than 0, scores may rise before they fall. By default every weight is tried.
+        End a model's path where so many weights in a row were worse than the best one before
+        them, on all folds at once. A weight counts as worse if (a) the path has come halfway
+        down, in the logarithm of the weight, (b) some weight was better than the first, and
+        (c) the mean over folds of the differences to the best weight is above one standard
+        error of these differences. By default every weight is tried.
     path : function of (model, data, weights), optional
         Gives something like a fit for each weight, for ``criterion``; by default
-        certified fits as by ``mc.path``. With several ``jobs`` picklable as well.
+        certified fits as by ``mc.path``. With several ``jobs`` it and the criterion are sent
+        to other processes: functions, and objects that can be pickled.
     backend, max_iter, max_seconds : as in ``path``
         Of the default path.
     tol : float, default 1e-4
         As in ``path``; a ranking needs fewer digits than an answer.
     jobs : int, default 1
         Processes, -1 for all cores; the scores do not depend on it.
-    random_state : int or numpy Generator
-        Draws the folds; equal seeds give equal scores.
+    random_state : int, numpy Generator or None
+        Draws the folds; equal seeds give equal scores, None draws afresh.
+    checkpoint : str or Path, optional
+        A file into which the scores of a path are written as soon as it is finished. A later
+        call with the same models, data, weights, folds, criterion and options goes on from
+        there, however this one ended; within a path, too, whose fits are kept in files beside
+        that one as long as it is walked (not those of a ``path`` of one's own).
 
     Returns
     -------
     CrossValidation
         With ``best_model``, which ``fit`` takes; with one ``NotCertifiedWarning`` if fits of
-        the default path are not certified.
+        the default path are not certified, and a ``UserWarning`` if scores are NaN. Ctrl-C
+        keeps the paths that are finished: the answer is ``partial``, with a
+        ``NotCertifiedWarning``, and chooses by the folds that every model has completed (with
+        ``patience`` by all folds, among the weights that all of them have reached). Where no
+        two means compare, the ``KeyboardInterrupt`` is passed on.
 
     Raises
     ------
     DataError, ModelError, BackendError
-        As in ``path``; a block with fewer observed entries than folds.
+        As in ``path``; a block with fewer observed entries than folds; a criterion that cannot
+        judge the models; a ``checkpoint`` of another cross-validation.
 
     Examples
     --------
@@ -177,52 +118,38 @@ def cross_validate(
     >>> mc.fit(chosen.best_model, {"x": x}).rank
     1
     """
-    from joblib import Parallel, delayed  # only here: importing it takes a tenth of a second
-
     listed = checked_models(models)
     problem = Problem.bind(listed[0], data)
+    problems = [problem, *others_bound(listed[1:], data)]
     places = tuple(chosen_place(model, term) for model in listed)
-    sequence = descending(problem, places[0], weights, count, ratio)
-    if not callable(criterion):
-        raise ModelError(
-            f"criterion={criterion!r} was given; a function of a fit and of what was held out is"
-            " needed, such as mcframe.selection.LabelError('labels')"
-        )
-    if patience is not None:
-        patience = whole(patience, "patience", 1)
-    if isinstance(random_state, np.random.Generator):
-        rng = random_state
-    else:
-        rng = np.random.default_rng(checked_seed(random_state))
-    if path is None:
-        checked_backend(backend, problem)
-        budget = checked_budget(tol, max_iter, max_seconds)
-        walks: list[PathOf] = [CertifiedPath(place, backend, budget) for place in places]
-    else:
-        walks = [path for _ in places]
-    drawn = drawn_folds(problem, data, whole(folds, "folds", 2), rng)
-    # A path that may end early ends for all folds at once: they are one task then.
-    groups = [drawn] if patience is not None else [(fold,) for fold in drawn]
-    tasks = [
-        delayed(scored)(model, walk, group, sequence, criterion, patience)
-        for model, walk in zip(listed, walks, strict=True)
-        for group in groups
-    ]
-    done = Parallel(n_jobs=jobs)(tasks)
-    if path is None:  # what other paths promise is not known here
-        warn_of(max(gap for _, gap in done), tol)
-    scores = [part for part, _ in done]
-    per_model = [
-        np.concatenate(scores[start : start + len(groups)], axis=1)
-        for start in range(0, len(scores), len(groups))
-    ]
-    name = type(listed[0].terms[places[0]]).__name__
-    return CrossValidation(listed, name, sequence, np.stack(per_model), places)
+    judge, n_jobs = checked_criterion(criterion, listed), checked_jobs(jobs)
+    limit = None if patience is None else whole(patience, "patience", 1)
+    budget = checked_budget(tol, max_iter, max_seconds)
+    refuse_wrong_path(path, problems, backend)
+    drawn = drawn_folds(problem, data, whole(folds, "folds", 2), generator(random_state))
+    pairs = zip(problems, places, strict=True)
+    grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
+    work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit)
+    kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
+    results = collected(work, n_jobs, kept)
+    kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
+    name = " or ".join(dict.fromkeys(kinds))
+    answer = CrossValidation(
+        listed, name, grids, results.scores, places, results.counted, results.interrupted
+    )
+    if results.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
+        raise KeyboardInterrupt  # there is nothing to compare
+    warn_of(results, answer, called(judge), budget.tol if path is None else None)
+    return answer
 
 
 def checked_models(models: Any) -> tuple[Model, ...]:
     """At least one model, all of blocks with the same names."""
-    listed = (models,) if isinstance(models, Model) else tuple(models)
+    listed = (models,) if isinstance(models, Model) else models
+    try:
+        listed = tuple(listed)
+    except TypeError:
+        listed = ()
     if not listed or not all(isinstance(model, Model) for model in listed):
         raise ModelError(f"models={models!r} were given; a Model or a list of them is needed")
     names = [tuple(block.name for block in model.blocks) for model in listed]
@@ -235,56 +162,32 @@ def checked_models(models: Any) -> tuple[Model, ...]:
     return listed
 
 
-@attrs.frozen
-class CertifiedPath:
-    """The fits of ``mc.path``, made when they are asked for."""
-
-    place: int
-    backend: str | Backend
-    budget: Budget
-
-    def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
-        """A fit at each weight."""
-        problem = Problem.bind(model, data)
-        chosen = checked_backend(self.backend, problem)
-        return along(problem, self.place, weights, chosen, self.budget, seed=0)
-
-
-def scored(
-    model: Model,
-    walk: PathOf,
-    group: Sequence[Fold],
-    sequence: Array,
-    criterion: Criterion,
-    patience: int | None,
-) -> tuple[Array, float]:
-    """Scores of a model on some folds, side by side (n_weights, n_folds), and the largest gap."""
-    scores = np.full((sequence.size, len(group)), np.nan)
-    largest_gap, first, lowest, above = 0.0, np.inf, np.inf, 0
+def others_bound(models: Sequence[Model], data: Mapping[str, Any]) -> list[Problem]:
+    """Problems of further models; what is unobserved has been said for the first one."""
     with warnings.catch_warnings():
-        # That a fold lacks what all data hold is no news to anybody.
         warnings.simplefilter("ignore", UnobservedWarning)
-        fits = zip(*(walk(model, fold.data, sequence) for fold in group), strict=False)
-        for position, row in enumerate(fits):
-            for k, (fit, fold) in enumerate(zip(row, group, strict=True)):
-                scores[position, k] = criterion(fit, fold.held)
-                if isinstance(fit, Fit) and fit.status != "certified":
-                    largest_gap = max(largest_gap, fit.gap)
-            mean = float(np.mean(scores[position]))
-            first = mean if position == 0 else first
-            above = above + 1 if mean > lowest and lowest < first else 0
-            lowest = min(lowest, mean)
-            if patience is not None and above >= patience:
-                break
-    return scores, largest_gap
+        return [Problem.bind(model, data) for model in models]
 
 
-def warn_of(largest_gap: float, tol: float) -> None:
-    """One warning for all fits that are not certified."""
-    if largest_gap > 0.0:
-        warnings.warn(
-            f"some fits of the paths are not certified; the largest gap is {largest_gap:.1e},"
-            f" tol={tol:g}",
-            NotCertifiedWarning,
-            stacklevel=3,
+def generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
+    """The generator that draws the folds."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is not None and not isinstance(random_state, int | np.integer):
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0, a"
+            " numpy.random.Generator, or None for a fresh seed is needed"
+        )
+    return np.random.default_rng(checked_seed(random_state))
+
+
+def refuse_wrong_path(path: Any, problems: Sequence[Problem], backend: str | Backend) -> None:
+    """Raise where ``path`` is no function, or the backend of certified paths cannot run."""
+    if path is None:
+        for problem in problems:
+            checked_backend(backend, problem)
+    elif not takes(path, "model", "data", "weights"):
+        raise ModelError(
+            f"path={called(path)} was given; a function of (model, data, weights) is needed that"
+            " gives a fit for each weight"
         )

@@ -1,5 +1,6 @@
 """The verb ``path``: one model at a descending sequence of weights, each fit from the last."""
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, overload
@@ -7,15 +8,16 @@ from typing import Any, overload
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, Start, slope_of
-from mcframe.compile import Program, compile_problem, refusal
-from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
-from mcframe.contracts.term import Norm, Regularizer, Term
-from mcframe.contracts.validators import number, whole
+from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, Start
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import BackendError, NotCertifiedWarning
+from mcframe.contracts.term import Term
 from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
+from mcframe.selection.chosen_term import chosen_place
+from mcframe.selection.finished_fits import FinishedFits
+from mcframe.selection.grids import descending
 
 __all__ = ["Path", "path"]
 
@@ -83,8 +85,9 @@ def path(
     tol: float = 1e-6,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
-    random_state: int = 0,
+    random_state: int | None = 0,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Fit a model at descending weights of one of its terms, each fit starting from the last.
 
@@ -97,18 +100,22 @@ def path(
         The weight that its term has there is not used.
     data : as in ``fit``
     term : a class such as mc.NuclearNorm, or one of the model's terms, optional
-        Whose weight changes; by default that of the model's NuclearNorm or MaxNorm.
+        Whose weight changes; by default that of the model's NuclearNorm or MaxNorm, else the
+        only one with a weight.
     weights : list of float, optional
         Strictly descending.
     count, ratio : int and float, default 20 and 0.01
-        Without ``weights``: so many, geometrically spaced, from the smallest weight at which
-        Z = 0 is optimal down to ``ratio`` times that. It is known of a NuclearNorm or MaxNorm
-        where all else is smooth.
+        Without ``weights``: so many, two at least, geometrically spaced, from ``weight_max``,
+        the smallest weight at which the answer is trivial, down to ``ratio`` times that.
     backend, tol, random_state : as in ``fit``
     max_iter, max_seconds : as in ``fit``
         Of each fit. Where they end one the path goes on.
     progress : bool, default False
         Print a line for every fit.
+    checkpoint : str or Path, optional
+        A file into which every fit is written as soon as it is finished. A later call with the
+        same model, data, weights and options goes on from there, however this one ended. It is
+        an ``.npz`` of arrays and JSON; nothing in it is run when it is read.
 
     Returns
     -------
@@ -119,7 +126,8 @@ def path(
     Raises
     ------
     DataError, ModelError, BackendError
-        As in ``fit``, the last of them only where it ends the first fit.
+        As in ``fit``, the last of them only where it ends the first fit; a ``DataError``
+        where ``checkpoint`` holds the fits of another model, data or options.
 
     Examples
     --------
@@ -134,27 +142,26 @@ def path(
     budget, seed = checked_budget(tol, max_iter, max_seconds), checked_seed(random_state)
     chosen = checked_backend(backend, problem)
     sequence = descending(problem, place, weights, count, ratio)
-    fits, ended = walk(problem, place, sequence, chosen, budget, seed, progress)
-    name = type(model.terms[place]).__name__
+    finished = None
+    if checkpoint is not None:
+        finished = FinishedFits.of(
+            checkpoint, problem, place, sequence, chosen, budget, random_state
+        )
+    fits, ended = walk(
+        along(problem, place, sequence, chosen, budget, seed, finished), sequence, progress
+    )
+    name = model.terms[place].word
     warn_once(fits, sequence, budget.tol, ended)
     return Path(name, sequence[: len(fits)], tuple(fits))
 
 
-def walk(
-    problem: Problem,
-    place: int,
-    sequence: Array,
-    chosen: Backend,
-    budget: Budget,
-    seed: int,
-    progress: bool,
-) -> tuple[list[Fit], str | None]:
+def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit], str | None]:
     """The fits, one after the other, and what ended them early, if anything did."""
     fits: list[Fit] = []
     if progress:
         print(HEADER, flush=True)
     try:
-        for fit in along(problem, place, sequence, chosen, budget, seed):
+        for fit in path:
             fits.append(fit)
             if progress:
                 print(row(sequence[len(fits) - 1], fit), flush=True)
@@ -169,17 +176,28 @@ def walk(
 
 
 def along(
-    problem: Problem, place: int, sequence: Array, chosen: Backend, budget: Budget, seed: int
+    problem: Problem,
+    place: int,
+    sequence: Array,
+    chosen: Backend,
+    budget: Budget,
+    seed: int,
+    finished: FinishedFits | None = None,
 ) -> Iterator[Fit]:
-    """A fit at each weight, when it is asked for."""
+    """A fit at each weight, when it is asked for: a finished one, if there is one."""
     fits: list[Fit] = []
-    for weight in sequence:
+    for position, weight in enumerate(sequence):
         variant = problem.reweighted(place, float(weight))
-        point = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
-        begin = None if point is None else Start(point)
-        fit = solved(variant, chosen, budget, begin=begin, random_state=seed)
-        fits.append(attrs.evolve(fit, paused=None))  # another weight begins from its point alone
-        yield fits[-1]
+        fit = None if finished is None else finished.find(position, variant)
+        if fit is None:
+            point = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
+            begin = None if point is None else Start(point)
+            fit = solved(variant, chosen, budget, begin=begin, random_state=seed)
+            fit = attrs.evolve(fit, paused=None)  # another weight begins from its point alone
+            if finished is not None:
+                finished.keep(position, fit)
+        fits.append(fit)
+        yield fit
 
 
 def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:
@@ -221,93 +239,3 @@ def warn_once(fits: list[Fit], sequence: Array, tol: float, ended: str | None) -
         )
     if said:
         warnings.warn("; ".join(said), NotCertifiedWarning, stacklevel=3)
-
-
-def chosen_place(model: Model, term: object) -> int:
-    """Where the term whose weight changes stands among the model's terms."""
-    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
-    if term is None:
-        found = [k for k in weighted if isinstance(model.terms[k], Norm)]
-    elif isinstance(term, type):
-        found = [k for k in weighted if isinstance(model.terms[k], term)]
-    else:
-        found = [k for k in weighted if model.terms[k] == term]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(str(model.terms[k]) for k in weighted) or "none"
-    asked = "no term" if term is None else f"term={getattr(term, '__name__', term)}"
-    raise ModelError(
-        f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
-        f" the model has {known}: name the class of one, or give that term itself"
-    )
-
-
-def has_weight(term: Term) -> bool:
-    """Whether a term is declared with a weight."""
-    kind: type = type(term)
-    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
-    return isinstance(term, Regularizer) and "weight" in declared
-
-
-def descending(problem: Problem, place: int, weights: Any, count: int, ratio: float) -> Array:
-    """The weights that were given, or those from the largest useful one downwards."""
-    if weights is not None:
-        return checked_weights(weights)
-    count = whole(count, "count", 2)
-    if not 0.0 < number(ratio, "ratio") < 1.0:
-        raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
-    largest = largest_weight(problem, problem.terms[place])
-    return np.asarray(np.geomspace(largest, ratio * largest, count))
-
-
-def checked_weights(weights: Any) -> Array:
-    """Numbers above 0, each below the one before it."""
-    try:
-        sequence = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"weights={weights!r} were given; a list of numbers is needed") from None
-    if sequence.ndim != 1 or sequence.size == 0:
-        raise ModelError(
-            f"weights of shape {sequence.shape} were given; a list of at least one is needed"
-        )
-    wrong = ~(np.isfinite(sequence) & (sequence > 0.0))
-    if wrong.any():
-        raise ModelError(f"weights hold {sequence[wrong][0]:g}; each must be above 0 and finite")
-    rising = np.flatnonzero(np.diff(sequence) >= 0.0)
-    if rising.size:
-        before, after = sequence[rising[0]], sequence[rising[0] + 1]
-        raise ModelError(
-            f"weights hold {after:g} after {before:g}; they must descend, since each fit starts"
-            " from the one before: give numpy.unique(weights)[::-1]"
-        )
-    return sequence
-
-
-def largest_weight(problem: Problem, term: Term) -> float:
-    """The smallest weight at which Z = 0 is optimal: the dual norm of the slope there."""
-    name = term.word
-    remedy = f"give weights=[...], descending, for {name}"
-    if not isinstance(term, Norm):
-        raise ModelError(
-            f"the weight from which {name} makes Z = 0 optimal is not known; {remedy}"
-        )
-    program = compile_problem(problem) if refusal(problem) is None else None
-    if program is None or not program.plain:
-        raise ModelError(
-            "the weight from which Z = 0 is optimal is not known beside a loss or a term without"
-            f" a slope; {remedy}"
-        )
-    largest = term.dual_norm(slope_at_zero(program))
-    if not 0.0 < largest < np.inf:
-        raise ModelError(
-            f"the slope of the losses at Z = 0 has the size {largest:g}, which no sequence of"
-            f" weights can begin from; {remedy}"
-        )
-    return largest
-
-
-def slope_at_zero(program: Program) -> Matrix:
-    """The slope of everything but the main term at Z = 0, effects solved out."""
-    latent = np.zeros(program.shape if program.terms else (0, 0))
-    evaluation = program.evaluate(np.zeros(program.loss.n_entries), latent)
-    return slope_of(program, evaluation)

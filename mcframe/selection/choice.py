@@ -1,0 +1,170 @@
+"""The answer of ``cross_validate``: scores, their means, and the choice that they lead to."""
+
+from typing import Literal
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import ModelError
+from mcframe.model import Model
+
+__all__ = ["CrossValidation"]
+
+AT_EDGE = {
+    "largest": "the lowest mean stands at the largest weight: larger ones may be better, unless"
+    " nothing is left of Z there already (mc.weight_max); give weights that begin higher",
+    "smallest": "the lowest mean stands at the smallest weight that was tried: smaller ones may be"
+    " better; give a smaller ratio, or weights that go on",
+}
+
+
+@attrs.frozen(eq=False, repr=False)
+class CrossValidation:
+    """Scores of models at weights on folds, and the choice that they lead to.
+
+    Attributes
+    ----------
+    models : tuple of Model
+        As they were given.
+    term : str
+        The class of the term whose weight changes; several, if it differs between models.
+    grids : array (n_models, n_weights)
+        The weights of each model, descending: the same ones where they were given.
+    scores : array (n_models, n_weights, n_folds)
+        The criterion, the lower the better; NaN where it said so, and where a path was ended
+        before.
+    counted : array of bool (n_folds,)
+        The folds that means are taken over: of a cross-validation that was interrupted those
+        that every model has completed; a fold on which a model has no score at all counts for
+        none.
+    partial : bool
+        Whether it was interrupted.
+    """
+
+    models: tuple[Model, ...]
+    term: str
+    grids: Array
+    scores: Array
+    places: tuple[int, ...]
+    counted: Mask
+    partial: bool = False
+
+    @property
+    def weights(self) -> Array:
+        """The weights (n_weights,) of the chosen model, of all models where they are common."""
+        common = bool(np.all(self.grids == self.grids[0]))
+        return np.asarray(self.grids[0 if common else self.best[0]])
+
+    @property
+    def means(self) -> Array:
+        """Mean scores over the folds that count (n_models, n_weights).
+
+        NaN where a score is missing on one of them: means over other folds do not compare.
+        """
+        if not self.counted.any():
+            return np.full(self.grids.shape, np.nan)
+        return np.asarray(np.mean(self.scores[:, :, self.counted], axis=2))
+
+    @property
+    def standard_errors(self) -> Array:
+        """Standard errors of these means, as if the folds were independent; NaN of one fold."""
+        n_folds = int(np.count_nonzero(self.counted))
+        if n_folds < 2:
+            return np.full(self.grids.shape, np.nan)
+        with np.errstate(invalid="ignore"):  # of infinite scores
+            spread = np.std(self.scores[:, :, self.counted], axis=2, ddof=1)
+        return np.asarray(spread / np.sqrt(n_folds))
+
+    @property
+    def best(self) -> tuple[int, int]:
+        """Positions of the model and the weight with the lowest mean.
+
+        Of equal ones the largest weight, then the first model: the simplest answer.
+        ``ModelError`` where no mean is a finite number.
+        """
+        means = np.where(np.isfinite(self.means), self.means, np.inf)
+        weight, model = np.unravel_index(int(np.argmin(means.T)), means.T.shape)
+        if means[model, weight] == np.inf:
+            raise ModelError(
+                "no weight has a finite mean score, so that none is the best:"
+                f" {np.count_nonzero(np.isnan(self.scores))} of {self.scores.size} scores are nan"
+                f" and {np.count_nonzero(np.isinf(self.scores))} infinite; look at the criterion,"
+                " or ask for fewer folds"
+            )
+        return int(model), int(weight)
+
+    @property
+    def best_weight(self) -> float:
+        """The weight with the lowest mean."""
+        return float(self.grids[self.best])
+
+    @property
+    def best_model(self) -> Model:
+        """The model with the lowest mean, its term at that weight: ready for ``fit``."""
+        model, place = self.models[self.best[0]], self.places[self.best[0]]
+        term = attrs.evolve(model.terms[place], weight=self.best_weight)  # type: ignore[misc]
+        return attrs.evolve(model, terms=(*model.terms[:place], term, *model.terms[place + 1 :]))
+
+    @property
+    def at_edge(self) -> Literal["largest", "smallest"] | None:
+        """Whether the best weight is the largest or the smallest that its model was tried at.
+
+        Then a better one may lie beyond: begin higher, or take a smaller ``ratio``. None where
+        it lies between others, or is the only one.
+        """
+        model, position = self.best
+        tried = np.flatnonzero(~np.isnan(self.means[model]))
+        if tried.size == 1 or tried[0] < position < tried[-1]:
+            return None
+        return "largest" if position == tried[0] else "smallest"
+
+    def __repr__(self) -> str:
+        n_models, n_weights, n_folds = self.scores.shape
+        common = bool(np.all(self.grids == self.grids[0]))
+        named = f"{n_weights} weight{'s' * (n_weights > 1)} of {self.term}"
+        lines = [
+            f"CrossValidation: {n_models} model{'s' * (n_models > 1)},"
+            f" {named}{'' if common else ' each'}, {n_folds} folds"
+        ]
+        lines += self.table(common)
+        return "\n".join([*lines, *self.remarks()])
+
+    def table(self, common: bool) -> list[str]:
+        """A line for each weight, after a header; of several grids one weight for each model."""
+        chosen = self.best if np.isfinite(self.means).any() else None
+        header, rows = "", [""] * self.grids.shape[1]
+        for k, (grid, means, errors) in enumerate(
+            zip(self.grids, self.means, self.standard_errors, strict=True)
+        ):
+            own = k == 0 or not common
+            header += f"{'weight':>12}" * own + f"{f'model {k}':>20}"
+            for position, weight in enumerate(grid):
+                mark = "*" if (k, position) == chosen else " "
+                text = cell(means[position], errors[position]) + mark
+                rows[position] += f"{weight:>12.6g}" * own + f"{text:>20}"
+        return [header, *rows]
+
+    def remarks(self) -> list[str]:
+        """What the means are, and what is to be known before the choice is taken."""
+        n_folds, n_counted = self.counted.size, int(np.count_nonzero(self.counted))
+        if not np.isfinite(self.means).any():
+            return ["no mean score is a finite number"]
+        over = "folds" if n_counted == n_folds else f"{n_counted} of {n_folds} folds"
+        said = [f"mean score ± standard error over {over}; * is the lowest"]
+        if self.partial:
+            missing = int(np.count_nonzero(np.isnan(self.scores)))
+            said.append(
+                f"partial, since it was interrupted: {missing} of {self.scores.size} scores are"
+                " missing"
+            )
+        if self.at_edge is not None:
+            said.append(AT_EDGE[self.at_edge])
+        return said
+
+
+def cell(mean: float, error: float) -> str:
+    """A mean score with its standard error, or a dash where there is none."""
+    if np.isnan(mean):
+        return "-"
+    return f"{mean:.4g} ± " + ("-" if np.isnan(error) else f"{error:.2g}")

@@ -1,0 +1,67 @@
+"""The scores of a cross-validation that are finished, in a file."""
+
+from pathlib import Path
+
+import attrs
+
+from mcframe.numerics.digest import digest_of
+from mcframe.selection.finished_fits import digest_of_model, digest_of_weights, texts_of
+from mcframe.selection.scoring import Scored
+from mcframe.selection.work import Part, Work
+from mcframe.storage import Archive, Entry
+
+__all__ = ["FinishedScores"]
+
+
+@attrs.frozen
+class FinishedScores:
+    """The scores of the finished parts of a cross-validation in a file.
+
+    While a certified path is walked its fits are kept in a file of its own beside that one.
+    """
+
+    archive: Archive
+
+    @classmethod
+    def of(cls, checkpoint: object, work: Work) -> "FinishedScores":
+        """Those of this very cross-validation; a ``DataError`` where the file is another's."""
+        pairs = zip(work.problems, work.places, strict=True)
+        held = [(each.rows, each.columns) for fold in work.folds for each in fold.held.values()]
+        identity = {
+            "models": digest_of([digest_of_model(problem, place) for problem, place in pairs]),
+            "data": work.problems[0].digest_of_data,
+            "weights": digest_of_weights(work.grids),
+            "folds": digest_of(held),
+            "criterion": digest_of(work.criterion),
+            "path": digest_of(work.path),
+            "backend": digest_of(work.backend),
+            **texts_of(work.budget),
+            "patience": str(work.patience),
+        }
+        return cls(Archive.opened(checkpoint, "cross-validation", identity))
+
+    def file_of(self, model: int, fold: int) -> str:
+        """Where the fits of a model on a fold are kept while their path is walked."""
+        return f"{self.archive.path}.model{model}.fold{fold}"
+
+    def find(self, part: Part) -> Scored | None:
+        """The scores of a part, if it is finished."""
+        if named(part) not in self.archive:
+            return None
+        entry = self.archive.read(named(part))
+        return Scored(entry.arrays["scores"], **entry.facts, ended=True)
+
+    def keep(self, part: Part, found: Scored) -> None:
+        """Write the scores of a part that came to its end, in the place of its fits."""
+        if not found.ended:
+            return
+        facts = {"reached": found.reached, "largest_gap": found.largest_gap}
+        self.archive.add(named(part), Entry({"scores": found.scores}, facts))
+        for fold in part[1]:
+            Archive(Path(self.file_of(part[0], fold))).remove()
+
+
+def named(part: Part) -> str:
+    """How a part is called in the file."""
+    model, folds = part
+    return f"model{model}.folds{'-'.join(map(str, folds))}"

@@ -1,0 +1,130 @@
+"""What is left of Z under a nuclear norm beside a column of ones: equal rows, the intercepts."""
+
+from functools import cached_property
+
+import attrs
+import numpy as np
+from scipy.optimize import brentq
+
+from mcframe.compile import Evaluation, Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.quasi_newton import descent
+from mcframe.numerics.spectral_norm import norm_upper_bound
+
+__all__ = ["Intercepts"]
+
+# Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
+# beside the slopes at c = 0.
+STEPS, LOOKS, STILL = 10, 30, 1e-8
+# The accuracy of the weight, and what counts as none beside the slopes.
+ACCURACY, NEAR_ZERO = 1e-6, 1e-6
+# How often the bracket of the weight is widened.
+DOUBLINGS = 60
+
+
+@attrs.frozen(eq=False)
+class Intercepts:
+    """``Z = 1 (c', 1)``, with c (n_columns - 1) the best intercepts under a weight.
+
+    They minimise ``F(1 c') + weight sqrt(n_items (1 + |c|^2)) + ridge n_items |c|^2 / 2``, as the
+    nuclear norm of Z is that root. F is smooth.
+    """
+
+    program: Program
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of Z."""
+        return self.program.shape[0]
+
+    def latent(self, c: Array) -> LowRank:
+        """Z."""
+        return LowRank(np.ones((self.n_rows, 1)), np.append(c, 1.0)[:, None])
+
+    def evaluation(self, c: Array) -> Evaluation:
+        """F at Z."""
+        places = np.append(c, 1.0)[self.program.loss.columns]
+        dense = self.latent(c).dense() if self.program.terms else np.zeros((0, 0))
+        return self.program.evaluate(places, dense)
+
+    def value_and_gradient(self, c: Array, weight: float) -> tuple[float, Array]:
+        """The objective and its gradient in c."""
+        at, n_rows, ridge = self.evaluation(c), self.n_rows, self.program.penalty.ridge
+        root = float(np.sqrt(n_rows * (1.0 + np.dot(c, c))))
+        value = at.value + weight * root + 0.5 * ridge * n_rows * float(np.dot(c, c))
+        sums = np.bincount(self.program.loss.columns, weights=at.slope, minlength=c.size + 1)
+        for columns, slope in at.blocks:
+            sums[columns] += slope.sum(axis=0)
+        return value, sums[:-1] + (weight / root + ridge) * n_rows * c
+
+    def best(self, weight: float, begin: Array | None = None) -> Array:
+        """c, from those of a weight close by, or from one step down the gradient at 0."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow on the way
+            c = self.first(weight) if begin is None else begin
+            for _ in range(LOOKS):
+                if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= self.still:
+                    break
+                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
+        return c
+
+    def first(self, weight: float) -> Array:
+        """One step down the gradient at c = 0, shorter where a loss overflows there."""
+        value, gradient = self.value_and_gradient(self.nothing, weight)
+        if np.linalg.norm(gradient) <= self.still:
+            return self.nothing
+        c = -gradient / (self.n_rows * self.curvature)
+        while not self.value_and_gradient(c, weight)[0] <= value:
+            c = 0.5 * c
+        return c
+
+    @property
+    def nothing(self) -> Array:
+        """c = 0."""
+        return np.zeros(self.program.shape[1] - 1)
+
+    @cached_property
+    def still(self) -> float:
+        """Gradients of this size are 0."""
+        return STILL * float(np.linalg.norm(self.evaluation(self.nothing).slope))
+
+    @cached_property
+    def curvature(self) -> float:
+        """Of F at c = 0."""
+        z = np.zeros(self.program.loss.n_entries)
+        return self.program.curvature_at(z, self.evaluation(self.nothing).biases)
+
+    def norm_beside(self, c: Array) -> float:
+        """``||(I - 11'/n) G (I, -c)||_2``, G the slope of F in all columns but the last.
+
+        Z is optimal where that is at most the weight: with the multiplier of the fixed column the
+        dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
+        orthogonal to u and takes v to 0, has that norm over the weight.
+        """
+        slope = self.program.slope_matrix(self.evaluation(c))[:, :-1]
+        beside = slope - slope.mean(axis=0)
+        return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
+
+    def largest_weight(self) -> float:
+        """The weight from which no more than the intercepts is left."""
+        last: Array | None = None
+
+        def excess(weight: float) -> float:
+            nonlocal last
+            last = self.best(weight, last)
+            return self.norm_beside(last) - weight
+
+        high = float(np.linalg.norm(self.evaluation(self.nothing).slope))
+        if high == 0.0:
+            return 0.0
+        for _ in range(DOUBLINGS):
+            if excess(high) < 0.0:
+                break
+            high *= 2.0
+        # The norm falls with the weight, as c does, and slowly: the root is close to it.
+        low = self.norm_beside(self.best(high, last))
+        if excess(low) <= 0.0:
+            low, high = NEAR_ZERO * high, low
+            if excess(low) <= 0.0:
+                return 0.0
+        return float(brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)

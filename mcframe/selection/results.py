@@ -1,0 +1,132 @@
+"""What the paths of a cross-validation found, as they are finished or interrupted."""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import closing
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import NotCertifiedWarning
+from mcframe.selection.choice import CrossValidation
+from mcframe.selection.finished_scores import FinishedScores
+from mcframe.selection.jobs import finished
+from mcframe.selection.scoring import Scored
+from mcframe.selection.work import Part, Work
+
+__all__ = ["Results", "collected", "warn_of"]
+
+
+@attrs.frozen(eq=False)
+class Results:
+    """The scores of each part of the work, and whether the rest of it was interrupted."""
+
+    shape: tuple[int, int, int]  # models, weights, folds
+    parts: Mapping[Part, Scored]
+    interrupted: bool
+
+    @property
+    def scores(self) -> Array:
+        """All scores (n_models, n_weights, n_folds), NaN where there is none."""
+        scores = np.full(self.shape, np.nan)
+        for (model, folds), found in self.parts.items():
+            scores[model][:, folds] = found.scores
+        return scores
+
+    @property
+    def ended(self) -> Mask:
+        """Which paths came to their end (n_models, n_folds)."""
+        ended = np.zeros((self.shape[0], self.shape[2]), dtype=bool)
+        for (model, folds), found in self.parts.items():
+            ended[model, list(folds)] = found.ended
+        return ended
+
+    @property
+    def counted(self) -> Mask:
+        """The folds (n_folds,) that means are taken over, the same ones for all that is compared.
+
+        Those that every model has completed; where there is none, as of paths that are walked
+        on all folds side by side, all. A fold on which a path ended without one score counts for
+        no model, unless that model has no score on any fold.
+        """
+        complete = self.ended.all(axis=0)
+        blank = np.isnan(self.scores).all(axis=1) & self.ended
+        judged = ~blank.all(axis=1)
+        counted = complete if complete.any() else np.ones_like(complete)
+        return np.asarray(counted & ~blank[judged].any(axis=0))
+
+    @property
+    def largest_gap(self) -> float:
+        """The largest gap of fits that are not certified; 0 without any."""
+        return max((found.largest_gap for found in self.parts.values()), default=0.0)
+
+    def undefined(self) -> list[tuple[int, int, int]]:
+        """Model, weight and fold, by their positions, of scores that the criterion left open."""
+        reached = np.zeros(self.shape, dtype=bool)
+        for (model, folds), found in self.parts.items():
+            reached[model][: found.reached, folds] = True
+        return [
+            (int(k), int(at), int(j)) for k, at, j in np.argwhere(reached & np.isnan(self.scores))
+        ]
+
+
+def collected(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
+    """The results of all parts of the work, or of those finished before an interruption.
+
+    Parts that a file has ``kept`` are taken from there, and the others are written into it.
+    """
+    results: dict[Part, Scored] = {}
+    if kept is not None:
+        known = {part: kept.find(part) for part in work.parts}
+        results = {part: found for part, found in known.items() if found is not None}
+    remaining = [part for part in work.parts if part not in results]
+    tasks = [
+        work.task(part, [None if kept is None else kept.file_of(part[0], j) for j in part[1]])
+        for part in remaining
+    ]
+    try:
+        with closing(finished(tasks, jobs)) as done:
+            for number, found in done:
+                results[remaining[number]] = found
+                if kept is not None:
+                    kept.keep(remaining[number], found)
+                if not found.ended:
+                    return Results(work.shape, results, interrupted=True)
+    except KeyboardInterrupt:
+        return Results(work.shape, results, interrupted=True)
+    return Results(work.shape, results, interrupted=False)
+
+
+def warn_of(results: Results, answer: CrossValidation, criterion: str, tol: float | None) -> None:
+    """One warning each for an interruption, for fits not certified, for scores that are NaN.
+
+    ``tol`` is that of certified paths, None of others, which promise nothing.
+    """
+    if results.interrupted:
+        ended, counted = results.ended, answer.counted
+        warnings.warn(
+            f"the cross-validation was interrupted after {np.count_nonzero(ended)} of"
+            f" {ended.size} paths; means are over {np.count_nonzero(counted)} of {counted.size}"
+            " folds",
+            NotCertifiedWarning,
+            stacklevel=3,
+        )
+    if tol is not None and results.largest_gap > 0.0:
+        warnings.warn(
+            "some fits of the paths are not certified; the largest gap is"
+            f" {results.largest_gap:.1e}, tol={tol:g}",
+            NotCertifiedWarning,
+            stacklevel=3,
+        )
+    undefined = results.undefined()
+    if undefined:
+        model, position, fold = undefined[0]
+        more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""
+        warnings.warn(
+            f"criterion {criterion} is nan at weight {answer.grids[model, position]:g} of model"
+            f" {model} on fold {fold}{more}: such a weight has no mean, and a fold with nothing"
+            " else counts for none",
+            UserWarning,
+            stacklevel=3,
+        )

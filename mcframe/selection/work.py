@@ -1,0 +1,104 @@
+"""What a cross-validation has to do: paths of models on folds, and the order they come in."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from mcframe.backends import Backend, Budget
+from mcframe.contracts.arrays import Array
+from mcframe.fitting import Fit, checked_backend
+from mcframe.model import Model, Problem
+from mcframe.selection.criteria import Criterion
+from mcframe.selection.finished_fits import FinishedFits
+from mcframe.selection.folds import Fold
+from mcframe.selection.paths import along
+from mcframe.selection.scoring import PathOf, Scored, scored
+
+__all__ = ["CertifiedPath", "Part", "Work"]
+
+# A model and the folds that its paths are walked on side by side: the unit of work.
+Part = tuple[int, tuple[int, ...]]
+# The seed of certified paths: the folds are all that is random.
+SEED = 0
+
+
+@attrs.frozen
+class CertifiedPath:
+    """The fits of ``mc.path``, made when they are asked for, in a file if one is given."""
+
+    place: int
+    backend: str | Backend
+    budget: Budget
+    checkpoint: str | None = None
+
+    def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
+        """A fit at each weight."""
+        problem, place, budget = Problem.bind(model, data), self.place, self.budget
+        chosen = checked_backend(self.backend, problem)
+        finished = None
+        if self.checkpoint is not None:
+            finished = FinishedFits.of(
+                self.checkpoint, problem, place, weights, chosen, budget, SEED
+            )
+        return along(problem, place, weights, chosen, budget, SEED, finished)
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """Models with their grids (n_models, n_weights), the folds, and how fits are made and judged.
+
+    ``path`` is one's own, or None for certified fits; ``problems`` hold all data, ``places`` say
+    which term of each model has the weights.
+    """
+
+    problems: Sequence[Problem]
+    places: tuple[int, ...]
+    grids: Array
+    folds: Sequence[Fold]
+    criterion: Criterion
+    path: PathOf | None
+    backend: str | Backend
+    budget: Budget
+    patience: int | None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_models, n_weights, n_folds)."""
+        return len(self.problems), self.grids.shape[1], len(self.folds)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The units of work in their order.
+
+        Fold by fold, so that an interruption leaves folds that all models have completed; with
+        patience a path ends for all folds at once, which then are walked side by side.
+        """
+        n_models, _, n_folds = self.shape
+        if self.patience is not None:
+            return [(model, tuple(range(n_folds))) for model in range(n_models)]
+        return [(model, (fold,)) for fold in range(n_folds) for model in range(n_models)]
+
+    def walk(self, model: int, checkpoint: str | None) -> PathOf:
+        """The path of a model on one fold."""
+        if self.path is not None:
+            return self.path
+        return CertifiedPath(self.places[model], self.backend, self.budget, checkpoint)
+
+    def task(self, part: Part, files: Sequence[str | None]) -> Callable[[], Scored]:
+        """A part as a function without arguments, with a file for the fits of each fold."""
+        model, folds = part
+        walks = [
+            (self.walk(model, file), self.folds[fold])
+            for fold, file in zip(folds, files, strict=True)
+        ]
+        return partial(
+            scored,
+            self.problems[model].model,
+            walks,
+            self.grids[model],
+            self.criterion,
+            self.patience,
+            f"model {model}, fold {' and '.join(map(str, folds))}",
+        )

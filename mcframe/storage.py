@@ -1,0 +1,248 @@
+"""Fits on disk: arrays and JSON in one file, where each addition is whole or not there at all."""
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends import Dual, History, Point, Record, Rounding
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.fitting import Fit
+from mcframe.model import Problem
+from mcframe.numerics.low_rank import LowRank
+
+__all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
+
+HEADER, FORMAT = "header.json", 1
+# Identities longer than this are digests, which say nothing to anybody.
+READABLE = 24
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """Arrays by name, and numbers and words that JSON holds."""
+
+    arrays: Mapping[str, Array]
+    facts: Mapping[str, Any]
+
+
+@attrs.frozen
+class Archive:
+    """Entries by name in an ``.npz`` file, which grows entry by entry.
+
+    ``numpy.load`` reads it. Each addition is written to another file, which then takes the
+    place of the first: whenever the process dies, the file holds all entries before that one.
+    """
+
+    path: Path
+
+    @classmethod
+    def opened(cls, path: object, kind: str, identity: Mapping[str, str]) -> "Archive":
+        """Open the archive of a piece of work, or begin it where there is no file.
+
+        Parameters
+        ----------
+        path : str or Path
+        kind : str
+            What it holds, in a word.
+        identity : dict of str
+            What must be the same for its entries to be of use: short texts, or digests.
+
+        Raises
+        ------
+        ModelError
+            Where ``path`` is no path.
+        DataError
+            Where the file is no archive, or of other work, or cannot be written.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise ModelError(f"checkpoint={path!r} was given; the path of a file is needed")
+        archive = cls(Path(os.fsdecode(path)))
+        header = {"format": FORMAT, "kind": kind, "identity": dict(identity)}
+        if archive.path.exists():
+            archive.refuse_another(header)
+        else:
+            archive.write({HEADER: json.dumps(header)})
+        return archive
+
+    def refuse_another(self, header: Mapping[str, Any]) -> None:
+        """Raise a ``DataError`` where the file is of another kind or of other work."""
+        with self.reading() as file:
+            there = json.loads(file.read(HEADER))
+            if there["format"] != header["format"] or there["kind"] != header["kind"]:
+                raise DataError(
+                    f"checkpoint {self.path} holds a {there['kind']} of format {there['format']},"
+                    f" and a {header['kind']} of format {header['format']} is asked for; give"
+                    " another file"
+                )
+            here, known = header["identity"], there["identity"]
+            changed = [
+                difference(key, known.get(key, "none"), here.get(key, "none"))
+                for key in dict.fromkeys([*here, *known])
+                if known.get(key) != here.get(key)
+            ]
+        if changed:
+            raise DataError(
+                f"checkpoint {self.path} holds another {header['kind']}: {'; '.join(changed)}."
+                " Give the same to go on with it, or another file, or delete this one"
+            )
+
+    def __contains__(self, name: str) -> bool:
+        with self.reading() as file:
+            return f"{name}/facts.json" in file.namelist()
+
+    def read(self, name: str) -> Entry:
+        """The entry of that name, which must be there."""
+        with self.reading() as file:
+            arrays = {}
+            for member in file.namelist():
+                if member.startswith(f"{name}/") and member.endswith(".npy"):
+                    with file.open(member) as stream:
+                        array = np.lib.format.read_array(stream, allow_pickle=False)
+                    arrays[member.removeprefix(f"{name}/").removesuffix(".npy")] = array
+            return Entry(arrays, json.loads(file.read(f"{name}/facts.json")))
+
+    def add(self, name: str, entry: Entry) -> None:
+        """Add an entry, which is on the disk when this returns."""
+        arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
+        self.write({**arrays, f"{name}/facts.json": json.dumps(dict(entry.facts))})
+
+    def remove(self) -> None:
+        """Delete the file, and what a process has left of one that died while it wrote."""
+        self.path.unlink(missing_ok=True)
+        self.unfinished.unlink(missing_ok=True)
+
+    @property
+    def unfinished(self) -> Path:
+        """The file that is written before it takes the place of the other."""
+        return self.path.with_name(self.path.name + ".writing")
+
+    def write(self, members: Mapping[str, Any]) -> None:
+        """Put a copy of the file with more members in its place."""
+        fresh = self.unfinished
+        try:
+            if self.path.exists():
+                shutil.copyfile(self.path, fresh)
+            else:
+                fresh.unlink(missing_ok=True)  # what a process left that died
+            with zipfile.ZipFile(fresh, "a") as file:
+                for name, value in members.items():
+                    with file.open(name, "w", force_zip64=True) as stream:
+                        if isinstance(value, str):
+                            stream.write(value.encode())
+                        else:
+                            array = np.asarray(value)
+                            np.lib.format.write_array(stream, array, allow_pickle=False)
+            with fresh.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(fresh, self.path)
+        except OSError as error:
+            raise DataError(
+                f"checkpoint {self.path} cannot be written ({error.strerror}); give a file in a"
+                " folder that exists, on a disk with room"
+            ) from None
+
+    @contextmanager
+    def reading(self) -> Iterator[zipfile.ZipFile]:
+        """The file to read from; where it turns out to be no archive, a ``DataError``."""
+        try:
+            with zipfile.ZipFile(self.path) as file:
+                yield file
+        except DataError:
+            raise
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+            raise DataError(
+                f"checkpoint {self.path} is no file of finished fits; give another path, or"
+                " delete the file"
+            ) from None
+
+
+def difference(key: str, there: str, here: str) -> str:
+    """In what two pieces of work differ, in words."""
+    if max(len(there), len(here)) > READABLE:
+        return f"the {key} there differs from the one given"
+    return f"{key} is {there} there and {here} here"
+
+
+def fit_to_entry(fit: Fit) -> Entry:
+    """A fit without its problem; ``fit_from_entry`` makes it whole again, to the last bit."""
+    point, dual = fit.point, fit.point.dual
+    arrays = {"left": point.latent.left, "right": point.latent.right}
+    if point.multiplier is not None:
+        arrays["multiplier"] = point.multiplier
+    for position, block in enumerate(fit.model.blocks):
+        if block.name in fit.biases:
+            arrays[f"biases.{position}"] = fit.biases[block.name]
+    if dual is not None:
+        arrays["dual.slope"] = dual.slope
+        arrays |= numbered("dual.terms", dual.terms) | numbered("dual.given", dual.given)
+    arrays |= {f"history.{name}": column for name, column in fit.history.table().items()}
+    facts = {
+        "status": fit.status,
+        "message": fit.message,
+        "objective": fit.objective,
+        "bound": fit.bound,
+        "rounding": attrs.asdict(fit.rounding),
+        "backend": fit.backend,
+        "random_state": fit.random_state,
+        "dual": None if dual is None else [len(dual.terms), len(dual.given)],
+        "known": None if dual is None else dual.known,
+    }
+    return Entry(arrays, facts)
+
+
+def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
+    """The fit of a problem that ``fit_to_entry`` was given."""
+    arrays, facts = entry.arrays, entry.facts
+    latent = LowRank(arrays["left"], arrays["right"])
+    names = [block.name for block in problem.model.blocks]
+    return Fit(
+        problem=problem,
+        point=Point(latent, arrays.get("multiplier"), dual_from(entry)),
+        biases={
+            name: arrays[f"biases.{k}"] for k, name in enumerate(names) if f"biases.{k}" in arrays
+        },
+        status=facts["status"],
+        message=facts["message"],
+        objective=facts["objective"],
+        bound=facts["bound"],
+        rounding=Rounding(**facts["rounding"]),
+        backend=facts["backend"],
+        history=history_from(arrays),
+        random_state=facts["random_state"],
+    )
+
+
+def numbered(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:
+    """Arrays by their position; None is left out."""
+    return {f"{name}.{k}": value for k, value in enumerate(values) if value is not None}
+
+
+def dual_from(entry: Entry) -> Dual | None:
+    """What a stored point knows of the dual."""
+    if entry.facts["dual"] is None:
+        return None
+    arrays, (n_terms, n_pieces) = entry.arrays, entry.facts["dual"]
+    return Dual(
+        slope=arrays["dual.slope"],
+        terms=tuple(arrays.get(f"dual.terms.{k}") for k in range(n_terms)),
+        given=tuple(arrays.get(f"dual.given.{k}") for k in range(n_pieces)),
+        known=tuple(None if pair is None else tuple(pair) for pair in entry.facts["known"]),
+    )
+
+
+def history_from(arrays: Mapping[str, Array]) -> History:
+    """The records of a stored fit."""
+    names = [field.name for field in attrs.fields(Record)]
+    columns = [arrays[f"history.{name}"].tolist() for name in names]
+    return History(
+        tuple(Record(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    )

@@ -1,0 +1,197 @@
+"""Ctrl-C within cross-validation: what is finished is kept, nothing hangs, nothing is made up."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.selection import HeldOutLoss, jobs
+
+WEIGHTS = [1.0, 0.5, 0.25]
+X = np.random.default_rng(0).standard_normal((12, 8))
+MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+
+
+def score(fit, held):
+    return fit
+
+
+def stopping(at):
+    """A path of numbers that meets Ctrl-C where it is asked for the fit number ``at``."""
+    given = []
+
+    def path(model, data, weights):
+        for weight in weights:
+            if len(given) == at:
+                raise KeyboardInterrupt
+            given.append(weight)
+            yield weight
+
+    return path
+
+
+def judged(at, models=1, **options):
+    listed = [MODEL] * models
+    return mc.cross_validate(
+        listed, {"x": X}, criterion=score, path=stopping(at), weights=WEIGHTS, folds=3, **options
+    )
+
+
+def test_folds_that_all_models_have_completed_decide():
+    with pytest.warns(mc.NotCertifiedWarning, match="after 5 of 6 paths; means are over 2 of 3"):
+        found = judged(17, models=2)
+    assert found.partial
+    np.testing.assert_array_equal(found.counted, [True, True, False])
+    assert np.isnan(found.scores).sum() == 1
+    assert found.scores[1, 1, 2] == 0.5
+    np.testing.assert_array_equal(found.means, [WEIGHTS, WEIGHTS])
+    assert found.best == (0, 2)
+    printed = repr(found)
+    assert "over 2 of 3 folds" in printed
+    assert "partial, since it was interrupted: 1 of 18 scores are missing" in printed
+
+
+def test_one_fold_has_means_without_an_error():
+    with pytest.warns(mc.NotCertifiedWarning, match="means are over 1 of 3"):
+        found = judged(7, models=2)
+    np.testing.assert_array_equal(found.counted, [True, False, False])
+    assert np.isnan(found.standard_errors).all()
+    assert "1 ± -" in repr(found)
+
+
+def test_side_by_side_the_weights_that_all_folds_have_reached_decide():
+    with pytest.warns(mc.NotCertifiedWarning, match="after 0 of 3 paths; means are over 3 of 3"):
+        found = judged(8, patience=3)
+    np.testing.assert_array_equal(np.isnan(found.means), [[False, False, True]])
+    assert found.at_edge == "smallest"
+    with pytest.warns(mc.NotCertifiedWarning, match="after 3 of 6 paths"):
+        found = judged(9, models=2, patience=3)
+    np.testing.assert_array_equal(np.isnan(found.means), [[False] * 3, [True] * 3])
+
+
+@pytest.mark.parametrize("options", [{"at": 0}, {"at": 2}, {"at": 5, "models": 2}])
+def test_where_nothing_can_be_compared_the_interruption_is_passed_on(options):
+    with pytest.raises(KeyboardInterrupt):
+        judged(**options)
+
+
+@pytest.mark.parametrize("patience", [None, 3])
+def test_one_mean_is_no_comparison(patience):
+    with pytest.raises(KeyboardInterrupt):
+        judged(4 if patience else 1, patience=patience)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_fit_is_not_judged():
+    """Ctrl-C within the second fold's second fit, which answers with its best point."""
+    fits = []
+
+    def path(model, data, weights):
+        for weight in weights:
+            stop = len(fits) == len(WEIGHTS) + 1
+            fits.append(weight)
+            callback = (lambda record: os.kill(os.getpid(), signal.SIGINT)) if stop else None
+            single = mc.Model(model.blocks, [mc.NuclearNorm(weight)])
+            yield mc.fit(single, data, callback=callback, tol=1e-4)
+
+    with pytest.warns(mc.NotCertifiedWarning) as said:
+        found = mc.cross_validate(
+            MODEL, {"x": X}, criterion=HeldOutLoss(), path=path, weights=WEIGHTS, folds=3
+        )
+    assert len(fits) == len(WEIGHTS) + 2
+    assert "means are over 1 of 3 folds" in str(said[-1].message)
+    assert np.isnan(found.scores).sum() == 2 + len(WEIGHTS)
+
+
+def test_control_c_between_tasks(monkeypatch):
+    def interrupted(tasks, n_jobs):
+        yield 0, tasks[0]()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mcframe.selection.results.finished", interrupted)
+    with pytest.warns(mc.NotCertifiedWarning, match="after 1 of 3 paths"):
+        assert judged(100).partial
+
+
+def test_an_interruption_within_a_worker_ends_the_others():
+    with pytest.raises(KeyboardInterrupt):
+        mc.cross_validate(
+            MODEL, {"x": X}, criterion=score, path=forbidden, weights=WEIGHTS, folds=3, jobs=2
+        )
+
+
+def forbidden(model, data, weights):
+    raise KeyboardInterrupt
+
+
+SCRIPT = """
+import sys, time, warnings
+import numpy as np
+import mcframe as mc
+
+def slow(model, data, weights):
+    # The first held-out entries are those of the first fold, which is done in no time.
+    quick = np.isnan(data["x"][0, 0]) or np.isnan(data["x"][0, 1])
+    for weight in weights:
+        if not quick:
+            print("waiting", flush=True)
+            time.sleep(30.0)
+        yield weight
+
+def score(fit, held):
+    return fit
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    x = np.arange(1.0, 41.0).reshape(8, 5)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    found = mc.cross_validate(
+        model, {"x": x}, criterion=score, path=slow, weights=[1.0, 0.5], folds=4, jobs=2
+    )
+    print("partial", found.partial, found.counted.sum(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_control_c_with_processes_keeps_what_is_finished_and_ends_them(tmp_path, whole_group):
+    """A terminal sends the signal to all processes of a group, ``kill`` to one."""
+    script = tmp_path / "slow.py"
+    script.write_text(SCRIPT)
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    for _ in range(2):
+        assert process.stdout.readline() == "waiting\n"
+    (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
+    printed, errors = process.communicate(timeout=60)
+    assert printed.splitlines()[-1].startswith("partial True"), errors
+    assert errors == ""
+    assert time.monotonic() - began < 60
+    for _ in range(200):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("a process is left")
+
+
+@pytest.mark.parametrize("given", [0, 1.5, "two", None])
+def test_a_wrong_number_of_jobs_is_named(given):
+    with pytest.raises(mc.ModelError, match="jobs="):
+        judged(100, jobs=given)
+
+
+def test_jobs_end_when_they_are_left_early():
+    assert next(iter(jobs.finished([os.getpid] * 4, 2)))[1] != os.getpid()
