@@ -31,6 +31,8 @@ NORM_SLACK = 1e-10
 ROUNDS = 6
 # Sets count as met up to this share of their size.
 SET_ROOM = 1e-9
+# Terms below this share of their value at Z = 0 are 0.
+NOTHING = 1e-12
 # How much shorter still slopes are tried that rounding has left just outside of a domain.
 SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
@@ -68,8 +70,9 @@ class Rounding:
     moved : float
         By how much rounding may have moved them against each other at the candidate.
     nothing : float
-        An objective up to this is 0: it consists of losses alone, which in every column are
-        below 1e-12 of what one constant costs there.
+        An objective up to this is 0: its losses are in every column below 1e-12 of what one
+        constant costs there (losses with kinks, which grow as residuals do, below 1e-9), and
+        its terms below 1e-12 of theirs at Z = 0.
     resolved : float
         How far apart they may stay because each entry of Z is known to the rounding of the whole
         Z alone, as it is by singular vectors.
@@ -137,7 +140,8 @@ class Place:
     dense: Array  # empty where no term asks for it
     evaluation: Evaluation
     behind: Behind | None
-    beside: float  # all terms
+    main: float  # the value of the main term
+    attached: tuple[float, ...]  # of the others
 
     @classmethod
     def of(cls, program: Program, candidate: Candidate) -> "Place":
@@ -146,15 +150,25 @@ class Place:
         given = None if candidate.dual is None else candidate.dual.given
         z = latent.at(program.loss.rows, program.loss.columns)
         dense = latent.dense() if program.terms else np.zeros((0, 0))
-        terms = sum(term.value(dense) for term in program.terms) + main_value(program, latent)
+        main, attached = main_value(program, latent), [t.value(dense) for t in program.terms]
         evaluation, behind = program.loss.evaluate(z, given=given), program.behind(latent, z)
-        return cls(program, candidate, z, dense, evaluation, behind, terms)
+        return cls(program, candidate, z, dense, evaluation, behind, main, tuple(attached))
 
     @property
     def objective(self) -> float:
         """Losses and terms."""
         unwritten = 0.0 if self.behind is None else self.behind.value
-        return self.evaluation.value + self.beside + unwritten
+        return self.evaluation.value + self.main + sum(self.attached) + unwritten
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether all losses and terms are nothing beside what they are elsewhere."""
+        if self.main != 0.0 or self.behind is not None:
+            return False
+        pairs = zip(self.program.terms, self.attached, strict=True)
+        if any(value > NOTHING * term.value(np.zeros_like(self.dense)) for term, value in pairs):
+            return False
+        return self.program.loss.vanishes(self.z, self.evaluation.biases)
 
     def judgement(self, bound: "Bound", unsettled: float = 0.0) -> Judgement:
         """The objective beside a bound, and how exactly both are known."""
@@ -162,9 +176,8 @@ class Place:
         moved = loss.rounding(self.z, effects, slope) + bound.rounding + unsettled
         resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
         # Beside a bound that is not close to 0 there is nothing to ask.
-        small = self.beside == 0.0 and self.behind is None
-        small = small and bound.value <= 0.5 * self.objective
-        nothing = self.objective if small and loss.vanishes(self.z, effects) else 0.0
+        small = bound.value <= 0.5 * self.objective
+        nothing = self.objective if small and self.vanishes else 0.0
         room = SET_ROOM * bound.size if has_sets(self.program) else 0.0
         rounding = Rounding(moved, nothing, resolved, room)
         return Judgement(self.objective, bound.value, self.program.biases(effects), rounding)

@@ -71,13 +71,18 @@ class Statement:
     ``copies`` are equality constraints, one for each loss and term without a slope where
     duals are asked for: a variable of its own is tied to what the loss or term acts on, and
     the multiplier of the tie is a subgradient of it.
+
+    Variables are counted in a ``unit``: Z is the unit times ``variables["Z"]``, effects likewise.
+    Losses and terms that have a form in units are stated in it, so that all numbers are about 1.
     """
 
     bound_to: Problem
     variables: dict[str, cp.Variable]
+    unit: float = 1.0
     summands: list[Any] = attrs.field(factory=list)
     constraints: list[Any] = attrs.field(factory=list)
     copies: dict[int, Any] = attrs.field(factory=dict)
+    units: dict[int, float] = attrs.field(factory=dict)  # of the copies
     column: Any = None
     predictors: dict[str, Any] = attrs.field(factory=dict)
     losses: dict[str, Any] = attrs.field(factory=dict)
@@ -89,6 +94,7 @@ class Statement:
         *,
         program: Program | None = None,
         near: dict[str, tuple[Array, float]] | None = None,
+        unit: float = 1.0,
     ) -> "Statement":
         """The statement; ``near`` says where approximated losses are to be tight.
 
@@ -96,7 +102,7 @@ class Statement:
         """
         rough = set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
         problem = problem.written_out()
-        stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")})
+        stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")}, unit)
         for k, block in enumerate(problem.model.blocks):
             copied = program is not None and not problem.likelihoods[block.name].smooth
             stated.add_block(k, block, copied, (near or {}).get(block.name))
@@ -110,7 +116,7 @@ class Statement:
         return cp.Problem(cp.Minimize(objective), self.constraints)
 
     def predictor(self, block: Block) -> Any:
-        """Z + effects + offset at the entries of a block: (N,) or (N, K)."""
+        """Z + effects + offset over the unit at the entries of a block: (N,) or (N, K)."""
         problem, name = self.bound_to, block.name
         table, width = problem.tables[name], block.likelihood.width
         places = table.columns[:, None] * width + np.arange(width)
@@ -121,7 +127,7 @@ class Statement:
             z = z + effects[chosen]
         added = problem.added(name)
         if added is not None:
-            z = z + added.ravel()
+            z = z + added.ravel() / self.unit
         return cp.reshape(z, places.shape, order="C") if width > 1 else z
 
     def effects(self, name: str) -> dict[str, Any]:
@@ -135,9 +141,28 @@ class Statement:
         self.variables |= {f"{kind}:{name}": variable for kind, variable in found.items()}
         ridge = self.bound_to.ridge(name)
         if ridge:
-            whole = cp.hstack(list(found.values())) + self.bound_to.origins.get(name, 0.0)
-            self.summands.append(0.5 * ridge * cp.sum_squares(whole))
+            origin = self.bound_to.origins.get(name, 0.0) / self.unit
+            squares = cp.sum_squares(cp.hstack(list(found.values())) + origin)
+            self.summands.append(0.5 * ridge * self.unit**2 * squares)
         return found
+
+    def latent(self) -> Array:
+        """Z at the answer, dense."""
+        return self.unit * np.asarray(self.variables["Z"].value)
+
+    def free_numbers(self, name: str) -> Array:
+        """Effects or parameters of a block at the answer."""
+        kinds = {"bias": self.unit, "row_effects": self.unit, "intercept": self.unit}
+        found = [
+            unit * self.variables[f"{kind}:{name}"].value
+            for kind, unit in {**kinds, "parameters": 1.0}.items()
+            if f"{kind}:{name}" in self.variables
+        ]
+        return np.concatenate(found)
+
+    def multiplier_of(self, k: int) -> Array:
+        """The subgradient that a loss or term with a copy shows at the answer."""
+        return -np.asarray(self.copies[k].dual_value) / self.units[k]
 
     def add_block(
         self, k: int, block: Block, copied: bool, near: tuple[Array, float] | None
@@ -145,8 +170,15 @@ class Statement:
         """One block's losses."""
         problem, name = self.bound_to, block.name
         likelihood, table = problem.likelihoods[name], problem.tables[name]
-        y = problem.targets(name)
-        z = self.predictors[name] = self.predictor(block)
+        y, factor = problem.targets(name), 1.0
+        z = self.predictor(block)
+        scaled = None if self.unit == 1.0 else likelihood.in_units(self.unit)
+        if scaled is None:
+            z = self.unit * z
+        else:
+            (likelihood, factor), y = scaled, y / self.unit
+        self.units[k] = 1.0 if scaled is None else self.unit
+        self.predictors[name] = z
         if copied:
             copy = cp.Variable(table.n_entries)
             self.copies[k] = copy == z
@@ -165,16 +197,19 @@ class Statement:
             losses = likelihood.expression(cp, z, y)
         self.losses[name] = losses
         self.constraints += likelihood.expression_constraints(cp, z, y)
-        scale = problem.scale(name) * (1.0 if table.weights is None else table.weights)
+        scale = factor * problem.scale(name) * (1.0 if table.weights is None else table.weights)
         self.summands.append(cp.sum(cp.multiply(scale, losses)))
 
     def add_term(self, k: int, term: Term, copied: bool) -> None:
         """One term, of its columns of Z or of a copy of them."""
         latent = self.variables["Z"][:, self.bound_to.placed(term)]
         if isinstance(term, OnesColumn):
-            self.column = latent[:, -1] == 1.0
+            self.column = latent[:, -1] == 1.0 / self.unit
             self.constraints.append(self.column)
             return
+        scaled = None if self.unit == 1.0 else term.in_units(self.unit)
+        term, latent = (term, self.unit * latent) if scaled is None else (scaled, latent)
+        self.units[k] = 1.0 if scaled is None else self.unit
         if copied and isinstance(term, Composed):
             image = term.forward_expression(cp, latent)
             copy = cp.Variable(image.shape)
@@ -359,7 +394,7 @@ class Reference:
         ]
         near: dict[str, tuple[Array, float]] = {}
         for _ in range(REFINEMENTS):
-            stated = Statement.of(problem, program=program, near=near)
+            stated = Statement.of(problem, program=program, near=near, unit=unit_of(program))
             scale = self.conic(null_size(program), stated, solver, budget, progress)
             error, size = 0.0, abs(float(stated.problem().objective.value))
             for name in approximated:
@@ -398,6 +433,11 @@ class Reference:
         if stated.variables["Z"].value is None:
             raise Silent(solver, scaled.status)
         return scale
+
+
+def unit_of(program: Program) -> float:
+    """The power of two next to the size of predictors: numbers in it are rounded no further."""
+    return float(2.0 ** np.clip(np.round(np.log2(program.unit)), -300, 300))
 
 
 def said_of(silent: list[Silent]) -> str:
@@ -454,12 +494,12 @@ def refined(
 
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:
     """The conic answer made feasible, with the multipliers of its copies as a dual point."""
-    dense = np.asarray(stated.variables["Z"].value)
+    dense = stated.latent()
     latent = LowRank.of(dense)
     biases = effects_of(problem, program, stated, latent)
     multiplier = None
     if stated.column is not None:
-        multiplier = scale * np.asarray(stated.column.dual_value)
+        multiplier = scale * np.asarray(stated.column.dual_value) / stated.unit
     if program.factored is not None:
         stacked = factors_of(dense)
         latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
@@ -472,13 +512,13 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     slope = evaluation.slope.copy()
     for k, piece in enumerate(loss.pieces):
         if k in stated.copies:
-            slope[piece.part] = -scale * np.asarray(stated.copies[k].dual_value)
+            slope[piece.part] = scale * stated.multiplier_of(k)
     places = {id(term): k for k, term in enumerate(problem.terms)}
     offset = len(problem.model.blocks)
     terms = []
     for attached in program.terms:
-        copy = stated.copies.get(offset + places[id(attached.term)])
-        terms.append(None if copy is None else -scale * np.asarray(copy.dual_value))
+        k = offset + places[id(attached.term)]
+        terms.append(scale * stated.multiplier_of(k) if k in stated.copies else None)
     known = loss.known_conjugates(z, biases)
     return Point(latent, multiplier, Dual(slope, tuple(terms), given, known))
 
@@ -494,8 +534,5 @@ def effects_of(
         if piece.likelihood.smooth or not piece.effects.size:
             effects.append(piece.solve(piece.shaped(z), None))
             continue
-        every = ("bias", "row_effects", "intercept", "parameters")
-        kinds = [f"{kind}:{block.name}" for kind in every]
-        found = [stated.variables[kind].value for kind in kinds if kind in stated.variables]
-        effects.append(np.concatenate(found))
+        effects.append(stated.free_numbers(block.name))
     return tuple(effects)

@@ -21,8 +21,9 @@ SLICE = 32_768
 EPS = float(np.finfo(np.float64).eps)
 # By how many units in the last place of its summands rounding may move a predictor.
 ULPS = 16.0
-# Losses of a column below this share of what a constant costs there are 0.
-NOTHING = 1e-12
+# Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
+# as squares of residuals, and rough ones, which grow as residuals do.
+NOTHING, NOTHING_ROUGH = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
 SAME = 1e-28
 
@@ -221,14 +222,13 @@ class Piece:
 
     def vanishes(self, z: Array, effects: Array | None) -> bool:
         """Whether the losses of every column are nothing beside those at one constant."""
-        if self.likelihood.infimum != 0.0:
-            return False
         losses = self.by_columns(self.shaped(z), effects)
-        return bool(np.all(losses <= NOTHING * self.at_constants))
+        share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
+        return bool(np.all(losses <= share * self.at_constants))
 
     def by_columns(self, z: Array, effects: Array | None) -> Array:
-        """The losses at z (already shaped) and effects, summed over each column with entries."""
-        losses = self.scale * self.at(effects).value(self.predictor(z, effects), self.y)
+        """The sizes of losses at z (already shaped) and effects, summed over each column."""
+        losses = self.scale * np.abs(self.at(effects).value(self.predictor(z, effects), self.y))
         return np.bincount(self.columns, weights=losses).astype(np.float64)
 
     @cached_property
@@ -246,7 +246,7 @@ class Piece:
             z = numbers.reshape(-1, self.width) if self.width > 1 else numbers
             z = z if self.offset is None else z + self.offset
             parameters = self.solve(z, None) if self.layout.n_parameters else None
-            losses = self.scale * self.at(parameters).value(z, self.y)
+            losses = self.scale * np.abs(self.at(parameters).value(z, self.y))
             finite = np.where(np.isfinite(losses), losses, 0.0)
             found.append(np.bincount(self.columns, weights=finite))
         alike = found[0] <= SAME * found[1]

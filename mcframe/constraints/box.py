@@ -93,6 +93,10 @@ class Box(Constraint, Prox):
             stated.append(latent <= self.upper)
         return stated
 
+    def in_units(self, unit: float) -> "Box":
+        """Both bounds over the unit."""
+        return attrs.evolve(self, lower=self.lower / unit, upper=self.upper / unit)
+
     def formula(self) -> str:
         """lower ≤ z_ij ≤ upper, with a block's name for the block's columns."""
         entries = "z_ij" if self.block is None else f"z_ij of {self.block}"

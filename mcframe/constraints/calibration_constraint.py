@@ -116,6 +116,10 @@ class CalibrationConstraint(Constraint, Prox):
         """A Z == B at the known equations."""
         return [self.equations.stated(latent) == 0.0]
 
+    def in_units(self, unit: float) -> "CalibrationConstraint":
+        """``B / unit``."""
+        return attrs.evolve(self, B=self.B / unit)
+
     def formula(self) -> str:
         """A Z_block = B, where B is known."""
         known = "" if self.equations.known.all() else " where B is known"

@@ -93,6 +93,10 @@ class MaxNormBall(Constraint, Factored):
         whole = cp.Variable((n_rows + n_columns, n_rows + n_columns), PSD=True)
         return [whole[:n_rows, n_rows:] == latent, cp.diag(whole) <= self.radius]
 
+    def in_units(self, unit: float) -> "MaxNormBall":
+        """``radius / unit``."""
+        return attrs.evolve(self, radius=self.radius / unit)
+
     def formula(self) -> str:
         """‖Z‖_max ≤ radius."""
         return f"‖Z‖_max ≤ {self.radius:g}"

@@ -110,6 +110,10 @@ class NuclearBall(Constraint, Spectral, Factored):
         """normNuc(Z) <= radius."""
         return [cp.normNuc(latent) <= self.radius]
 
+    def in_units(self, unit: float) -> "NuclearBall":
+        """``radius / unit``."""
+        return attrs.evolve(self, radius=self.radius / unit)
+
     def formula(self) -> str:
         """‖Z‖_* ≤ radius."""
         return f"‖Z‖_* ≤ {self.radius:g}"

@@ -92,6 +92,13 @@ class Likelihood(ABC):
         """
         return None
 
+    def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
+        """A loss g and a factor c with l(unit z, unit y) = c g(z, y); None where there is none.
+
+        As of labels and counts, whose predictors have a unit of their own.
+        """
+        return None
+
     @property
     @abstractmethod
     def curvature(self) -> float:

@@ -64,6 +64,13 @@ class Term(ABC):
         """
         return self
 
+    def in_units(self, unit: float) -> "Term | None":
+        """The term g with g(W) = f(unit W) for all W, f this one; None where it has none.
+
+        A conic solver's tolerances are made for numbers of about 1.
+        """
+        return None
+
     @abstractmethod
     def formula(self) -> str:
         """The term as plain text, for ``print(model)``."""

@@ -58,6 +58,10 @@ class Equality(Likelihood, Proximable, Conjugate):
     indicator = True
     smooth = False
 
+    def in_units(self, unit: float) -> "tuple[Equality, float]":
+        """The same equation, of values that are as many times smaller."""
+        return attrs.evolve(self, size=None if self.size is None else self.size / unit), 1.0
+
     @property
     def curvature(self) -> float:
         """inf: the loss jumps."""

@@ -46,6 +46,10 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
     location = True
     quadratic = True
 
+    def in_units(self, unit: float) -> "tuple[Gaussian, float]":
+        """The same loss, times unit^2."""
+        return self, unit * unit
+
     @property
     def curvature(self) -> float:
         """1 / variance, everywhere."""

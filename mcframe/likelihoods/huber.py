@@ -40,6 +40,10 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
     symbol = "x"
     location = True
 
+    def in_units(self, unit: float) -> "tuple[Huber, float]":
+        """The loss with ``delta / unit``, times unit^2."""
+        return attrs.evolve(self, delta=self.delta / unit), unit * unit
+
     @property
     def curvature(self) -> float:
         """1, for small residuals."""

@@ -51,6 +51,10 @@ class Quantile(Likelihood, Proximable, Conjugate):
     location = True
     smooth = False
 
+    def in_units(self, unit: float) -> "tuple[Quantile, float]":
+        """The same loss, times the unit."""
+        return self, unit
+
     @property
     def curvature(self) -> float:
         """inf, at the kink."""

@@ -115,6 +115,10 @@ class CalibrationPenalty(Regularizer, Prox, SmoothTerm):
         """weight * sum_squares(A Z - B) over the known equations."""
         return self.weight * cp.sum_squares(self.equations.stated(latent))
 
+    def in_units(self, unit: float) -> "CalibrationPenalty":
+        """``B / unit`` and ``weight * unit^2``."""
+        return attrs.evolve(self, B=self.B / unit, weight=self.weight * unit**2)
+
     def formula(self) -> str:
         """weight ‖A Z_block − B‖_F², where B is known."""
         known = "" if self.equations.known.all() else " where B is known"

@@ -138,6 +138,10 @@ class MaxNorm(Regularizer, Factored, Norm):
         whole = cp.Variable((n_rows + n_columns, n_rows + n_columns), PSD=True)
         return self.weight * cp.max(cp.diag(whole)), [whole[:n_rows, n_rows:] == latent]
 
+    def in_units(self, unit: float) -> "MaxNorm":
+        """``weight * unit``."""
+        return attrs.evolve(self, weight=self.weight * unit)
+
     def formula(self) -> str:
         """weight ‖Z‖_max."""
         return f"{self.weight:g} ‖Z‖_max"

@@ -110,6 +110,10 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """weight * normNuc(Z)."""
         return self.weight * cp.normNuc(latent)
 
+    def in_units(self, unit: float) -> "NuclearNorm":
+        """``weight * unit``."""
+        return attrs.evolve(self, weight=self.weight * unit)
+
     def formula(self) -> str:
         """weight ‖Z‖_*."""
         return f"{self.weight:g} ‖Z‖_*"

@@ -144,6 +144,10 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         """weight * normNuc(multiply(Omega, Z) - X)."""
         return self.weight * cp.normNuc(self.forward_expression(cp, latent))
 
+    def in_units(self, unit: float) -> "BoundResidualNuclearNorm":
+        """``weight * unit``, and data that are as many times smaller."""
+        return attrs.evolve(self, weight=self.weight * unit, values=self.values / unit)
+
     def formula(self) -> str:
         """weight ‖R_Ω(Z_block − X)‖_*."""
         return ResidualNuclearNorm(self.block, self.weight).formula()

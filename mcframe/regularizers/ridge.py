@@ -66,6 +66,10 @@ class Ridge(Regularizer, Spectral):
         """weight / 2 * sum_squares(Z)."""
         return 0.5 * self.weight * cp.sum_squares(latent)
 
+    def in_units(self, unit: float) -> "Ridge":
+        """``weight * unit^2``."""
+        return attrs.evolve(self, weight=self.weight * unit**2)
+
     def formula(self) -> str:
         """weight/2 ‖Z‖_F²."""
         return f"{self.weight:g}/2 ‖Z‖_F²"

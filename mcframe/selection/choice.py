@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model
+from mcframe.selection.finite_effects import may_be_infinite
 
 __all__ = ["CrossValidation"]
 
@@ -38,6 +39,9 @@ class CrossValidation:
         The folds that means are taken over: of a cross-validation that was interrupted those
         that every model has completed; a fold on which a model has no score at all counts for
         none.
+    effects_weight : float or None
+        Of the ridge on effects in the fits that were judged, where a model leaves effects free
+        that may be infinite.
     partial : bool
         Whether it was interrupted.
     """
@@ -48,6 +52,7 @@ class CrossValidation:
     scores: Array
     places: tuple[int, ...]
     counted: Mask
+    effects_weight: float | None = None
     partial: bool = False
 
     @property
@@ -160,6 +165,17 @@ class CrossValidation:
             )
         if self.at_edge is not None:
             said.append(AT_EDGE[self.at_edge])
+        ridged = dict.fromkeys(
+            repr(block.name)
+            for model in self.models
+            for block in model.blocks
+            if may_be_infinite(block)
+        )
+        if ridged and self.effects_weight is not None:
+            said.append(
+                f"effects of {', '.join(ridged)} had a ridge of effects_weight="
+                f"{self.effects_weight:g} in these fits, which keeps them finite"
+            )
         return said
 
 

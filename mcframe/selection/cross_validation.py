@@ -16,6 +16,7 @@ from mcframe.selection.choice import CrossValidation
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion, called, checked_criterion, takes
 from mcframe.selection.finished_scores import FinishedScores
+from mcframe.selection.finite_effects import checked_effects_weight
 from mcframe.selection.folds import drawn_folds
 from mcframe.selection.grids import descending
 from mcframe.selection.jobs import checked_jobs
@@ -42,6 +43,7 @@ def cross_validate(
     tol: float = 1e-4,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
+    effects_weight: float | None = 0.1,
     jobs: int = 1,
     random_state: int | np.random.Generator | None = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -80,6 +82,12 @@ def cross_validate(
         Of the default path.
     tol : float, default 1e-4
         As in ``path``; a ranking needs fewer digits than an answer.
+    effects_weight : float or None, default 0.1
+        The weight of a ridge on effects that the models leave free, in the fits of the default
+        path alone, where the loss is none of a location (``Block(effects_weight=...)`` says what
+        it is worth: a tenth of an entry). A fold may hold back the only positive of a label: its
+        bias is infinite then, and the held-out loss of that entry would choose for all others.
+        None leaves effects free; ``best_model`` has them as they were declared.
     jobs : int, default 1
         Processes, -1 for all cores; the scores do not depend on it.
     random_state : int, numpy Generator or None
@@ -125,17 +133,18 @@ def cross_validate(
     judge, n_jobs = checked_criterion(criterion, listed), checked_jobs(jobs)
     limit = None if patience is None else whole(patience, "patience", 1)
     budget = checked_budget(tol, max_iter, max_seconds)
+    ridge = None if path is not None else checked_effects_weight(effects_weight)
     refuse_wrong_path(path, problems, backend)
     drawn = drawn_folds(problem, data, whole(folds, "folds", 2), generator(random_state))
     pairs = zip(problems, places, strict=True)
     grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
-    work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit)
+    work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit, ridge)
     kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
     results = collected(work, n_jobs, kept)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     name = " or ".join(dict.fromkeys(kinds))
     answer = CrossValidation(
-        listed, name, grids, results.scores, places, results.counted, results.interrupted
+        listed, name, grids, results.scores, places, results.counted, ridge, results.interrupted
     )
     if results.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare

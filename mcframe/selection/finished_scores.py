@@ -37,6 +37,7 @@ class FinishedScores:
             "backend": digest_of(work.backend),
             **texts_of(work.budget),
             "patience": str(work.patience),
+            "effects_weight": str(work.effects_weight),
         }
         return cls(Archive.opened(checkpoint, "cross-validation", identity))
 

@@ -12,6 +12,7 @@ from mcframe.fitting import Fit, checked_backend
 from mcframe.model import Model, Problem
 from mcframe.selection.criteria import Criterion
 from mcframe.selection.finished_fits import FinishedFits
+from mcframe.selection.finite_effects import with_ridge
 from mcframe.selection.folds import Fold
 from mcframe.selection.paths import along
 from mcframe.selection.scoring import PathOf, Scored, scored
@@ -26,16 +27,21 @@ SEED = 0
 
 @attrs.frozen
 class CertifiedPath:
-    """The fits of ``mc.path``, made when they are asked for, in a file if one is given."""
+    """The fits of ``mc.path``, made when they are asked for, in a file if one is given.
+
+    Effects that may be infinite have a ridge of ``effects_weight``, if that is given.
+    """
 
     place: int
     backend: str | Backend
     budget: Budget
+    effects_weight: float | None
     checkpoint: str | None = None
 
     def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
         """A fit at each weight."""
-        problem, place, budget = Problem.bind(model, data), self.place, self.budget
+        problem = Problem.bind(with_ridge(model, self.effects_weight), data)
+        place, budget = self.place, self.budget
         chosen = checked_backend(self.backend, problem)
         finished = None
         if self.checkpoint is not None:
@@ -62,6 +68,7 @@ class Work:
     backend: str | Backend
     budget: Budget
     patience: int | None
+    effects_weight: float | None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -84,7 +91,9 @@ class Work:
         """The path of a model on one fold."""
         if self.path is not None:
             return self.path
-        return CertifiedPath(self.places[model], self.backend, self.budget, checkpoint)
+        return CertifiedPath(
+            self.places[model], self.backend, self.budget, self.effects_weight, checkpoint
+        )
 
     def task(self, part: Part, files: Sequence[str | None]) -> Callable[[], Scored]:
         """A part as a function without arguments, with a file for the fits of each fold."""

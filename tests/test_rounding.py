@@ -1,0 +1,181 @@
+"""Data far from 0, very large or very small: certified answers are optimal, others say why not."""
+
+import warnings
+
+import attrs
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.backends import Rounding, relative_gap
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((20, 3)) @ RNG.standard_normal((3, 6))
+X[RNG.random(X.shape) < 0.3] = np.nan
+BACKENDS = ("proximal", "splitting", "alternating", "factored", "reference")
+
+
+def certain(model, data, backend="auto", **options):
+    """A fit that is certified, or says that rounding is in its way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, data, backend=backend, **options)
+    assert fit.status in ("certified", "limited_by_rounding"), fit
+    return fit
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("away", [1e3, 1e7, -1.7e9, 1e12])
+def test_a_column_far_from_0_beside_a_bias_is_a_column_near_0(away, backend):
+    """Where no bit is lost by the shift the answers are the same ones."""
+    near = np.round(X * 64.0) / 64.0  # few bits: X + away is exact
+    near[:, 0] = np.round(near[:, 0])
+    far = near.copy()
+    far[:, 0] += away
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.5)])
+    ours = mc.fit(model, {"x": far}, backend=backend, tol=1e-6)
+    wanted = mc.fit(model, {"x": near}, tol=1e-9)
+    assert ours.status == "certified"
+    assert ours.objective == pytest.approx(wanted.objective, rel=2e-6)
+    assert ours.bias("x")[0] == pytest.approx(wanted.bias("x")[0] + away, rel=1e-12, abs=1e-3)
+    np.testing.assert_allclose(ours.predict("x")[:, 1:], wanted.predict("x")[:, 1:], atol=1e-2)
+
+
+def test_an_identifier_is_not_certified_by_decree():
+    """Six columns of which one holds numbers up to 1e15 with all their digits."""
+    data = X.copy()
+    data[:, 0] = 1e15 + np.arange(20.0) ** 2
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.5)])
+    fit = certain(model, {"x": data})
+    assert mc.verify(model, {"x": data}).agrees
+    centred = data.copy()
+    centred[:, 0] -= 1e15
+    other = mc.fit(model, {"x": centred})
+    assert fit.objective == pytest.approx(other.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["proximal", "alternating", "factored", "reference"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+def test_the_answer_to_a_scaled_table_is_the_scaled_answer(scale, backend):
+    """x -> s x and weight -> s weight make Z -> s Z and the objective s^2 times as large."""
+    blocks = [mc.Block("x", mc.Gaussian(), bias=True)]
+    plain = mc.fit(mc.Model(blocks, [mc.NuclearNorm(0.5)]), {"x": X}, tol=1e-8)
+    scaled = mc.Model(blocks, [mc.NuclearNorm(0.5 * scale)])
+    fit = mc.fit(scaled, {"x": scale * X}, backend=backend, tol=1e-6)
+    assert fit.status == "certified"
+    assert fit.objective / scale**2 == pytest.approx(plain.objective, rel=2e-6)
+    assert fit.bound / scale**2 <= plain.objective * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-14, 1e14, 1e300])
+def test_the_answer_does_not_depend_on_what_everything_is_multiplied_by(weight):
+    """Block weight and term weight times one number."""
+    plain = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)]), {"x": X})
+    model = mc.Model([mc.Block("x", mc.Gaussian(), weight=weight)], [mc.NuclearNorm(0.5 * weight)])
+    fit = mc.fit(model, {"x": X})
+    assert fit.status == "certified"
+    assert fit.objective / weight == pytest.approx(plain.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize("backend", ["auto", "factored"])
+def test_a_large_block_does_not_hide_a_small_one(scale, backend):
+    """Dollars of exactly low rank, which fit whole, beside labels, which do not."""
+    rng = np.random.default_rng(0)
+    x = scale * np.outer(rng.random(6) + 1.0, rng.random(4) + 1.0)
+    y = (rng.random((6, 5)) < 0.5).astype(float)
+    model = mc.Model(
+        [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli())],
+        [mc.NuclearBall(60.0 * scale), mc.Box(-1.0, 1.0, "y")],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, {"x": x, "y": y}, backend=backend, max_seconds=5.0)
+    optimum = y.size * np.log1p(np.exp(-1.0))
+    assert fit.bound <= optimum * (1.0 + 1e-6) + fit.slack
+    assert (fit.objective - optimum) / fit.objective <= fit.gap + 1e-9
+
+
+def test_a_fit_of_rounding_alone_has_a_gap_of_0():
+    """The optimum is 0: all data fit into the ball."""
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearBall(100.0)])
+    fit = mc.fit(model, {"x": X})
+    assert (fit.status, fit.gap) == ("certified", 0.0)
+    assert fit.objective <= fit.rounding.nothing <= 1e-9 * np.nansum(X**2)
+
+
+def test_a_gap_is_never_below_what_rounding_hides():
+    known = Rounding(moved=1e-3, nothing=1e-6)
+    assert relative_gap(1.0, 1.0, known) == 1e-3
+    assert relative_gap(1.0, 0.5, known) == 0.5
+    assert relative_gap(1e-7, 0.0, known) == 0.0
+    assert relative_gap(1e-5, 1e-5, known) == 1.0
+    assert relative_gap(1.0, -np.inf, known) == np.inf
+
+
+def test_gaps_say_where_double_precision_ends():
+    """Without an effect to take the offset up, the losses are what 1e9 leaves of their digits."""
+    data = X.copy()
+    data[:, 1] += 1e9
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    with pytest.warns(mc.NotCertifiedWarning, match="limited_by_rounding: objective and bound"):
+        fit = mc.fit(model, {"x": data}, backend="proximal")
+    assert 1e-6 < fit.gap < 1e-3
+    assert fit.bound <= fit.objective
+
+
+@pytest.mark.parametrize("effects", [{}, {"bias": True}, {"row_effects": True}])
+def test_columns_are_centred_only_where_that_is_exact(effects):
+    """Values within a factor of two of each other lose no bit by a subtraction."""
+    data = X.copy()
+    data[:, 0] = 1e9 + np.arange(20.0)
+    data[:, 1] = np.geomspace(1.0, 1e9, 20)
+    model = mc.Model([mc.Block("x", mc.Gaussian(), **effects)], [mc.NuclearNorm(0.5)])
+    problem = mc.Problem.bind(model, {"x": data})
+    if not effects:
+        assert not problem.origins
+        return
+    table, origin = problem.tables["x"], problem.origins.get("x")
+    if origin is None:
+        assert effects == {"row_effects": True}
+        return
+    shift = problem.layout("x").at(table.rows, table.columns, origin)
+    assert shift[table.columns == 0].all()
+    assert not shift[table.columns == 1].any()
+    np.testing.assert_array_equal(problem.targets("x") + shift, table.values)
+
+
+def test_verify_compares_what_is_left_of_far_columns():
+    data = X.copy()
+    data[:, 2] += 4e8
+    model = mc.Model(
+        [mc.Block("x", mc.Gaussian(), bias=True, row_effects=True)], [mc.NuclearNorm(0.5)]
+    )
+    verified = mc.verify(model, {"x": data})
+    assert verified.agrees
+    assert np.isfinite(verified.difference)
+
+
+def test_an_entry_weight_beyond_all_measure_is_no_proof():
+    weights = np.ones(X.shape)
+    weights[0, 0] = 1e300
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.5)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, {"x": mc.Observations(np.nan_to_num(X), weights=weights)}, max_iter=50)
+    reached = fit.problem.objective(fit.latent, fit.biases)
+    assert fit.objective == reached
+    if fit.status == "certified":
+        # By an independent statement: the heavy entry exact, all others with weight 1.
+        free = weights.copy()
+        free[0, 0] = 1e6
+        near = mc.fit(model, {"x": mc.Observations(np.nan_to_num(X), weights=free)})
+        assert fit.objective == pytest.approx(near.objective, rel=1e-3)
+
+
+def test_what_is_given_of_rounding_is_what_the_judge_gave():
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    fit = mc.fit(model, {"x": X})
+    lax = attrs.evolve(fit, rounding=Rounding(moved=0.1 * fit.objective))
+    assert lax.gap == pytest.approx(0.1)
+    assert lax.slack == pytest.approx(0.1 * fit.objective)
