@@ -90,7 +90,7 @@ def test_a_large_block_does_not_hide_a_small_one(scale, backend):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-        fit = mc.fit(model, {"x": x, "y": y}, backend=backend, max_seconds=5.0)
+        fit = mc.fit(model, {"x": x, "y": y}, backend=backend, max_seconds=1.0)
     optimum = y.size * np.log1p(np.exp(-1.0))
     assert fit.bound <= optimum * (1.0 + 1e-6) + fit.slack
     assert (fit.objective - optimum) / fit.objective <= fit.gap + 1e-9

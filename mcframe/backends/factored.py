@@ -175,7 +175,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def paused(self, program: Program, state: FactoredState) -> FactoredState:
         """The free vector, and the last few moves."""
         gone: Any = None
-        memory = Memory(deque(list(state.memory.pairs)[-KEPT_MOVES:], maxlen=KEPT_MOVES))
+        pairs = deque(list(state.memory.pairs)[-KEPT_MOVES:], maxlen=KEPT_MOVES)
+        memory = Memory(pairs, state.memory.scale)
         return attrs.evolve(state, stacked=gone, evaluation=gone, gradient=gone, memory=memory)
 
     def resumed(
@@ -184,7 +185,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         """The same vector, with what follows from it."""
         chart, order = chart_of(program), sum(program.shape)
         stacked = chart.stacked(paused.vector, order)
-        memory = Memory()
+        memory = Memory(scale=paused.memory.scale)
         memory.pairs.extend(paused.memory.pairs)
         evaluation = evaluated(program, stacked, None)
         state = attrs.evolve(paused, evaluation=evaluation, memory=memory, rng=rng)
@@ -207,14 +208,14 @@ class FactoredDescent(Solver[Program, FactoredState]):
         direction = state.memory.direction(gradient)
         slope = float(np.dot(gradient, direction))
         if not slope < 0.0:
-            state.memory.clear()
+            state.memory = Memory()
             direction = -gradient
             slope = -float(np.dot(gradient, gradient))
         if slope == 0.0:
             state.settle()
             return False
         first = 1.0
-        if not state.memory.pairs:
+        if state.memory.scale is None:
             first = 0.1 * float(np.linalg.norm(begin)) / float(np.linalg.norm(direction))
 
         def try_at(step: float) -> tuple[float, float]:

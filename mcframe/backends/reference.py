@@ -8,7 +8,7 @@ import attrs
 import cvxpy as cp
 import numpy as np
 
-from mcframe.backends.certificate import Dual, Judgement, Point, judge, relative_gap
+from mcframe.backends.certificate import Dual, Judgement, Point, at_zero, judge, relative_gap
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome
@@ -403,7 +403,13 @@ class Reference:
             if error <= NEGLIGIBLE * budget.tol * size:
                 break
         point = point_of(problem, program, stated, scale)
-        return point, judge(program, point)
+        found, zero = judge(program, point), at_zero(program)
+        if zero is None or zero[1].objective > found.objective:
+            return point, found
+        # Conic solvers stop at a Z of 1e-20 where it is 0.
+        point, better = zero
+        rounding = better.rounding.beside(found.rounding)
+        return point, attrs.evolve(better, bound=found.bound, rounding=rounding)
 
     def conic(
         self, scale: float, stated: Statement, solver: str, budget: Budget, progress: bool

@@ -110,6 +110,26 @@ def one_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     close(likelihood.value_and_slope(z, y)[0], likelihood.value(z, y), 1e-12, "value")
 
 
+def location_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """A loss of a location is one of z - y alone: l(z + c, y + c) = l(z, y)."""
+    if not likelihood.location:
+        return
+    for away in (1.0, -3.0):
+        shifted = likelihood.value(z + away, y + away)
+        close(shifted, likelihood.value(z, y), 1e-9, "value at z + c and y + c")
+
+
+def units_are_exchangeable(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The loss in other units is the loss: l(u z, u y) = c g(z, y)."""
+    for unit in (1e-3, 7.0):
+        found = likelihood.in_units(unit)
+        if found is None:
+            return
+        other, factor = found
+        ours = likelihood.value(unit * z, unit * y)
+        close(factor * other.value(z, y), ours, 1e-9, f"value in units of {unit}")
+
+
 def slope_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The slope is the derivative, by a central difference of fourth order."""
     if not likelihood.smooth:
@@ -430,6 +450,8 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     # First: a word that harms its arguments breaks all other laws in misleading ways.
     "arguments unharmed": arguments_unharmed,
     "one value": one_value,
+    "a location is one": location_is_one,
+    "units are exchangeable": units_are_exchangeable,
     "the slope is the derivative": slope_is_derivative,
     "convex": convex,
     "the curvature bounds": curvature_bounds,

@@ -79,6 +79,16 @@ def convex(term: Term, points: list[Array]) -> None:
         )
 
 
+def units_are_exchangeable(term: Term, points: list[Array]) -> None:
+    """The term in other units is the term: g(W) = f(u W)."""
+    for unit in (1e-3, 7.0):
+        other = term.in_units(unit)
+        if other is None:
+            return
+        for point in points:
+            close(other.value(point), term.value(unit * point), 1e-9, f"value in units of {unit}")
+
+
 def expression_is_definition(term: Term, points: list[Array]) -> None:
     """The CVXPY definition has the same value; a constraint holds where its value is 0.
 
@@ -203,6 +213,7 @@ TERM_LAWS: dict[str, Law] = {
     "firmly non-expansive": firmly_nonexpansive,
     "prox solves its program": prox_solves_its_program,
     "the expression is the definition": expression_is_definition,
+    "units are exchangeable": units_are_exchangeable,
     "the strength counts": strength_counts,
     "spectral parts agree": spectral_parts_agree,
     "Fenchel and Young": fenchel_young,

@@ -27,9 +27,12 @@ class Memory:
     """
 
     pairs: deque[tuple[Array, Array, float]] = attrs.field(factory=lambda: deque(maxlen=20))
+    scale: float | None = None  # of the inverse Hessian, by the last move
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget the moves, and their scale where there were none left."""
+        if not self.pairs:
+            self.scale = None
         self.pairs.clear()
 
     def add(self, move: Array, change: Array) -> None:
@@ -37,6 +40,7 @@ class Memory:
         product = float(np.dot(move, change))
         if product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change)):
             self.pairs.append((move, change, 1.0 / product))
+            self.scale = product / float(np.dot(change, change))
 
     def direction(self, gradient: Array) -> Array:
         """-H^-1 g by the two-loop recursion."""
@@ -46,9 +50,8 @@ class Memory:
             share = inverse * float(np.dot(move, vector))
             vector = vector - share * change
             shares.append(share)
-        if self.pairs:
-            _, change, inverse = self.pairs[-1]
-            vector = vector / (inverse * float(np.dot(change, change)))
+        if self.scale is not None:
+            vector = vector * self.scale
         for (move, change, inverse), share in zip(self.pairs, reversed(shares), strict=True):
             vector = vector + (share - inverse * float(np.dot(change, vector))) * move
         return vector
@@ -95,7 +98,7 @@ def descent(
         if not slope < 0.0:
             break
         first = 1.0
-        if not memory.pairs:
+        if memory.scale is None:
             first = FIRST * float(np.linalg.norm(point)) / float(np.linalg.norm(direction))
         line = Line(value_and_gradient, point, direction)
         step = wolfe_step(line, value, slope, first)
