@@ -18,6 +18,7 @@ MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
 # max norms take a factored descent thousands of steps.
 RADII = st.floats(-1.5, 0.5).map(lambda e: float(f"{10.0**e:.3g}"))
 FACTORED = st.floats(-1.0, 1.5).map(lambda e: float(f"{10.0**e:.3g}"))
+POWERS = st.floats(-9.0, 9.0).map(lambda e: 10.0**e)
 SMOOTH = [
     mc.Gaussian(),
     mc.Gaussian(variance=0.25),
@@ -218,6 +219,76 @@ def whole_vocabulary(draw):
     if any(isinstance(term, kinds) for term in main):
         beside = [term for term in beside if not isinstance(term, mc.OnesColumn)]
     return mc.Model(blocks, [*main, *beside]), data
+
+
+@st.composite
+def far_models(draw):
+    """(model, data) whose columns have scales of 1e-9 to 1e9 and lie up to 1e12 away from 0.
+
+    With exposures, entry weights, effects of all kinds, with a ridge on them and without.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items = draw(st.integers(1, 12))
+    blocks, data = [], {}
+    scale = draw(POWERS)
+    for k in range(draw(st.integers(1, 3))):
+        likelihood = draw(st.sampled_from(SMOOTH + ROUGH))
+        fitted = isinstance(likelihood, mc.Ordinal) and likelihood.thresholds is None
+        single = likelihood.width == 1 and likelihood.smooth and not fitted
+        bias, rows = not fitted and draw(st.booleans()), single and draw(st.booleans())
+        ridged = likelihood.smooth and (bias or rows) and draw(st.integers(0, 2)) == 0
+        block = mc.Block(
+            f"block{k}",
+            likelihood,
+            weight=draw(MAGNITUDES),
+            reduce=draw(st.sampled_from(["sum", "mean"])),
+            bias=bias,
+            row_effects=rows,
+            effects_weight=draw(MAGNITUDES) * 10.0 ** draw(st.integers(-4, 4)) if ridged else None,
+        )
+        blocks.append(block)
+        table = draw(tables(likelihood, n_items, draw(st.integers(1, 4))))
+        data[block.name] = far(draw, rng, block, values_of(table), scale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        main = far_main(draw, blocks, data, scale)
+    return mc.Model(blocks, main), data
+
+
+def far(draw, rng, block, values, scale):
+    """Values that are far from 0, or of another scale, with weights and an exposure."""
+    given = {}
+    if isinstance(block.likelihood, REALS):
+        own = 10.0 ** rng.uniform(-1, 1, values.shape[1]) if draw(st.booleans()) else 1.0
+        values = scale * own * values
+        if draw(st.booleans()):
+            away = rng.choice([-1.0, 1.0], values.shape[1]) * 10.0 ** rng.uniform(-9, 12)
+            values = values + away
+    elif isinstance(block.likelihood, POSITIVE):
+        values = draw(POWERS) * values
+    elif isinstance(block.likelihood, COUNTS) and draw(st.booleans()):
+        given["exposure"] = 10.0 ** rng.uniform(-6, 6, values.shape)
+    if draw(st.integers(0, 2)) == 0:
+        # Beside kinks the method of multipliers takes ever longer with them.
+        orders = 6.0 if block.likelihood.smooth else 2.0
+        given["weights"] = 10.0 ** rng.uniform(-orders, orders, values.shape)
+    return mc.Observations(values, **given) if given else values
+
+
+def far_main(draw, blocks, data, scale):
+    """A norm at some share of the weight from which on Z is 0, or a ball of the data's size."""
+    kind = draw(st.sampled_from(["norm", "norm", "norm and ridge", "ball", "max norm ball"]))
+    if kind == "ball":
+        return [mc.NuclearBall(scale * draw(RADII))]
+    if kind == "max norm ball":
+        return [mc.MaxNormBall(scale * draw(RADII))]
+    try:
+        largest = mc.weight_max(mc.Model(blocks, [mc.NuclearNorm(1.0)]), data)
+    except mc.McframeError:  # nothing pulls, or what pulls has no slope
+        largest = 1.0
+    weight = largest * 10.0 ** draw(st.floats(-2.5, 0.3))
+    ridge = [mc.Ridge(weight / scale * draw(MAGNITUDES))] if kind == "norm and ridge" else []
+    return [mc.NuclearNorm(weight), *ridge]
 
 
 @st.composite

@@ -1,6 +1,7 @@
 """Every backend against the reference, on random models."""
 
 import warnings
+from collections import Counter
 
 import pytest
 from hypothesis import Phase, given, seed, settings
@@ -8,9 +9,9 @@ from hypothesis import Phase, given, seed, settings
 import mcframe as mc
 from mcframe.backends import verdicts
 from mcframe.backends.certificate import relative_gap
-from mcframe.laws.solver import bounds_hold
+from mcframe.laws.solver import bounds_hold, relative
 
-from .strategies import probit_models, problems, residual_models, whole_vocabulary
+from .strategies import far_models, probit_models, problems, residual_models, whole_vocabulary
 
 CORE = ("proximal", "fpc")
 FIRST_ORDER = ("proximal", "splitting", "factored")
@@ -135,6 +136,53 @@ def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
     # Weights over four orders of magnitude in exponential cones are hard on conic solvers.
     assert tally.missed <= max(1, 0.1 * tally.seen)
     assert tally.second <= 0.02 * tally.seen
+
+
+def run_far(n_examples, part, record_property):
+    """Certified or honestly not: whatever the scale, no bound is too good and nothing breaks."""
+    statuses, compared, worst = Counter(), 0, 0.0
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(far_models())
+    def holds(example):
+        nonlocal compared, worst
+        try:
+            found, exact = hurried(*example, "auto"), hurried(*example, "reference")
+        except mc.BackendError as error:  # a ball too small for an equality, and the like
+            statuses[type(error).__name__] += 1
+            return
+        statuses[found.status] += 1
+        bounds_hold(found, exact)
+        if found.status == "certified" and exact.status == "certified":
+            compared += 1
+            worst = max(worst, relative(found, exact))
+
+    holds()
+    told = ", ".join(f"{status} {count}" for status, count in sorted(statuses.items()))
+    record_property("far models", f"{told}; {compared} compared, largest difference {worst:.1e}")
+    assert statuses.total() >= n_examples
+    assert worst <= GAP
+    assert statuses["certified"] + statuses["limited_by_rounding"] >= 0.8 * statuses.total()
+
+
+def hurried(model, data, backend):
+    """A fit of at most a few seconds, whatever its status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        return mc.fit(model, data, backend=backend, max_seconds=5.0)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_far_models_are_certified_or_honestly_not(part, record_property):
+    run_far(25, part, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(100, 110))
+def test_far_models_are_certified_or_honestly_not_often(part, record_property):
+    run_far(200, part, record_property)
 
 
 @pytest.mark.parametrize("part", range(2))  # so that processes share the work

@@ -17,6 +17,8 @@ DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
 FIRST = 1e-2
 # Differences of values below this, relative, are rounding.
 ROUNDING = 1e-13
+# Products below this have lost digits.
+UNDERFLOW = 1e-290
 
 
 @attrs.define(eq=False)
@@ -37,10 +39,11 @@ class Memory:
 
     def add(self, move: Array, change: Array) -> None:
         """Remember a move, unless the gradient did not rise along it."""
-        product = float(np.dot(move, change))
-        if product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change)):
+        product, squares = float(np.dot(move, change)), float(np.dot(change, change))
+        risen = product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change))
+        if risen and min(product, squares) > UNDERFLOW:
             self.pairs.append((move, change, 1.0 / product))
-            self.scale = product / float(np.dot(change, change))
+            self.scale = product / squares
 
     def direction(self, gradient: Array) -> Array:
         """-H^-1 g by the two-loop recursion."""

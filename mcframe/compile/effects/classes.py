@@ -15,7 +15,8 @@ __all__ = ["EffectsOfClasses"]
 
 # How exactly a Newton system is solved, beside what is left of the gradient.
 EXACT, LEAST_EXACT = 0.1, 1e-13
-# What is added to the diagonal, relatively: a constant may be traded between classes.
+# What is added to the diagonal, relatively: a constant may be traded between classes. Most of it
+# in the beginning.
 LEAST_DAMPING, MOST_DAMPING = 1e-9, 0.1
 # What bends less than this does not move.
 TINY = 1e-300
@@ -62,7 +63,7 @@ class EffectsOfClasses(Effects):
             shifted = z + effects[self.groups]
             second = stretch * likelihood.second_derivative(shifted, y)
             steepest = self.summed(stretch * likelihood.curvature * np.ones(z.shape))
-            damping = LEAST_DAMPING * self.summed(second) + min(MOST_DAMPING, here.off) * steepest
+            damping = LEAST_DAMPING * self.summed(second) + MOST_DAMPING * here.left * steepest
 
             def times(vector: Array) -> Array:
                 bent = stretch * likelihood.bend(shifted, y, vector[self.groups])

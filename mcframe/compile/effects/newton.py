@@ -41,6 +41,15 @@ class Local:
         floor = max(SMALL_GROUP * float(np.max(self.sizes, initial=0.0)), TINY)
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
+    @property
+    def left(self) -> float:
+        """The largest entry of the gradient beside the largest size.
+
+        Beside its own size that of a class that a column does not have is 1 to the end.
+        """
+        largest = max(float(np.max(self.sizes, initial=0.0)), TINY)
+        return float(np.max(np.abs(self.gradient), initial=0.0)) / largest
+
 
 def newton(
     at: Callable[[Array], Local], step: Callable[[Array, Local], Array], start: Array

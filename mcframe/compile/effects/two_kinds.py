@@ -97,7 +97,7 @@ class TwoKinds(Effects):
             damping = LEAST_DAMPING * self.summed(second)
             if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
                 steepest = self.summed(weights * likelihood.curvature * np.ones(z.shape))
-                damping = damping + min(MOST_DAMPING, here.off) * steepest
+                damping = damping + MOST_DAMPING * here.left * steepest
             exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
             return self.newton_step(second, here.gradient, damping, free, exact)
 
