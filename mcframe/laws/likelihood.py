@@ -274,6 +274,23 @@ def fenchel_young(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(np.all(inside), f"the nearest slopes to {factor:g} slope have no finite conjugate")
 
 
+def conjugate_keeps_its_digits(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """l*(s) = s z - l(z) relative to its summands, where a loss is almost 0.
+
+    An entry may count a million times.
+    """
+    known = isinstance(likelihood, Conjugate) and likelihood.smooth and likelihood.convex
+    if not known or likelihood.location or likelihood.infimum != 0.0:
+        return
+    for factor in (1.0, 3.0, 8.0):
+        value, slope = likelihood.value_and_slope(factor * z, y)
+        product, conjugate = along(slope, factor * z), likelihood.conjugate(slope, y)
+        sizes = along(np.abs(slope), np.abs(factor * z)) + value + np.abs(conjugate)
+        small = (value > 1e-100) & (value < 1e-2)
+        off = np.abs(conjugate - product + value)[small]
+        demand(bool(np.all(off <= 1e-9 * sizes[small])), "digits of the conjugate are lost")
+
+
 def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The CVXPY expression has the same value, entry by entry, and is convex by its rules.
 
@@ -459,6 +476,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "the labels differ linearly": labels_differ_linearly,
     "bounded below by its infimum": bounded_below,
     "Fenchel and Young": fenchel_young,
+    "the conjugate keeps its digits": conjugate_keeps_its_digits,
     "the expression is the definition": expression_is_definition,
     "the bias is best": bias_is_best,
     "the expression is a bound": approximation_is_bound,

@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
@@ -136,11 +136,14 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def conjugate(self, slope: Array, y: Array) -> Array:
         """sum_k p_k log p_k for probabilities p = slope + e_y, else inf."""
-        p = slope.copy()
-        np.put_along_axis(p, codes(y), chosen(p, y)[..., None] + 1.0, axis=-1)
+        p, own = slope.copy(), chosen(slope, y)[..., None]
+        np.put_along_axis(p, codes(y), own + 1.0, axis=-1)
         inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(slope.sum(axis=-1)) <= ROUNDING)
-        p = np.clip(p, 0.0, 1.0)
-        return np.where(inside, xlogy(p, p).sum(axis=-1), np.inf)
+        p, short = np.clip(p, 0.0, 1.0), np.clip(own, -1.0, 0.0)
+        terms = xlogy(p, p)
+        # log p_y keeps its digits where p_y is almost 1.
+        np.put_along_axis(terms, codes(y), xlog1py(1.0 + short, short), axis=-1)
+        return np.where(inside, terms.sum(axis=-1), np.inf)
 
     def nearest_slope(self, slope: Array, y: Array) -> Array:
         """p - e_y for the probabilities p nearest to slope + e_y.

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
@@ -164,7 +164,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         # At the ends one logistic function is left, shifted by its threshold.
         edge = np.where(np.isfinite(upper), upper, lower)
         q = np.abs(slope)
-        end = slope * edge + xlogy(q, q) + xlogy(1.0 - q, 1.0 - q)
+        end = slope * edge + xlogy(q, q) + xlog1py(1.0 - q, -q)
         low, high = np.where(inner, lower, -1.0), np.where(inner, upper, 1.0)
         middle = slope * (0.5 * (low + high)) + centred_conjugate(q, 0.5 * (high - low))
         return np.where(inside, np.where(inner, middle, end), np.inf)

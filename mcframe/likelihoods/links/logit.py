@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array
 from mcframe.likelihoods.links.link import Link
@@ -47,7 +47,7 @@ class Logit(Link):
         # A slope that was scaled and scaled back may lie just outside by rounding.
         inside = (slope <= 1e-14) & (slope >= -1.0 - 1e-14)
         q = np.clip(-slope, 0.0, 1.0)
-        return np.where(inside, xlogy(q, q) + xlogy(1.0 - q, 1.0 - q), np.inf)
+        return np.where(inside, xlogy(q, q) + xlog1py(1.0 - q, -q), np.inf)
 
     def expression(self, cp: Any, m: Any) -> Any:
         """logistic(-m), CVXPY's log(1 + exp(.))."""
