@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from mcframe.compile import Behind, Evaluation, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Candidate
-from mcframe.contracts.term import Constraint
+from mcframe.contracts.term import ROOM, Constraint
 from mcframe.numerics.dual_max_norm import POLISHED_ORDER
 from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.low_rank import LowRank
@@ -29,8 +29,6 @@ BOUNDED, TAPERED = 0.1, 0.5
 NORM_SLACK = 1e-10
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
-# Sets count as met up to this share of their size.
-SET_ROOM = 1e-9
 # Terms below this share of their value at Z = 0 are 0.
 NOTHING = 1e-12
 # How much shorter still slopes are tried that rounding has left just outside of a domain.
@@ -120,11 +118,11 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
 
 @attrs.frozen
 class Bound:
-    """A lower bound, the size of its summands, and what it was lowered by for their rounding."""
+    """A lower bound, what it was lowered by for rounding, and what the room of sets is worth."""
 
     value: float
-    size: float
     rounding: float
+    room: float
 
 
 NO_BOUND = Bound(-np.inf, 0.0, 0.0)
@@ -177,9 +175,8 @@ class Place:
         resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
-        nothing = self.objective if small and self.vanishes else 0.0
-        room = SET_ROOM * bound.size if has_sets(self.program) else 0.0
-        rounding = Rounding(moved, nothing, resolved, room)
+        nothing = self.objective + moved if small and self.vanishes else 0.0
+        rounding = Rounding(moved, nothing, resolved, bound.room)
         return Judgement(self.objective, bound.value, self.program.biases(effects), rounding)
 
 
@@ -333,6 +330,18 @@ class DualPoint:
             size += scale * float(np.sum(np.abs(self.candidate.multiplier)))
         return total, size
 
+    def room(self) -> float:
+        """What it is worth at most that sets beside the main term count as met close to them."""
+        length = self.candidate.latent.length
+        sets = 0.0
+        for attached, dual in zip(self.program.terms, self.terms, strict=True):
+            if isinstance(attached.term, Constraint):
+                sets += attached.term.room(dual, length)
+        if self.candidate.multiplier is not None:
+            sets += ROOM * float(np.sum(np.abs(self.candidate.multiplier)))
+        pieces = self.program.loss.pieces
+        return sets + sum(piece.room(self.slope[piece.part]) for piece in pieces)
+
     def rounding(self, size: float) -> float:
         """How far rounding can have moved a sum of summands of that size."""
         return EPS * (8 + float(np.log2(self.slope.size + 1))) * size
@@ -482,7 +491,10 @@ def lowered(point: DualPoint, conjugates: float, size: float, taken: float) -> B
     """The bound from the sum of all conjugates, less what rounding may have added."""
     size += abs(taken)
     rounding = point.rounding(size)
-    return Bound(float(-conjugates - taken - rounding), size, rounding)
+    room = point.room()
+    if isinstance(main_of(point.program), Constraint):
+        room += ROOM * abs(taken)
+    return Bound(float(-conjugates - taken - rounding), rounding, room)
 
 
 def smooth_main(program: Program) -> bool:
@@ -490,12 +502,9 @@ def smooth_main(program: Program) -> bool:
     return program.factored is None and program.penalty.ridge > 0.0
 
 
-def has_sets(program: Program) -> bool:
-    """Whether some set counts as met where Z is close to it."""
-    main: object = program.factored or program.penalty.main
-    terms = [main, *(term.term for term in program.terms)]
-    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
-    return exact or program.ones or any(isinstance(term, Constraint) for term in terms)
+def main_of(program: Program) -> object:
+    """The main term, None beside a ridge alone."""
+    return program.factored or program.penalty.main
 
 
 def bound_in_every_domain(point: DualPoint, scale: float) -> Bound:

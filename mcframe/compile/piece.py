@@ -199,6 +199,12 @@ class Piece:
             terms = terms - (along.sum(axis=-1) if self.width > 1 else along)
         return total + float(np.sum(terms)), size + float(np.sum(np.abs(terms)))
 
+    def room(self, slope: Array) -> float:
+        """What it is worth at these slopes that equalities count as met close to them."""
+        if not self.likelihood.indicator:
+            return 0.0
+        return float(np.abs(slope) @ self.likelihood.room(self.y))
+
     def rounding(self, z: Array, effects: Array | None, slope: Array) -> float:
         """By how much rounding of the predictors may move the losses at z, to second order.
 

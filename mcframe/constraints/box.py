@@ -67,6 +67,11 @@ class Box(Constraint, Prox):
         inside = np.all((latent >= self.lower - slack) & (latent <= self.upper + slack))
         return 0.0 if bool(inside) else np.inf
 
+    def room(self, dual: Array, length: float) -> float:
+        """1e-9 of the largest bound, or of ||Z||_F, for each entry of the dual matrix."""
+        sizes = [abs(b) for b in (self.lower, self.upper) if math.isfinite(b)]
+        return ROUNDING * max(*sizes, length) * float(np.sum(np.abs(dual)))
+
     def conjugate(self, dual: Array) -> float:
         """The sum of max(lower s, upper s), inf where s points to an infinite bound."""
         above, below = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)

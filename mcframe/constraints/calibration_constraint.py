@@ -99,6 +99,11 @@ class CalibrationConstraint(Constraint, Prox):
         """
         return self.equations.moved(latent, np.reciprocal), 0.0
 
+    def room(self, dual: Array, length: float) -> float:
+        """||L||_F times what is left of A Z - B, for the least L with Y = A'L."""
+        size = max(float(np.linalg.norm(self.equations.values)), self.equations.norm * length)
+        return ROUNDING * size * float(np.sqrt(self.equations.multiplier_square(dual)))
+
     def conjugate(self, dual: Array) -> float:
         """<L, B> where the dual matrix is A'L, else inf; <Y, Z> is that for every solution Z.
 

@@ -92,6 +92,10 @@ class Likelihood(ABC):
         """
         return None
 
+    def room(self, y: Array) -> Array:
+        """How far off z may be where an indicator counts as 0; 0 for finite losses."""
+        return 0.0 * y
+
     def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
         """A loss g and a factor c with l(unit z, unit y) = c g(z, y); None where there is none.
 

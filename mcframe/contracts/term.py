@@ -19,6 +19,9 @@ __all__ = [
     "Term",
 ]
 
+# Sets count as met up to this share of their size.
+ROOM = 1e-9
+
 
 class Term(ABC):
     """A convex function of the latent matrix Z; a constraint is one with values 0 and inf.
@@ -101,6 +104,13 @@ class Constraint(Term):
     @abstractmethod
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """The definition as CVXPY constraints."""
+
+    def room(self, dual: Array, length: float) -> float:
+        """The most by which <dual, Z> exceeds the conjugate at a Z that counts as inside.
+
+        ``length`` is ||Z||_F. By default 1e-9 of the conjugate, as of a set so much larger.
+        """
+        return ROOM * abs(self.conjugate(dual))
 
 
 class Prox(ABC):

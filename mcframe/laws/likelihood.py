@@ -279,8 +279,9 @@ def conjugate_keeps_its_digits(likelihood: Likelihood, z: Array, y: Array) -> No
 
     An entry may count a million times.
     """
-    known = isinstance(likelihood, Conjugate) and likelihood.smooth and likelihood.convex
-    if not known or likelihood.location or likelihood.infimum != 0.0:
+    if not isinstance(likelihood, Conjugate) or likelihood.location:
+        return
+    if not (likelihood.smooth and likelihood.convex and likelihood.infimum == 0.0):
         return
     for factor in (1.0, 3.0, 8.0):
         value, slope = likelihood.value_and_slope(factor * z, y)

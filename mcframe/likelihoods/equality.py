@@ -40,7 +40,8 @@ class Equality(Likelihood, Proximable, Conjugate):
     ----------
     size : float, optional
         At least 0; the size of the values, in their units. By default that of the largest value
-        of the block, less what centring takes off; without data 1.
+        of the block, less what centring takes off; where that is 0, of the other blocks'
+        predictors; without data 1.
 
     Examples
     --------
@@ -84,9 +85,13 @@ class Equality(Likelihood, Proximable, Conjugate):
 
     def value(self, z: Array, y: Array) -> Array:
         """0 where z equals y up to rounding, else inf."""
+        return np.where(np.abs(z - y) <= self.room(y), 0.0, np.inf)
+
+    def room(self, y: Array) -> Array:
+        """1e-9 of the size of the values."""
         size = 1.0 if self.size is None else self.size
-        equal = np.abs(z - y) <= ROUNDING * np.maximum(size, np.abs(y))
-        return np.where(equal, 0.0, np.inf)
+        found: Array = ROUNDING * np.maximum(size, np.abs(y))
+        return found
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and 0.

@@ -104,8 +104,13 @@ class Problem:
         """
         n_items, index = same_rows(tables.items())
         origins = origins_of(model, tables)
+        targets = {
+            block.name: targets_of(block, tables[block.name].observed(), origins.get(block.name))
+            for block in model.blocks
+        }
+        size = size_of_predictors(model, targets)
         likelihoods = {
-            block.name: bound_likelihood(block, tables[block.name], origins.get(block.name))
+            block.name: bound_likelihood(block, tables[block.name], targets[block.name], size)
             for block in model.blocks
         }
         terms = tuple(bound(term, model, tables) for term in model.terms)
@@ -463,10 +468,27 @@ def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
     return values
 
 
-def bound_likelihood(block: Block, table: Table, origin: Array | None) -> Likelihood:
-    """The likelihood of a block with what it estimates from the observed values."""
+def size_of_predictors(model: Model, targets: Mapping[str, Array]) -> float:
+    """The largest target of a location; of others, whose predictors have no unit, 1."""
+    sizes = [
+        float(np.max(np.abs(targets[block.name]), initial=0.0))
+        if block.likelihood.location
+        else 1.0
+        for block in model.blocks
+    ]
+    return max(sizes) or 1.0
+
+
+def bound_likelihood(block: Block, table: Table, targets: Array, size: float) -> Likelihood:
+    """The likelihood of a block with what it estimates from the observed values.
+
+    Where all of them are alike, and so 0 once centred, those of the others say how large they are.
+    """
+    known = targets
+    if block.likelihood.location and targets.size and not targets.any():
+        known = np.array([size])
     try:
-        return block.likelihood.bound_to(table.shape, targets_of(block, table.observed(), origin))
+        return block.likelihood.bound_to(table.shape, known)
     except DataError as error:
         raise DataError(f"block {block.name!r}: {error}") from None
 
