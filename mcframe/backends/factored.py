@@ -214,9 +214,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
         if slope == 0.0:
             state.settle()
             return False
-        first = 1.0
-        if state.memory.scale is None:
-            first = 0.1 * float(np.linalg.norm(begin)) / float(np.linalg.norm(direction))
+        length = 0.1 * float(np.linalg.norm(begin)) / float(np.linalg.norm(direction))
+        first = state.memory.first(length)
 
         def try_at(step: float) -> tuple[float, float]:
             state.arrive(program, begin + step * direction)

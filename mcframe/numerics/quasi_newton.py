@@ -29,13 +29,21 @@ class Memory:
     """
 
     pairs: deque[tuple[Array, Array, float]] = attrs.field(factory=lambda: deque(maxlen=20))
-    scale: float | None = None  # of the inverse Hessian, by the last move
+    scale: float = np.inf  # of the inverse Hessian, by the last move
 
     def clear(self) -> None:
         """Forget the moves, and their scale where there were none left."""
         if not self.pairs:
-            self.scale = None
+            self.scale = np.inf
         self.pairs.clear()
+
+    def first(self, length: float) -> float:
+        """The first step to try: 1 along a direction made of moves.
+
+        Without moves the direction is the steepest one. Then the step that would go so far, or
+        that the last curvature seen asks for, if it is shorter.
+        """
+        return 1.0 if self.pairs else min(length, self.scale)
 
     def add(self, move: Array, change: Array) -> None:
         """Remember a move, unless the gradient did not rise along it."""
@@ -53,7 +61,7 @@ class Memory:
             share = inverse * float(np.dot(move, vector))
             vector = vector - share * change
             shares.append(share)
-        if self.scale is not None:
+        if self.pairs:
             vector = vector * self.scale
         for (move, change, inverse), share in zip(self.pairs, reversed(shares), strict=True):
             vector = vector + (share - inverse * float(np.dot(change, vector))) * move
@@ -100,9 +108,9 @@ def descent(
         slope = float(np.dot(gradient, direction))
         if not slope < 0.0:
             break
-        first = 1.0
-        if memory.scale is None:
-            first = FIRST * float(np.linalg.norm(point)) / float(np.linalg.norm(direction))
+        first = memory.first(
+            FIRST * float(np.linalg.norm(point)) / float(np.linalg.norm(direction))
+        )
         line = Line(value_and_gradient, point, direction)
         step = wolfe_step(line, value, slope, first)
         if step == 0.0:

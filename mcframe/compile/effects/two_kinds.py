@@ -192,12 +192,14 @@ class TwoKinds(Effects):
     def centred(self, slope: Array) -> Array:
         """The nearest slope whose sums over rows and over columns vanish.
 
-        Least squares on the graph of entries, refined until rounding ends it.
+        Least squares on the graph of entries, refined until rounding ends it. Entries of an
+        infinite effect have slopes of one sign, whose sum vanishes where all of them do.
         """
         if self.ridge is not None:
             return slope
-        ones = np.ones(slope.size)
-        free = np.ones(self.size, dtype=bool)
+        d = self.layout.n_biases
+        ends = (self.fixed[self.columns] != 0.0) | (self.fixed[d + self.rows] != 0.0)
+        slope, ones, free = np.where(ends, 0.0, slope), np.where(ends, 0.0, 1.0), self.fixed == 0.0
         sizes = self.summed(np.abs(slope))
         floor = np.maximum(sizes, 1e-3 * float(np.max(sizes, initial=0.0)) + TINY)
         off = float(np.max(np.abs(self.summed(slope)) / floor))
@@ -206,7 +208,7 @@ class TwoKinds(Effects):
                 break
             exact = max(EPS / off, LEAST_EXACT)
             step = self.newton_step(ones, self.summed(slope), np.zeros(self.size), free, exact)
-            moved = slope + self.added(step)
+            moved = slope + ones * self.added(step)
             left = float(np.max(np.abs(self.summed(moved)) / floor))
             if left >= off:
                 break
