@@ -15,7 +15,7 @@ from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Chart
 from mcframe.numerics.krylov import krylov
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.quasi_newton import Memory, wolfe_step
+from mcframe.numerics.quasi_newton import UNDERFLOW, Memory, wolfe_step
 from mcframe.numerics.sampled import SampledMatrix
 
 __all__ = ["FactoredDescent", "FactoredState", "slope_of"]
@@ -38,6 +38,8 @@ DENSE_ORDER, LANCZOS_STEPS = 300, 200
 KEPT_MOVES = 5
 # A multiplier that scales its row counts as at least this share of the mean.
 FLATTEST = 1e-3
+# Columns shorter than this, in roots of the unit of Z, are as good as 0.
+SHRUNK = 1e-8
 
 
 @attrs.define(eq=False)
@@ -90,11 +92,14 @@ class FactoredState:
         slope = pulled(slope_of(program, self.evaluation), self.stacked)
         self.gradient = chart.gradient(vector, order, slope)
 
-    def settle(self) -> None:
-        """The residual in units of the slope of F: that in the factors over their size."""
+    def settle(self, program: Program) -> None:
+        """The residual in units of the slope of F: that in the factors over their size.
+
+        Beside factors that have shrunk to 0 it vanishes, as what they pull at does.
+        """
         factors = max(float(np.linalg.norm(self.stacked)), 1e-300)
         stretch = float(np.linalg.norm(self.vector)) / factors
-        column = factors / np.sqrt(max(self.rank, 1))
+        column = max(factors / np.sqrt(max(self.rank, 1)), SHRUNK * np.sqrt(program.unit))
         self.residual = stretch * float(np.linalg.norm(self.gradient)) / column
 
 
@@ -212,10 +217,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
             direction = -gradient
             slope = -float(np.dot(gradient, gradient))
         if slope == 0.0:
-            state.settle()
+            state.settle(program)
             return False
-        length = 0.1 * float(np.linalg.norm(begin)) / float(np.linalg.norm(direction))
-        first = state.memory.first(length)
+        lengths = float(np.linalg.norm(begin)), float(np.linalg.norm(direction))
+        first = state.memory.first(0.1 * lengths[0] / max(lengths[1], UNDERFLOW))
 
         def try_at(step: float) -> tuple[float, float]:
             state.arrive(program, begin + step * direction)
@@ -229,7 +234,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             state.memory.clear()
         else:
             state.memory.add(reached - begin, state.gradient - gradient)
-        state.settle()
+        state.settle(program)
         return step > 0.0
 
     def widen(self, program: Program, state: FactoredState) -> None:

@@ -33,8 +33,8 @@ SOONEST, LATEST = 3, 100
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
-    "the budget was spent and no lower bound was found: the objective may fall without end;"
-    " a larger weight, a ball or a box bounds it"
+    "no lower bound was found: the objective may fall without end; a larger weight, a ball or a box"
+    " bounds it"
 )
 # How far inner loops may go beyond the time that a fit is given, in seconds.
 GRACE = 3.0
@@ -146,7 +146,12 @@ class Watch:
     def limited(self) -> bool:
         """Whether rounding alone keeps the objective from its bound."""
         unknown = max(self.rounding.moved, self.rounding.resolved)
-        return self.objective - self.bound <= unknown
+        return np.isfinite(self.bound) and self.objective - self.bound <= unknown
+
+    @property
+    def endless(self) -> bool:
+        """Whether the objective may fall without end: no bound was found."""
+        return self.bound == -np.inf and self.program.loss.convex
 
     def begin_at_zero(self) -> None:
         """Z = 0 is the answer until a better one is found."""
@@ -215,8 +220,8 @@ class Watch:
     def spent(self, in_time: bool) -> tuple[str, str]:
         """The status where the budget is spent: its time, or its iterations."""
         status = "time_limit" if in_time else "iteration_limit"
-        if self.bound == -np.inf and self.program.loss.convex:
-            return status, FALLING
+        if self.endless:
+            return status, f"the budget was spent and {FALLING}"
         if in_time:
             return status, f"max_seconds={self.budget.max_seconds:g} were spent"
         return status, f"max_iter={self.budget.max_iter} iterations were made"
@@ -371,6 +376,7 @@ def iterate(
         solver.step(program, state)
         iteration += 1
         if not np.isfinite(state.objective):
-            return "interrupted", f"iterate {iteration} is not finite; {BEFORE}"
+            why = f" and {FALLING}" if watch.endless else ""
+            return "interrupted", f"iterate {iteration} is not finite{why}; {BEFORE}"
         if iteration >= watch.next_look or state.finished is not None:
             watch.look(iteration, solver, state)

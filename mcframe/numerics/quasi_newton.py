@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.clock import check_time
 
-__all__ = ["Memory", "descent", "wolfe_step"]
+__all__ = ["UNDERFLOW", "Memory", "descent", "wolfe_step"]
 
 # Armijo's and Wolfe's constants, and how often a step is halved or doubled.
 DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30

@@ -1,0 +1,168 @@
+"""Free effects: infinite ones, a ridge on them, two kinds, lines that nobody observed."""
+
+import itertools
+
+import attrs
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+from mcframe.selection import HeldOutLoss
+
+RNG = np.random.default_rng(3)
+NORM = mc.NuclearNorm(0.5)
+TWO = {"bias": True, "row_effects": True}
+KINDS = ({"bias": True}, {"row_effects": True}, TWO)
+
+
+def labels(n=12, d=4):
+    y = (RNG.random((n, d)) < 0.5).astype(float)
+    y[:, 0] = 0.0
+    return y
+
+
+WORDS = {
+    "labels": (mc.Bernoulli(), labels()),
+    "counts": (mc.Poisson(), RNG.poisson(2.0, (12, 4)).astype(float)),
+    "values": (mc.Gaussian(), 3.0 + RNG.standard_normal((12, 4))),
+    "classes": (mc.Multinomial(3), RNG.integers(0, 2, (12, 2)).astype(float)),
+}
+
+
+def cases():
+    for (name, (word, table)), effects in itertools.product(WORDS.items(), KINDS):
+        if word.width == 1 or effects == {"bias": True}:
+            yield pytest.param(word, table, effects, id=f"{name}-{'-'.join(effects)}")
+
+
+@pytest.mark.parametrize("weight", [1e-3, 0.1, 30.0])
+@pytest.mark.parametrize(("word", "table", "effects"), list(cases()))
+def test_a_ridge_on_effects_reaches_the_reference(word, table, effects, weight):
+    block = mc.Block("y", word, weight=2.0, reduce="mean", effects_weight=weight, **effects)
+    model = mc.Model([block], [mc.NuclearNorm(0.05)])
+    assert mc.verify(model, {"y": table}).agrees
+
+
+@pytest.mark.parametrize("backend", ["proximal", "alternating", "factored", "splitting"])
+def test_a_ridge_keeps_effects_finite_in_every_backend(backend):
+    block, y = mc.Block("y", mc.Bernoulli(), effects_weight=0.1, **TWO), labels()
+    fit = mc.fit(mc.Model([block], [NORM]), {"y": y}, backend=backend, max_iter=2000)
+    wanted = mc.fit(mc.Model([block], [NORM]), {"y": y})
+    assert fit.objective == pytest.approx(wanted.objective, rel=1e-4)
+    p = fit.predict("y")
+    assert np.all((p > 1e-3) & (p < 1 - 1e-3))
+    assert not any("finite" in note for note in fit.notes)
+
+
+def test_more_observations_say_more():
+    """What a column of zeros is predicted at falls with their number, and is never 0."""
+    predicted = []
+    for n in (2, 20, 200):
+        block = mc.Block("y", mc.Bernoulli(), bias=True, effects_weight=0.1)
+        fit = mc.fit(mc.Model([block], [mc.NuclearNorm(5.0)]), {"y": np.zeros((n, 1))})
+        predicted.append(fit.predict("y")[0, 0])
+    assert 0.2 > predicted[0] > predicted[1] > predicted[2] > 1e-4
+
+
+def test_the_ridge_is_part_of_the_sentence():
+    block = mc.Block("y", mc.Bernoulli(), effects_weight=0.3, **TWO)
+    assert "0.15 (Σ b_j² + Σ a_i² + c²) of y" in str(mc.Model([block], [NORM]))
+
+
+def test_infinite_effects_are_said():
+    for word, table in (WORDS["labels"], (mc.Poisson(), np.zeros((5, 2)))):
+        model = mc.Model([mc.Block("y", word, bias=True)], [NORM])
+        fit = mc.fit(model, {"y": table})
+        (note,) = [note for note in fit.notes if "no finite best value" in note]
+        assert "bias of column 0" in note
+        assert "effects_weight" in note
+    ridged = mc.Model([mc.Block("y", word, bias=True, effects_weight=0.1)], [NORM])
+    assert not mc.fit(ridged, {"y": table}).notes
+
+
+@pytest.mark.parametrize(("effects", "ridge"), [*((kinds, None) for kinds in KINDS), (TWO, 1e-3)])
+def test_what_nobody_observed_is_predicted_as_an_average(effects, ridge):
+    rng = np.random.default_rng(0)
+    x = 3.7 + 0.3 * rng.standard_normal((30, 1)) + 0.3 * rng.standard_normal((1, 20))
+    x = x + 0.1 * rng.standard_normal((30, 20))
+    x[rng.random(x.shape) < 0.5] = np.nan
+    x[0], x[:, 0] = np.nan, np.nan
+    block = mc.Block("x", mc.Gaussian(), effects_weight=ridge, **effects)
+    with pytest.warns(mc.UnobservedWarning):
+        fit = mc.fit(mc.Model([block], [mc.NuclearNorm(5.0)]), {"x": x})
+    p = fit.predict("x")
+    assert abs(p[0, 1:].mean() - 3.7) < 0.2
+    assert abs(p[1:, 0].mean() - 3.7) < 0.2
+    assert abs(p[0, 0] - 3.7) < 0.2
+
+
+def test_predictions_do_not_depend_on_the_order_of_rows_and_columns():
+    x = 3.0 + RNG.standard_normal((9, 7))
+    x[RNG.random(x.shape) < 0.4] = np.nan
+    x[0] = np.nan
+    model = mc.Model([mc.Block("x", mc.Gaussian(), **TWO)], [NORM])
+    rows, columns = RNG.permutation(9), RNG.permutation(7)
+    with pytest.warns(mc.UnobservedWarning):
+        p = mc.fit(model, {"x": x}, tol=1e-10).predict("x")
+    with pytest.warns(mc.UnobservedWarning):
+        q = mc.fit(model, {"x": x[rows][:, columns]}, tol=1e-10).predict("x")
+    np.testing.assert_allclose(q, p[rows][:, columns], atol=1e-4)
+
+
+def test_two_kinds_are_solved_as_by_least_squares():
+    """Of a Gaussian block at Z = 0: dense least squares on the indicators of rows and columns."""
+    x = 5.0 + RNG.standard_normal((8, 6))
+    x[RNG.random(x.shape) < 0.4] = np.nan
+    weights = 10.0 ** RNG.uniform(-2, 2, x.shape)
+    model = mc.Model([mc.Block("x", mc.Gaussian(), **TWO)], [mc.NuclearNorm(1e6)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_, **__: None)
+        fit = mc.fit(model, {"x": mc.Observations(x, weights=weights)})
+    i, j = np.nonzero(~np.isnan(x))
+    design = np.hstack([np.eye(8)[i], np.eye(6)[j]])
+    roots = np.sqrt(weights[i, j])
+    solved = np.linalg.lstsq(design * roots[:, None], x[i, j] * roots, rcond=None)[0]
+    np.testing.assert_allclose(fit.predict("x")[i, j], design @ solved, rtol=1e-7)
+
+
+def test_cross_validation_is_not_decided_by_one_entry():
+    """A label with two positives: in some folds there is none left."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 5))
+    y = (z > 0).astype(float)
+    y[:, 0], y[:2, 0] = 0.0, 1.0
+    model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [NORM])
+    options = {"criterion": HeldOutLoss(), "count": 4, "folds": 3, "tol": 1e-3}
+    chosen = mc.cross_validate(model, {"y": y}, **options)
+    assert chosen.means.max() < 1.0
+    assert chosen.effects_weight == 0.1
+    assert "effects_weight=0.1" in repr(chosen)
+    assert chosen.best_model.blocks == model.blocks
+    free = mc.cross_validate(model, {"y": y}, effects_weight=None, **options)
+    assert free.means.max() > 2.0
+    assert "effects_weight" not in repr(free)
+    with pytest.raises(mc.ModelError, match=r"effects_weight=-1\.0"):
+        mc.cross_validate(model, {"y": y}, effects_weight=-1.0, **options)
+
+
+def test_a_declared_ridge_is_kept_in_cross_validation():
+    model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True, effects_weight=2.0)], [NORM])
+    options = {"criterion": HeldOutLoss(), "weights": [1.0, 0.3], "folds": 2, "tol": 1e-3}
+    y = labels()
+    ours = mc.cross_validate(model, {"y": y}, **options)
+    same = mc.cross_validate(model, {"y": y}, effects_weight=None, **options)
+    np.testing.assert_array_equal(ours.scores, same.scores)
+
+
+def test_a_ridge_of_two_kinds_on_a_sparse_table():
+    rng = np.random.default_rng(0)
+    flat = np.unique(rng.integers(0, 800 * 500, 9000))
+    values = 3.5 + 0.3 * rng.standard_normal(flat.size)
+    x = sp.csr_array((values, (flat // 500, flat % 500)), shape=(800, 500))
+    block = mc.Block("x", mc.Gaussian(), effects_weight=1.0, **TWO)
+    model = mc.Model([block], [mc.NuclearNorm(4.0)])
+    fit = mc.fit(model, {"x": x}, tol=1e-5)
+    assert fit.status == "certified"
+    free = attrs.evolve(block, effects_weight=None)
+    assert mc.fit(mc.Model([free], model.terms), {"x": x}, tol=1e-5).objective < fit.objective
