@@ -51,7 +51,7 @@ def test_a_ridge_keeps_effects_finite_in_every_backend(backend):
     wanted = mc.fit(mc.Model([block], [NORM]), {"y": y})
     assert fit.objective == pytest.approx(wanted.objective, rel=1e-4)
     p = fit.predict("y")
-    assert np.all((p > 1e-3) & (p < 1 - 1e-3))
+    assert np.all((p > 1e-5) & (p < 1 - 1e-5))
     assert not any("finite" in note for note in fit.notes)
 
 

@@ -33,8 +33,8 @@ SOONEST, LATEST = 3, 100
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
-    "no lower bound was found: the objective may fall without end; a larger weight, a ball or a box"
-    " bounds it"
+    "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
+    " a box bounds it"
 )
 # How far inner loops may go beyond the time that a fit is given, in seconds.
 GRACE = 3.0

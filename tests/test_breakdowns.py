@@ -1,0 +1,152 @@
+"""What used to break down, hang or be refused: only answers and mcframe's own errors come out."""
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import mcframe as mc
+
+NAN = np.nan
+X = np.array([[1.0, 2.0, NAN], [3.0, NAN, 1.0], [0.5, 4.0, 2.0], [NAN, 1.0, 3.0]])
+FIRST_ORDER = ("auto", "factored", "reference")
+
+
+def quiet(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        return mc.fit(*arguments, **options)
+
+
+@pytest.mark.parametrize("exposure", [1.0, 1e-3, 1e-9, 1e6])
+@pytest.mark.parametrize("weight", [0.1, 2.0])
+def test_alternating_beside_extreme_exposures(exposure, weight):
+    counts = np.random.default_rng(0).poisson(2, (6, 4)).astype(float)
+    model = mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(weight)])
+    data = {"y": mc.Observations(counts, exposure=exposure)}
+    began = time.perf_counter()
+    fit = quiet(model, data, backend="alternating", max_seconds=5.0)
+    assert time.perf_counter() - began < 20.0
+    assert fit.bound <= mc.fit(model, data).objective + fit.slack
+
+
+@pytest.mark.parametrize("backend", FIRST_ORDER)
+@pytest.mark.parametrize("effects", [{"bias": True}, {"row_effects": True}, {}])
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [mc.NuclearNorm(1.0), mc.Box(0, np.inf)],
+        [mc.NuclearNorm(1.0), mc.Box(0, 5)],
+        [mc.MaxNorm(1.0), mc.Box(0, 5)],
+        [mc.MaxNormBall(5.0), mc.NuclearBall(12.0), mc.Ridge(0.1)],
+    ],
+    ids=["half-open", "box", "max norm", "two balls"],
+)
+def test_equalities_with_effects_beside_sets(terms, effects, backend):
+    """Z = x with all effects 0 is feasible."""
+    model = mc.Model([mc.Block("x", mc.Equality(), **effects)], terms)
+    fit = mc.fit(model, {"x": X}, backend=backend)
+    assert fit.status == "certified"
+    observed = ~np.isnan(X)
+    np.testing.assert_allclose(fit.natural("x")[observed], X[observed], atol=1e-8)
+
+
+@pytest.mark.parametrize("offset", [0.5, np.array([[0.1], [0.3]])], ids=["one", "a column"])
+@pytest.mark.parametrize("term", [mc.NuclearNorm(1.0), mc.Ridge(1.0), mc.MaxNorm(1.0)])
+def test_equalities_with_offsets(term, offset):
+    table = np.array([[1.0, 2.0], [3.0, NAN]])
+    model = mc.Model([mc.Block("x", mc.Equality())], [term])
+    fit = mc.fit(model, {"x": mc.Observations(table, offset=offset)})
+    moved = mc.fit(model, {"x": table - offset})
+    assert fit.objective == pytest.approx(moved.objective, rel=1e-5)
+
+
+def test_an_equality_whose_values_are_alike():
+    """Once centred they are all 0, and say nothing of how exactly they are to be met."""
+    table = np.array([[NAN, -0.1425], [NAN, NAN]])
+    model = mc.Model(
+        [mc.Block("e", mc.Equality(), bias=True), mc.Block("x", mc.Gaussian())],
+        [mc.NuclearNorm(0.03)],
+    )
+    data = {"e": table, "x": np.array([[0.0, 1.0], [1.0, 1.0]])}
+    with pytest.warns(mc.UnobservedWarning):
+        fit = mc.fit(model, data)
+    assert fit.status == "certified"
+    assert np.isfinite(fit.objective)
+    assert fit.natural("e")[0, 1] == pytest.approx(-0.1425, abs=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-9, 1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("word", [mc.Equality(), mc.Gaussian()], ids=["equality", "gaussian"])
+def test_sets_are_met_as_exactly_at_every_scale(word, scale):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 4))
+    x[rng.random(x.shape) < 0.3] = NAN
+    term = mc.NuclearNorm(1.0) if isinstance(word, mc.Equality) else mc.MaxNorm(0.5 * scale)
+    terms = [term]
+    A, B = np.full((1, 6), 1 / 6), np.array([[0.5, -0.3, 0.2, 0.8]])
+    if isinstance(word, mc.Gaussian):
+        terms.append(mc.Calibration("x", A, scale * B))
+    fit = mc.fit(mc.Model([mc.Block("x", word)], terms), {"x": scale * x})
+    z = fit.latent.dense() / scale
+    off = A @ z - B if isinstance(word, mc.Gaussian) else (z - x)[~np.isnan(x)]
+    assert fit.status == "certified"
+    assert np.max(np.abs(off)) < 1e-8
+
+
+def test_what_falls_without_end_is_said():
+    y = np.array([[1, 0, 1], [1, 1, NAN], [0, 1, 1.0]])
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())
+    model = mc.Model([mc.Block("y", risk)], [mc.MaxNorm(0.1)])
+    fit = quiet(model, {"y": y}, max_seconds=10.0)
+    assert fit.status != "certified"
+    assert fit.bound == -np.inf
+    assert "without end" in fit.message
+
+
+@pytest.mark.parametrize(("weight", "other"), [(4.425, 6.3e-4), (1.0, 0.1), (1e3, 1e-4)])
+def test_two_norms_of_which_one_leaves_nothing(weight, other):
+    x = np.random.default_rng(7).standard_normal((5, 4))
+    terms = [mc.NuclearNorm(weight), mc.MaxNorm(other)]
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian(), reduce="mean")], terms), {"x": x})
+    assert (fit.status, fit.rank) == ("certified", 0)
+
+
+def test_a_factored_fit_whose_inner_answer_is_0():
+    """The multipliers have to pull before anything is worth a norm."""
+    terms = [mc.NuclearNorm(1.0), mc.Calibration("x", np.full((1, 4), 0.25), [1.5, 2.0, 2.0])]
+    model = mc.Model([mc.Block("x", mc.Equality(), bias=True)], terms)
+    fit = mc.fit(model, {"x": X}, backend="factored")
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(mc.fit(model, {"x": X}).objective, rel=1e-5)
+
+
+def test_many_rows_of_levels_end_in_time():
+    """Slopes of 1e-15 were asked for where rounding leaves 1e-14."""
+    rng = np.random.default_rng(0)
+    stars = rng.integers(1, 6, (30_000, 3)).astype(float)
+    model = mc.Model([mc.Block("y", mc.Ordinal(5))], [mc.NuclearNorm(200.0)])
+    began = time.perf_counter()
+    quiet(model, {"y": stars}, max_seconds=2.0)
+    assert time.perf_counter() - began < 15.0
+
+
+@pytest.mark.parametrize("ew", [0.01, 1.0])
+@pytest.mark.parametrize("heavy", [1.0, 1e6])
+def test_classes_that_a_column_lacks_beside_a_light_ridge(heavy, ew):
+    data = mc.Observations(np.array([[2.0], [1.0]]), weights=heavy * np.array([[1.0], [0.3]]))
+    block = mc.Block("y", mc.Multinomial(3), bias=True, effects_weight=ew)
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.5 * heavy)]), {"y": data})
+    assert fit.status == "certified"
+
+
+def test_heavy_entries_have_exact_conjugates():
+    """An entry that counts 1e5 times and is fitted well: log(1 - q) in all its digits."""
+    y = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    weights = np.array([[8.6e4, 3.6e2], [1e-4, 1.3e5], [1e4, 0.2]])
+    block = mc.Block("y", mc.Bernoulli(scale=0.5), bias=True, effects_weight=0.01)
+    model = mc.Model([block], [mc.NuclearNorm(5e5)])
+    fit = mc.fit(model, {"y": mc.Observations(y, weights=weights)}, tol=1e-13)
+    assert fit.status == "certified"
+    assert fit.rank == 0

@@ -1,0 +1,100 @@
+"""A fit that goes on from another one: never above it, and about as far as one long run."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((60, 4)) @ RNG.standard_normal((4, 40)) + 0.5 * RNG.standard_normal(
+    (60, 40)
+)
+X[RNG.random(X.shape) < 0.6] = np.nan
+Y = (RNG.random((60, 6)) < 0.5).astype(float)
+GAUSSIAN = mc.Block("x", mc.Gaussian(), bias=True)
+BERNOULLI = mc.Block("y", mc.Bernoulli())
+CASES = {
+    "proximal": ([GAUSSIAN, BERNOULLI], [mc.NuclearNorm(2.0)]),
+    "fpc": ([GAUSSIAN, BERNOULLI], [mc.NuclearNorm(2.0)]),
+    "alternating": ([GAUSSIAN, BERNOULLI], [mc.NuclearNorm(2.0)]),
+    "factored": ([GAUSSIAN, BERNOULLI], [mc.MaxNorm(10.0)]),
+    "splitting": ([GAUSSIAN, BERNOULLI], [mc.NuclearNorm(2.0), mc.Box(-2.0, 2.0, "y")]),
+}
+
+
+def quiet(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        return mc.fit(*arguments, **options)
+
+
+def data_of(blocks):
+    return {block.name: {"x": X, "y": Y}[block.name] for block in blocks}
+
+
+@pytest.mark.parametrize("backend", CASES)
+def test_short_runs_get_as_far_as_a_long_one(backend):
+    blocks, terms = CASES[backend]
+    model, data = mc.Model(blocks, terms), data_of(blocks)
+    once = quiet(model, data, backend=backend, tol=1e-9, max_iter=40)
+    parts = None
+    for _ in range(5):
+        before = np.inf if parts is None else parts.objective
+        bound = -np.inf if parts is None else parts.bound
+        parts = quiet(model, data, backend=backend, tol=1e-9, max_iter=8, start=parts)
+        assert parts.objective <= before
+        assert parts.bound >= bound
+    begin = quiet(model, data, backend=backend, tol=1e-9, max_iter=8).objective
+    assert begin - parts.objective >= 0.9 * (begin - once.objective)
+
+
+@pytest.mark.parametrize("backend", CASES)
+def test_a_certified_fit_has_nothing_left_to_do(backend):
+    blocks, terms = CASES[backend]
+    model, data = mc.Model(blocks, terms), data_of(blocks)
+    fit = quiet(model, data, backend=backend, tol=1e-3, max_iter=3000)
+    again = quiet(model, data, backend=backend, tol=1e-3, max_iter=3000, start=fit)
+    assert again.status == fit.status == "certified"
+    assert again.objective == fit.objective
+    assert again.history[-1].iteration == 0
+
+
+def test_a_bound_is_not_carried_over_to_other_data():
+    model = mc.Model([GAUSSIAN], [mc.NuclearNorm(2.0)])
+    start = mc.fit(model, {"x": X})
+    other = np.where(np.isnan(X), np.nan, 0.5 * X)
+    resumed = mc.fit(model, {"x": other}, start=start)
+    alone = mc.fit(model, {"x": other})
+    assert resumed.objective == pytest.approx(alone.objective, rel=1e-5)
+    assert resumed.bound <= alone.objective
+    heavier = mc.Model([GAUSSIAN], [mc.NuclearNorm(4.0)])
+    assert mc.fit(heavier, {"x": X}, start=start).bound >= start.objective
+
+
+def test_data_changed_in_place_are_other_data():
+    model, x = mc.Model([GAUSSIAN], [mc.NuclearNorm(2.0)]), X.copy()
+    start = mc.fit(model, {"x": x})
+    x[~np.isnan(x)] *= 0.5
+    resumed = mc.fit(model, {"x": x}, start=start)
+    assert resumed.bound < 0.5 * start.bound
+    np.testing.assert_array_equal(start.problem.tables["x"].values, X[~np.isnan(X)])
+
+
+def test_a_large_sparse_table_goes_on():
+    rng = np.random.default_rng(0)
+    cells = np.unique(rng.integers(0, 600 * 500, 12_000))
+    i, j = cells // 500, cells % 500
+    left, right = rng.standard_normal((600, 10)), rng.standard_normal((500, 10))
+    values = np.einsum("ij,ij->i", left[i], right[j]) / 3 + 0.5 * rng.standard_normal(cells.size)
+    data = {"r": sp.csr_array((values, (i, j)), shape=(600, 500))}
+    model = mc.Model([mc.Block("r", mc.Gaussian())], [mc.NuclearNorm(4.0)])
+    once = mc.fit(model, data, backend="alternating", tol=1e-4)
+    parts, steps = None, 0
+    while parts is None or (parts.status != "certified" and steps < 200):
+        parts = quiet(model, data, backend="alternating", tol=1e-4, max_iter=7, start=parts)
+        steps += parts.history[-1].iteration
+    assert parts.status == "certified"
+    assert steps <= 1.5 * once.history[-1].iteration + 7
