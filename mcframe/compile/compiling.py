@@ -105,7 +105,7 @@ def compile_problem(problem: Problem) -> Program:
             if not isinstance(term, OnesColumn)
         ),
         background=compile_background(problem, loss),
-        unit=float(np.sqrt(np.mean(np.square(loss.start())))) or 1.0,
+        unit=loss.unit,
     )
 
 

@@ -1,5 +1,7 @@
 """The entrywise part of a program: losses of all entries, the free effects solved out."""
 
+from functools import cached_property
+
 import attrs
 import numpy as np
 
@@ -170,7 +172,7 @@ class EntryLoss:
     def vanishes(self, z: Array, biases: tuple[Array | None, ...]) -> bool:
         """Whether the losses of every column are nothing beside those at one constant."""
         pairs = zip(self.pieces, biases, strict=True)
-        return all(piece.vanishes(z, effects) for piece, effects in pairs)
+        return all(piece.vanishes(z, effects, self.unit) for piece, effects in pairs)
 
     def moved_by(self, away: float, slope: Array) -> float:
         """By how much the losses differ at most where each predictor is off by so much."""
@@ -180,6 +182,11 @@ class EntryLoss:
         """What sums of slopes over free effects that do not quite vanish are worth there."""
         pairs = zip(self.pieces, biases, strict=True)
         return sum(piece.effects.unsettled(slope[piece.part], e) for piece, e in pairs)
+
+    @cached_property
+    def unit(self) -> float:
+        """The size of predictors that fit the data roughly, 1 where it is 0."""
+        return float(np.sqrt(np.mean(np.square(self.start())))) or 1.0
 
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""

@@ -212,25 +212,40 @@ class Piece:
         """
         if self.likelihood.indicator:
             return 0.0
+        steps = self.roundings(z, effects)
+        first = float(np.sum(np.abs(slope) * steps.ravel()))
+        return first + float(np.sum(self.stretch * self.raised(steps)))
+
+    def roundings(self, z: Array, effects: Array | None) -> Array:
+        """How exactly each predictor is known."""
         own = z[self.part].reshape(-1, self.width) if self.width > 1 else z[self.part]
         shaped = self.shaped(z)
         sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
-        sizes = ULPS * EPS * sizes
-        first = float(np.sum(np.abs(slope) * sizes.ravel()))
-        if not self.likelihood.smooth:
-            return first + float(np.sum(self.stretch * sizes))
-        curvature = float(self.likelihood.curvature)
-        if not np.isfinite(curvature):
-            return first
-        return first + 0.5 * curvature * float(np.sum(self.stretch * np.square(sizes)))
+        found: Array = ULPS * EPS * sizes
+        return found
 
-    def vanishes(self, z: Array, effects: Array | None) -> bool:
-        """Whether the losses of every column are nothing beside those at one constant."""
+    def raised(self, steps: Array) -> Array:
+        """By how much such a step raises a loss at most from where its slope is 0."""
+        if not self.likelihood.smooth:
+            return steps
+        curvature = float(self.likelihood.curvature)
+        return 0.5 * (curvature if np.isfinite(curvature) else 0.0) * np.square(steps)
+
+    def vanishes(self, z: Array, effects: Array | None, unit: float) -> bool:
+        """Whether the losses of every column are nothing beside those at one constant.
+
+        Of a column that one constant fits whole, beside those of predictors that are off by a
+        small part of a unit.
+        """
         losses = self.by_columns(self.shaped(z), effects)
         share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
-        return bool(np.all(losses <= share * self.at_constants))
+        off = self.scale * self.raised(np.full(self.y.size, NOTHING_ROUGH * unit))
+        small = np.bincount(self.columns, weights=off)
+        return bool(
+            np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
+        )
 
     def by_columns(self, z: Array, effects: Array | None) -> Array:
         """The sizes of losses at z (already shaped) and effects, summed over each column."""
