@@ -172,6 +172,7 @@ class Place:
         """The objective beside a bound, and how exactly both are known."""
         loss, slope, effects = self.program.loss, self.evaluation.slope, self.evaluation.biases
         moved = loss.rounding(self.z, effects, slope) + bound.rounding + unsettled
+        moved += summed_rounding(self.objective, self.z.size)
         resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
@@ -234,6 +235,11 @@ def duals(program: Program, dense: Array, dual: Dual | None) -> tuple[Array, ...
         term.value_and_dual(dense)[1] if given is None else given
         for term, given in zip(program.terms, known, strict=True)
     )
+
+
+def summed_rounding(size: float, count: int) -> float:
+    """How far rounding can have moved a sum of so many summands whose sizes add up to that."""
+    return EPS * (8 + float(np.log2(count + 1))) * abs(size)
 
 
 @attrs.frozen(eq=False)
@@ -344,7 +350,7 @@ class DualPoint:
 
     def rounding(self, size: float) -> float:
         """How far rounding can have moved a sum of summands of that size."""
-        return EPS * (8 + float(np.log2(self.slope.size + 1))) * size
+        return summed_rounding(size, self.slope.size)
 
 
 class MainTerm:

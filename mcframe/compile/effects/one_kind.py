@@ -141,7 +141,7 @@ def newton_step(
     effects: Array, total: Array, bend: Array, below: Array, above: Array, reach: Array
 ) -> Array:
     """A Newton step, no longer than ``reach``, or the middle of the bracket if it leaves it."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         step = -total / bend
     step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
     moved = effects + np.clip(step, -reach, reach)
