@@ -172,7 +172,8 @@ class Place:
         """The objective beside a bound, and how exactly both are known."""
         loss, slope, effects = self.program.loss, self.evaluation.slope, self.evaluation.biases
         moved = loss.rounding(self.z, effects, slope) + bound.rounding + unsettled
-        moved += summed_rounding(self.objective, self.z.size)
+        if np.isfinite(self.objective):
+            moved += summed_rounding(self.objective, self.z.size)
         resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
