@@ -76,17 +76,20 @@ class Rounding:
         Z alone, as it is by singular vectors.
     room : float
         What it is worth at most that sets count as met up to 1e-9 of their size.
+    bound : float
+        The part of ``moved`` that is the bound's.
     """
 
     moved: float = 0.0
     nothing: float = 0.0
     resolved: float = 0.0
     room: float = 0.0
+    bound: float = 0.0
 
-    def beside(self, bound: "Rounding") -> "Rounding":
+    def beside(self, other: "Rounding") -> "Rounding":
         """Of an objective beside a bound that comes from another point."""
-        moved, room = max(self.moved, bound.moved), max(self.room, bound.room)
-        return attrs.evolve(self, moved=moved, room=room)
+        moved, room = self.moved - self.bound + other.bound, max(self.room, other.room)
+        return attrs.evolve(self, moved=moved, room=room, bound=other.bound)
 
 
 @attrs.frozen(eq=False)
@@ -171,14 +174,14 @@ class Place:
     def judgement(self, bound: "Bound", unsettled: float = 0.0) -> Judgement:
         """The objective beside a bound, and how exactly both are known."""
         loss, slope, effects = self.program.loss, self.evaluation.slope, self.evaluation.biases
-        moved = loss.rounding(self.z, effects, slope) + bound.rounding + unsettled
-        if np.isfinite(self.objective):
-            moved += summed_rounding(self.objective, self.z.size)
+        lowered_by = bound.rounding + unsettled
+        moved = loss.rounding(self.z, effects, slope) + lowered_by
+        moved += summed_rounding(self.objective, self.z.size)
         resolved = loss.moved_by(EPS * self.candidate.latent.length, slope)
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0
-        rounding = Rounding(moved, nothing, resolved, bound.room)
+        rounding = Rounding(moved, nothing, resolved, bound.room, lowered_by)
         return Judgement(self.objective, bound.value, self.program.biases(effects), rounding)
 
 

@@ -477,7 +477,6 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "the labels differ linearly": labels_differ_linearly,
     "bounded below by its infimum": bounded_below,
     "Fenchel and Young": fenchel_young,
-    "the conjugate keeps its digits": conjugate_keeps_its_digits,
     "the expression is the definition": expression_is_definition,
     "the bias is best": bias_is_best,
     "the expression is a bound": approximation_is_bound,
@@ -488,6 +487,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "the prox solves its program": prox_solves_its_program,
     "z has its name": z_has_its_name,
     "finite far out": far_out_finite,
+    "the conjugate keeps its digits": conjugate_keeps_its_digits,
     "compared by value": compared_by_value,
 }
 
