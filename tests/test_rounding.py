@@ -114,14 +114,21 @@ def test_a_gap_is_never_below_what_rounding_hides():
 
 
 def test_gaps_say_where_double_precision_ends():
-    """Without an effect to take the offset up, the losses are what 1e9 leaves of their digits."""
-    data = X.copy()
-    data[:, 1] += 1e9
-    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    """A tolerance beyond the 16th digit is not met by decree."""
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1e3)])
     with pytest.warns(mc.NotCertifiedWarning, match="limited_by_rounding: objective and bound"):
-        fit = mc.fit(model, {"x": data}, backend="proximal")
-    assert 1e-6 < fit.gap < 1e-3
-    assert fit.bound <= fit.objective
+        fit = mc.fit(model, {"x": X}, tol=1e-18)
+    assert 0.0 < fit.gap < 1e-12
+    assert fit.bound <= fit.objective + fit.slack
+
+
+def test_a_bound_from_a_bad_point_is_as_exact_as_any():
+    """At Z = 0 the losses are 1e16 and known to 100, which says nothing of the bound there."""
+    x = np.array([[1e8, 1.0], [2e8, np.nan], [np.nan, 1e-8]])
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    fit = mc.fit(model, {"x": x})
+    assert fit.status == "certified"
+    assert fit.rounding.moved < 1e-12 * fit.objective
 
 
 @pytest.mark.parametrize("effects", [{}, {"bias": True}, {"row_effects": True}])
