@@ -69,8 +69,9 @@ class Rounding:
         By how much rounding may have moved them against each other at the candidate.
     nothing : float
         An objective up to this is 0: its losses are in every column below 1e-12 of what one
-        constant costs there (losses with kinks, which grow as residuals do, below 1e-9), and
-        its terms below 1e-12 of theirs at Z = 0.
+        constant costs there (losses with kinks, which grow as residuals do, below 1e-9; where
+        one constant fits a column whole, predictors are off by 1e-9 of their unit), its terms
+        below 1e-12 of theirs at Z = 0, and the main term 0.
     resolved : float
         How far apart they may stay because each entry of Z is known to the rounding of the whole
         Z alone, as it is by singular vectors.
@@ -119,16 +120,28 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     return float(max(difference / size, min(known.moved / size, 1.0)))
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Bound:
-    """A lower bound, what it was lowered by for rounding, and what the room of sets is worth."""
+    """A lower bound, and what it was lowered by for rounding.
+
+    With the dual point it comes from, and what the main term takes of it.
+    """
 
     value: float
     rounding: float
-    room: float
+    taken: float = 0.0
+    point: "DualPoint | None" = None
+
+    @property
+    def room(self) -> float:
+        """What it is worth at most that sets count as met where Z is close to them."""
+        if self.point is None:
+            return 0.0
+        ball = isinstance(main_of(self.point.program), Constraint)
+        return self.point.room() + (ROOM * abs(self.taken) if ball else 0.0)
 
 
-NO_BOUND = Bound(-np.inf, 0.0, 0.0)
+NO_BOUND = Bound(-np.inf, 0.0)
 
 
 @attrs.frozen(eq=False)
@@ -501,10 +514,7 @@ def lowered(point: DualPoint, conjugates: float, size: float, taken: float) -> B
     """The bound from the sum of all conjugates, less what rounding may have added."""
     size += abs(taken)
     rounding = point.rounding(size)
-    room = point.room()
-    if isinstance(main_of(point.program), Constraint):
-        room += ROOM * abs(taken)
-    return Bound(float(-conjugates - taken - rounding), rounding, room)
+    return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
 
 
 def smooth_main(program: Program) -> bool:

@@ -77,21 +77,6 @@ class EffectsOfClasses(Effects):
 
         return newton(at, step, start)
 
-    @property
-    def stiffness(self) -> float:
-        """The ridge's weight, 0 without one."""
-        return 0.0 if self.ridge is None else self.ridge.weight
-
-    def local(self, values: Array, slopes: Array, effects: Array, free: Any) -> Local:
-        """Value, gradient and sizes from those of the entries."""
-        gradient, sizes = self.summed(slopes), self.summed(np.abs(slopes))
-        total = float(np.sum(values))
-        if self.ridge is not None:
-            pull = self.ridge.slope(effects)
-            gradient, sizes = gradient + pull, sizes + np.abs(pull)
-            total += self.ridge.value(effects)
-        return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
-
     def centred(self, slope: Array) -> Array:
         """The mean over the entries of each effect taken off."""
         if self.ridge is not None:

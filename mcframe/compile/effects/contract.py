@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.effects.newton import Local
 from mcframe.contracts.arrays import Array
 
 __all__ = ["EPS", "Effects", "NoEffects", "Ridge"]
@@ -91,6 +92,24 @@ class Effects(ABC):
     def infinite(self) -> tuple[int, ...]:
         """The places of infinite effects."""
         return tuple(np.flatnonzero(self.fixed).tolist())
+
+    @property
+    def stiffness(self) -> float:
+        """The ridge's weight, 0 without one."""
+        return 0.0 if self.ridge is None else self.ridge.weight
+
+    def local(self, values: Array, slopes: Array, effects: Array, free: Any) -> Local:
+        """Value, gradient and sizes in the effects, from those of the entries, with the ridge.
+
+        The gradient is 0 where an effect is not ``free``.
+        """
+        gradient, sizes = self.summed(slopes), self.summed(np.abs(slopes))
+        total = float(np.sum(values))
+        if self.ridge is not None:
+            pull = self.ridge.slope(effects)
+            gradient, sizes = gradient + pull, sizes + np.abs(pull)
+            total += self.ridge.value(effects)
+        return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
 
     def cost(self, effects: Array | None) -> float:
         """The ridge."""

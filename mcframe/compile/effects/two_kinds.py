@@ -111,16 +111,6 @@ class TwoKinds(Effects):
         self.layout.biases(effects)[:] = np.where(np.isfinite(highest), -highest, 0.0)
         return effects
 
-    def local(self, values: Array, slopes: Array, effects: Array, free: Any) -> Local:
-        """Value, gradient and sizes from those of the entries."""
-        gradient, sizes = self.summed(slopes), self.summed(np.abs(slopes))
-        total = float(np.sum(values))
-        if self.ridge is not None:
-            pull = self.ridge.slope(effects)
-            gradient, sizes = gradient + pull, sizes + np.abs(pull)
-            total += self.ridge.value(effects)
-        return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
-
     @cached_property
     def by_rows(self) -> tuple[IntArray | None, IntArray, IntArray]:
         """The entries' order by rows (None if they are), their columns, and where rows begin."""
@@ -141,9 +131,8 @@ class TwoKinds(Effects):
         self, second: Array, gradient: Array, damping: Array, free: Any, exact: float
     ) -> Array:
         """-(H + damping + ridge)^-1 g, for H of the entries' second derivatives."""
-        layout, ridge = self.layout, 0.0 if self.ridge is None else self.ridge.weight
-        d, n = layout.n_biases, layout.n_row_effects
-        diagonal = self.summed(second) + damping + ridge
+        d, n = self.layout.n_biases, self.layout.n_row_effects
+        diagonal = self.summed(second) + damping + self.stiffness
         usable: Any = free & (diagonal > TINY)
         inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
         places = np.arange(self.size)
