@@ -7,10 +7,11 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.backends import Backend
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.laws.violations import demand, law
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
