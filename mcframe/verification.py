@@ -135,9 +135,10 @@ class Verification:
         the fast answer is the better one.
     distance : float
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
+    overstated : str or None
+        A bound that lies above an objective by more than rounding (``Fit.slack``), in words.
     agrees : bool
-        Whether the objectives differ by at most the tolerance and neither bound lies above
-        the other's objective by more than rounding (``Fit.slack``).
+        Whether the objectives differ by at most the tolerance and no bound is overstated.
     """
 
     fast: Fit
@@ -160,14 +161,26 @@ class Verification:
         return float(np.linalg.norm(ours - exact)) / largest if largest > 0 else 0.0
 
     @property
+    def overstated(self) -> str | None:
+        """A lower bound above an objective that was reached, in words; None without one.
+
+        Beyond ``Fit.slack``: rounding, and the room that sets have.
+        """
+        ours, exact = self.fast, self.reference
+        slack = max(ours.slack, exact.slack)
+        for bound, objective, whose in (
+            (ours.bound, ours.objective, "its own objective"),
+            (ours.bound, exact.objective, "the reference's objective"),
+            (exact.bound, ours.objective, "its objective, where that bound is the reference's"),
+        ):
+            if not bound <= objective + slack:
+                return f"a bound of {bound!r} lies above {whose} {objective!r}"
+        return None
+
+    @property
     def agrees(self) -> bool:
         """Whether the two readings confirm each other."""
-        slack = max(self.fast.slack, self.reference.slack)
-        return (
-            abs(self.difference) <= self.tol
-            and self.fast.bound <= self.reference.objective + slack
-            and self.reference.bound <= self.fast.objective + slack
-        )
+        return abs(self.difference) <= self.tol and self.overstated is None
 
     def __repr__(self) -> str:
         lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'seconds':>9}"]

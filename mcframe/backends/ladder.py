@@ -46,6 +46,9 @@ class Rung:
         """That of the backend."""
         return self.backend.name
 
+    def __str__(self) -> str:
+        return f"{self.name:<11} {'' if self.automatic else 'never: '}{self.serves}"
+
 
 # From the top: ``auto`` takes the first that can run a problem.
 LADDER = (
@@ -65,6 +68,7 @@ LADDER = (
             " 25 times as fast as ``proximal``"
         ),
     ),
+    # Its class is not called Factored: that is the ability of a term (``contracts.term``).
     Rung(FirstOrder(FactoredDescent()), "a max norm"),
     Rung(
         FirstOrder(FPC()),
