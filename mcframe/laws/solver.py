@@ -248,7 +248,7 @@ def callbacks_see_every_record(trial: Trial) -> None:
     """What a callback is shown is the history."""
     seen, kept = len(trial.records), len(trial.found.history)
     demand(
-        trial.records == list(trial.found.history),
+        trial.records == list(trial.found.history.records),
         f"a callback saw {seen} records where the history has {kept}",
     )
 
