@@ -54,14 +54,15 @@ from mcframe.backends import (
     Alternating,
     FactoredDescent,
     History,
-    Multipliers,
     Proximal,
     Record,
     Reference,
+    Splitting,
 )
 
 # Verbs and their answers
-from mcframe.fitting import Fit, fit
+from mcframe.answer import Fit
+from mcframe.fitting import fit
 from mcframe.selection import CrossValidation, Path, cross_validate, path, weight_max
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
@@ -78,6 +79,7 @@ from mcframe.contracts import (
     NotCertifiedWarning,
     UnobservedWarning,
 )
+from mcframe.contracts.renamed import renamed
 
 __all__ = [
     "FPC",
@@ -108,7 +110,6 @@ __all__ = [
     "Model",
     "ModelError",
     "Multinomial",
-    "Multipliers",
     "NegativeBinomial",
     "NotCertifiedWarning",
     "NuclearBall",
@@ -126,6 +127,7 @@ __all__ = [
     "ResidualNuclearNorm",
     "Ridge",
     "RiskMixture",
+    "Splitting",
     "UnobservedWarning",
     "Verification",
     "cross_validate",
@@ -139,3 +141,7 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    return renamed(__name__, name, {"Multipliers": ("Splitting", Splitting)})

@@ -1,396 +1,42 @@
-"""The verb ``fit`` and its answer."""
+"""The verb ``fit``."""
 
-import secrets
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
-import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.backends import (
-    MEMORY_SHARE,
     Backend,
-    Budget,
-    History,
-    Judgement,
-    Outcome,
-    Paused,
-    Point,
+    BackendLike,
     Record,
-    Reference,
-    Rounding,
-    Start,
+    Settings,
     able,
-    named,
-    physical_gigabytes,
-    relative_gap,
-    run,
-    solver_for,
-    verdict_on,
+    checked_backend,
+    with_ladder,
 )
-from mcframe.compile import compile_problem, notes_on_effects
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import (
     BackendError,
-    DataError,
     ModelError,
     NotCertifiedWarning,
     NothingFeasible,
 )
-from mcframe.contracts.likelihood import Distribution, Likelihood
-from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
-from mcframe.model.table import Table
-from mcframe.numerics.low_rank import LowRank
-from mcframe.prediction import NewRows
+from mcframe.options import checked_budget, checked_callback, checked_seed, checked_start
 
-__all__ = [
-    "Fit",
-    "answered",
-    "checked_backend",
-    "checked_budget",
-    "checked_seed",
-    "fit",
-    "fit_problem",
-    "solved",
-]
-
-# How many arrays of the size of a block a whole answer takes at its peak.
-WHOLE_ARRAYS = 3
+__all__ = ["Fit", "fit", "fit_problem", "solved"]
 
 
-@attrs.frozen(eq=False, repr=False)
-class Fit:
-    """The answer: Z in factors, the biases, and a certificate of how good they are.
-
-    Attributes
-    ----------
-    status : str
-        "certified" (gap <= tol), "limited_by_rounding" where double precision does not tell
-        objective and bound apart any closer, "iteration_limit", "time_limit", "interrupted", or
-        "local" for a loss that is declared not convex.
-    message : str
-        The status in a sentence.
-    problem : Problem
-        The model with its data, whose ``objective`` is the judge.
-    biases : dict from block name to array
-        The free numbers of each block that has them, as ``Problem.objective`` takes them,
-        counted from ``Problem.origins``; ``bias``, ``row_effects`` and ``likelihood`` give them
-        apart and counted from 0.
-    objective, bound : float
-        The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
-        minimum over all Z and b.
-    rounding : Rounding
-        How exactly both are known in double precision.
-    backend : str
-        The backend that ran.
-    history : History
-        One record for each time the certificate was computed.
-    random_state : int
-        The seed of all that was random.
-    paused : Paused or None
-        Where the solver stood, of the size of a few thin factors: ``fit(..., start=this)`` goes on
-        from there. None in fits of paths and after a conic solver.
-    """
-
-    problem: Problem
-    point: Point
-    biases: Mapping[str, Array]
-    status: str
-    message: str
-    objective: float
-    bound: float
-    rounding: Rounding
-    backend: str
-    history: History
-    random_state: int = 0
-    paused: Paused | None = None
-
-    @property
-    def latent(self) -> LowRank:
-        """Z (n_items x n_columns) as the product of two thin factors; see ``.dense()``."""
-        return self.point.latent
-
-    @property
-    def model(self) -> Model:
-        """The model that was fitted."""
-        return self.problem.model
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / max(|objective|, |bound|): how far from optimal at most.
-
-        Never below what rounding may have moved both by; 0 where the objective is 0 up to
-        rounding.
-        """
-        return relative_gap(self.objective, self.bound, self.rounding)
-
-    @property
-    def slack(self) -> float:
-        """By how much a bound may lie above this objective, or this bound above another one.
-
-        That is rounding, and where there are sets what it is worth at most that they count as
-        met up to 1e-9 of their size: a point may lie outside by that and its objective lower.
-        """
-        return self.rounding.moved + self.rounding.room
-
-    @property
-    def rank(self) -> int:
-        """The number of singular values of Z above rounding."""
-        return self.latent.rank()
-
-    @cached_property
-    def notes(self) -> tuple[str, ...]:
-        """What was allowed in the data but is worth knowing, and effects that are infinite."""
-        return (*self.problem.notes, *notes_on_effects(self.problem))
-
-    def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
-        """The linear predictor Z + b of a block, with its offset if it has one.
-
-        (n_items x its columns); for classes one column for each class of each. Entries by
-        ``rows`` and ``columns`` as in ``predict``.
-        """
-        if rows is not None or columns is not None:
-            return self.predictor_at(name, rows, columns)
-        width = self.model.block(name).likelihood.width
-        return self.problem.tables[name].wrap(self.predictor(name), width)
-
-    def predict(self, name: str, rows: Any = None, columns: Any = None) -> Any:
-        """The mean response of a block: probabilities for labels and classes.
-
-        Every entry, in a DataFrame with the labels of the data if they were a DataFrame or a
-        Series, else in an array. With ``rows`` and ``columns``, equally long, the entries at
-        these positions, counted from 0, as an array: one number each, or one a class. That
-        never forms the whole block, which of a large sparse table fits in no memory.
-        """
-        if rows is not None or columns is not None:
-            return self.likelihood(name).mean(self.predictor_at(name, rows, columns))
-        width = self.model.block(name).likelihood.width
-        return self.problem.tables[name].wrap(self.mean(name), width)
-
-    def predict_rows(self, data: Mapping[str, Any], name: str) -> Any:
-        """The mean response of a block for new items, which were not in the fit.
-
-        The rule of Zheng and Hastie (2015, section 3) for any smooth convex loss: with
-        Z = U V' in balanced factors a new row's score minimises
-        ``sum of its losses(u'v_j + b_j) + weight / 2 ||u||^2`` over its observed entries, V, b
-        and the scales of the losses as they were fitted. On the rows of the fit it gives the
-        fitted rows, as exactly as the fit is optimal. Refitting with the new rows would let
-        them change V.
-
-        Parameters
-        ----------
-        data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
-            Of the new items: some or all blocks, in the columns of the fit. NaN is missing; a
-            block may hold nothing else, as the labels of new items do.
-        name : str
-            The block that is asked for, given or not. An offset counts where it is given.
-
-        Returns
-        -------
-        array (n_new x its columns), or DataFrame if the new data were one
-
-        Raises
-        ------
-        ModelError
-            Where the model has more than a NuclearNorm, effects of rows, or a rough loss.
-        DataError
-            Where the new data do not fit the model.
-
-        Notes
-        -----
-        Cost: one ridge regression of rank columns a row, or some Newton steps of it.
-
-        Examples
-        --------
-        >>> import numpy as np, mcframe as mc
-        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
-        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
-        >>> fit = mc.fit(model, {"x": x})
-        >>> print(fit.predict_rows({"x": [[np.nan, 8.0]]}, "x").round(1))
-        [[4. 8.]]
-        """
-        width = self.model.block(name).likelihood.width
-        new, mean = self.new_rows(data, name)
-        return new.table(self.problem, name).wrap(mean, width)
-
-    def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
-        """A block of new items with observed entries kept and missing ones filled.
-
-        As ``impute`` does for the rows of the fit: missing entries by ``predict_rows``, of classes
-        by the most probable one.
-
-        Parameters
-        ----------
-        data, name : as in ``predict_rows``
-            Of a block that is not among the data every entry is filled.
-
-        Returns
-        -------
-        array (n_new x columns of the block), or DataFrame if the new data were one
-            The data themselves are left as they are.
-
-        Raises
-        ------
-        ModelError, DataError
-            As in ``predict_rows``.
-
-        Examples
-        --------
-        >>> import numpy as np, mcframe as mc
-        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
-        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
-        >>> fit = mc.fit(model, {"x": x})
-        >>> print(fit.impute_rows({"x": [[np.nan, 8.5]]}, "x").round(1))
-        [[4.2 8.5]]
-        """
-        new, mean = self.new_rows(data, name)
-        return self.filled(name, new.table(self.problem, name), mean)
-
-    def impute(self, name: str) -> Any:
-        """The block with observed entries kept and missing ones filled.
-
-        By ``predict``; of classes by the most probable one.
-        """
-        return self.filled(name, self.problem.tables[name].observed(), self.mean(name))
-
-    def filled(self, name: str, table: Table, mean: Array) -> Any:
-        """The observed entries of a table, elsewhere the mean response (overwritten) or class."""
-        width = self.model.block(name).likelihood.width
-        if width > 1:
-            mean = np.argmax(mean.reshape(*table.shape, width), axis=2).astype(np.float64)
-        mean[table.rows, table.columns] = table.values
-        return table.wrap(mean)
-
-    def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
-        """New items by the rule for them, and the mean response of a block there, an array."""
-        new = NewRows.of(self.problem, self.latent, self.biases, data)
-        return new, self.mean_of(name, new.predictor(self.problem, name, self.biases))
-
-    def bias(self, name: str) -> Any:
-        """The offsets b of a block, one a column; a Series if the data were a DataFrame.
-
-        For classes an array, one for each class of each column, (columns x classes). Where all
-        observed labels of a column are alike the best offset is infinite; one is given that is
-        large enough for a loss of exactly 0.
-        """
-        block = self.model.block(name)
-        if not block.bias:
-            raise ModelError(
-                f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
-            )
-        biases = self.problem.layout(name).biases(self.problem.effects(name, self.biases))
-        if block.likelihood.width > 1:
-            return biases.reshape(-1, block.likelihood.width)
-        return self.problem.tables[name].wrap_row(biases)
-
-    def row_effects(self, name: str) -> Any:
-        """The offsets a of a block, one an item; a Series if the data were a DataFrame."""
-        if not self.model.block(name).row_effects:
-            raise ModelError(
-                f"block {name!r} has no effects of rows; declare it with"
-                f" mc.Block({name!r}, ..., row_effects=True)"
-            )
-        effects = self.problem.layout(name).row_effects(self.problem.effects(name, self.biases))
-        return self.problem.tables[name].wrap_column(effects)
-
-    def likelihood(self, name: str) -> Likelihood:
-        """A block's likelihood, with its thresholds if they were fitted and its estimates."""
-        self.model.block(name)
-        return self.problem.likelihood(name, self.biases)
-
-    def log_likelihood(self, name: str) -> Any:
-        """log p(y | z) of each observed entry with every constant, NaN where none is observed."""
-        self.refuse_too_large(name)
-        likelihood = self.likelihood(name)
-        if not isinstance(likelihood, Distribution):
-            raise ModelError(
-                f"block {name!r}: {type(likelihood).__name__} is a loss without a distribution"
-            )
-        table = self.problem.tables[name]
-        z = self.problem.predictor_at_entries(name, self.latent, self.biases)
-        entries = np.full(table.shape, np.nan)
-        entries[table.rows, table.columns] = likelihood.log_likelihood(z, table.values)
-        return table.wrap(entries)
-
-    def residual(self, block: str) -> float:
-        """||A Z - B||_F of a block's calibration."""
-        for term in self.problem.terms:
-            if term.block == block and hasattr(term, "residual"):
-                columns = self.problem.placed(term)
-                return float(term.residual(self.latent.columns(columns).dense()))
-        raise ModelError(f"block {block!r} has no calibration")
-
-    def mean(self, name: str) -> Array:
-        """The mean response as a plain array."""
-        return self.mean_of(name, self.predictor(name))
-
-    def mean_of(self, name: str, z: Array) -> Array:
-        """The mean response at a linear predictor (rows x latent columns of the block)."""
-        width = self.model.block(name).likelihood.width
-        likelihood = self.likelihood(name)
-        if width == 1:
-            return likelihood.mean(z)
-        return likelihood.mean(z.reshape(-1, width)).reshape(z.shape)
-
-    def predictor(self, name: str) -> Array:
-        """Z + b + a + offset of a block as a plain array."""
-        self.refuse_too_large(name)
-        return self.problem.predictor(name, self.latent, self.biases)
-
-    def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
-        """The same at some entries: one number each, or one a class."""
-        self.model.block(name)
-        n_rows, n_columns = self.problem.tables[name].shape
-        if rows is None or columns is None:
-            given, missing = ("columns", "rows") if rows is None else ("rows", "columns")
-            raise DataError(f"block {name!r}: {given} were given without {missing}; give both")
-        row_places = checked_positions(name, "rows", rows, n_rows)
-        column_places = checked_positions(name, "columns", columns, n_columns)
-        if row_places.size != column_places.size:
-            raise DataError(
-                f"block {name!r}: {row_places.size} rows and {column_places.size} columns were"
-                " given; a row and a column for each entry are needed"
-            )
-        return self.problem.predictor_at(name, self.latent, self.biases, row_places, column_places)
-
-    def refuse_too_large(self, name: str) -> None:
-        """A ``DataError`` where an answer for every entry of a block does not fit in memory."""
-        n_rows, width = self.problem.n_items, self.problem.n_latent(name)
-        gigabytes = 8e-9 * WHOLE_ARRAYS * n_rows * width
-        memory = physical_gigabytes()
-        if gigabytes > MEMORY_SHARE * memory:
-            raise DataError(
-                f"block {name!r}: all of its {n_rows} x {width} entries take about"
-                f" {gigabytes:.2g} GB, more than {MEMORY_SHARE:.0%} of the machine's"
-                f" {memory:.3g} GB; ask for some of them, as by"
-                f" fit.predict({name!r}, rows=rows, columns=columns)"
-            )
-
-    def __repr__(self) -> str:
-        last = self.history[-1]
-        bound = self.bound + 0.0  # not -0
-        lines = [
-            f"Fit: {self.status} ({self.message})",
-            f"  objective  {self.objective:.9g}",
-            f"  bound      {bound:.9g}",
-            f"  gap        {self.gap:.1e}",
-            f"  rank       {self.rank} of at most {min(self.problem.shape)}",
-            f"  backend    {self.backend}, {last.iteration} iterations, {last.seconds:.2f} s",
-        ]
-        lines += [f"  note       {note}" for note in self.notes]
-        return "\n".join(lines)
-
-
+@with_ladder
 def fit(
     model: Model,
     data: Mapping[str, Any],
     *,
-    backend: str | Backend = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-6,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
@@ -409,9 +55,8 @@ def fit(
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
         not stored. ``Observations`` adds weights and offsets.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
-        "proximal", "splitting", "alternating", "factored", "fpc", "reference"; "auto" takes
-        the first of these, ``fpc`` aside, that can run, and on sparse tables tries
-        "alternating" first. See ``explain``.
+        "auto" takes the first of a ladder (see the notes) that can run; ``explain`` says why
+        the others cannot. A solver of one's own stands as an object, too.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
@@ -448,6 +93,12 @@ def fit(
     BackendError
         Where the backend cannot run the problem, or not at this size.
 
+    Notes
+    -----
+    "auto" asks in this order:
+
+    {ladder}
+
     Examples
     --------
     >>> import numpy as np, mcframe as mc
@@ -459,52 +110,29 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    return fit_problem(
-        Problem.bind(model, data),
-        backend=backend,
+    problem = Problem.bind(model, data)
+    settings = Settings(
         budget=checked_budget(tol, max_iter, max_seconds),
-        start=start,
-        callback=callback,
+        start=checked_start(start, problem),
+        callback=checked_callback(callback),
         progress=progress,
-        random_state=random_state,
-        force=force,
+        random_state=checked_seed(random_state),
+        began=time.perf_counter(),
     )
+    return fit_problem(CompiledProblem(problem), backend, settings, force=force)
 
 
 def fit_problem(
-    problem: Problem,
-    *,
-    backend: str | Backend,
-    budget: Budget,
-    start: Fit | None = None,
-    callback: Callable[[Record], Any] | None = None,
-    progress: bool = False,
-    random_state: int | None = 0,
-    force: bool = False,
+    compiled: CompiledProblem, backend: BackendLike, settings: Settings, *, force: bool = False
 ) -> Fit:
-    """``fit`` for data that are bound and checked already."""
-    began = time.perf_counter()
-    chosen = checked_backend(backend, problem, force)
-    begin = checked_start(start, problem)
-    if callback is not None and not callable(callback):
-        raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
-
-    def solved_by(backend: Backend) -> Fit:
-        return solved(
-            problem,
-            backend,
-            budget,
-            begin=begin,
-            callback=callback,
-            progress=progress,
-            random_state=checked_seed(random_state),
-            began=began,
-        )
-
-    answer = first_feasible(solved_by, chosen, problem, backend == "auto" and begin is None)
+    """``fit`` for data that are bound and compiled already, and options that are checked."""
+    chosen = checked_backend(backend, compiled, force)
+    others = backend == "auto" and settings.start is None
+    answer = first_feasible(compiled, chosen, settings, others)
     if answer.status != "certified":
         warnings.warn(
-            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e}, tol={budget.tol:g}",
+            f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
+            f" tol={settings.budget.tol:g}",
             NotCertifiedWarning,
             stacklevel=3,
         )
@@ -512,140 +140,22 @@ def fit_problem(
 
 
 def first_feasible(
-    solved_by: Callable[[Backend], Fit], chosen: Backend, problem: Problem, others: bool
+    compiled: CompiledProblem, chosen: Backend, settings: Settings, others: bool
 ) -> Fit:
     """The answer of a backend, or where it finds no feasible point that of the next one."""
     try:
-        return solved_by(chosen)
+        return solved(compiled, chosen, settings)
     except NothingFeasible as nothing:
-        for backend in able(problem) if others else ():
+        for backend in able(compiled) if others else ():
             if backend.name != chosen.name:
                 with suppress(BackendError):
-                    return solved_by(backend)
+                    return solved(compiled, backend, settings)
         raise nothing
 
 
-def solved(
-    problem: Problem,
-    chosen: Backend,
-    budget: Budget,
-    *,
-    begin: Start | None = None,
-    callback: Callable[[Record], Any] | None = None,
-    progress: bool = False,
-    random_state: int = 0,
-    began: float | None = None,
-) -> Fit:
-    """``fit_problem`` once its options are checked, and without its warning."""
-    if isinstance(chosen, Reference):
-        if begin is not None:
-            raise ModelError("start was given, but a conic solver cannot begin from a point")
-        outcome = chosen.solve(problem, budget, progress)
-        if callback is not None:
-            callback(outcome.history[-1])
-    else:
-        program = compile_problem(problem)
-        outcome = run(
-            solver_for(chosen, program),
-            program,
-            budget,
-            start=begin,
-            callback=callback,
-            progress=progress,
-            random_state=random_state,
-            began=began,
-        )
-    return answered(problem, outcome, chosen.name, random_state)
-
-
-def answered(problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> Fit:
-    """The way back from an outcome: its objective is the problem's own."""
-    return Fit(
-        problem=problem,
-        point=outcome.point,
-        biases=outcome.biases,
-        status=outcome.status,
-        message=outcome.message,
-        objective=problem.objective(outcome.point.latent, outcome.biases),
-        bound=outcome.bound,
-        rounding=outcome.rounding,
-        backend=backend,
-        history=outcome.history,
-        random_state=random_state,
-        paused=outcome.paused,
-    )
-
-
-def checked_backend(backend: str | Backend, problem: Problem, force: bool = False) -> Backend:
-    """The backend asked for, or a ``BackendError`` with the reason why it cannot run."""
-    chosen = named(backend, problem)
-    # What "auto" has chosen has been looked at already.
-    reason = None if backend == "auto" else verdict_on(chosen, problem).reason
-    if reason is not None and not force:
-        raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
-    return chosen
-
-
-def checked_seed(random_state: int | None) -> int:
-    """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
-    if random_state is None:
-        return secrets.randbits(63)
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ModelError(
-            f"random_state={random_state!r} was given; an integer from 0, or None for a fresh"
-            " seed, is needed"
-        )
-    return int(random_state)
-
-
-def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
-    """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
-    try:
-        positions = np.asarray(given)
-    except ValueError:  # lists among numbers
-        positions = np.asarray(given, dtype=object)
-    if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
-        raise DataError(
-            f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"
-            " given; a list of positions is needed, integers counted from 0"
-        )
-    wrong = (positions < 0) | (positions >= count)
-    if wrong.any():
-        raise DataError(
-            f"block {name!r}: {what} hold position {positions[wrong][0]}; they go from 0 to"
-            f" {count - 1}"
-        )
-    return positions.astype(np.intp)
-
-
-def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
-    """The budget, or a ``ModelError`` that names what is wrong with it."""
-    if not 0.0 <= number(tol, "tol") < 1.0:
-        raise ModelError(f"tol={tol!r} was given; a relative gap from 0 up to 1 is needed")
-    if number(max_iter, "max_iter") < 0 or int(max_iter) != max_iter:
-        raise ModelError(f"max_iter={max_iter!r} was given; a number of iterations is needed")
-    if max_seconds != np.inf and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
-        raise ModelError(
-            f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
-        )
-    return Budget(float(tol), int(max_iter), float(max_seconds))
-
-
-def checked_start(start: Fit | None, problem: Problem) -> Start | None:
-    """Where to begin, or a ``DataError`` where its shape is another.
-
-    From a fit of the same model to the same data with all that is known of it.
-    """
-    if start is None:
-        return None
-    if not isinstance(start, Fit):
-        raise DataError(f"start is a {type(start).__name__}; a Fit is needed")
-    if start.latent.shape != problem.shape:
-        raise DataError(
-            f"start has a latent matrix of {start.latent.shape}, this problem one of"
-            f" {problem.shape}; start from a fit of the same blocks and items"
-        )
-    if start.problem.digest != problem.digest:
-        return Start(start.point)
-    known = Judgement(start.objective, start.bound, dict(start.biases), start.rounding)
-    return Start(start.point, known, start.paused)
+def solved(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:
+    """The answer of a backend, without a warning where it is not certified."""
+    if settings.start is not None and chosen.refuses_start is not None:
+        raise ModelError(f"start was given, but {chosen.refuses_start}")
+    outcome = chosen.solve(compiled, settings)
+    return Fit.of(compiled.problem, outcome, chosen.name, settings.random_state)

@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.backends import Dual, History, Point, Record, Rounding
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.fitting import Fit
 from mcframe.model import Problem
 from mcframe.numerics.low_rank import LowRank
 

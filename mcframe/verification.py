@@ -6,11 +6,24 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Backend, Budget, Reference, Verdict, choose, named, verdicts
+from mcframe.answer import Fit
+from mcframe.backends import (
+    BackendLike,
+    Budget,
+    Reference,
+    Settings,
+    Verdict,
+    able,
+    named,
+    verdicts,
+    with_ladder,
+)
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
-from mcframe.contracts.errors import BackendError, ModelError
-from mcframe.fitting import Fit, checked_budget, fit_problem
+from mcframe.compile import CompiledProblem
+from mcframe.contracts.errors import ModelError
+from mcframe.fitting import fit_problem
 from mcframe.model import Model, Problem
+from mcframe.options import checked_budget
 
 __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
 
@@ -43,6 +56,7 @@ class Explanation:
         return "\n".join(lines)
 
 
+@with_ladder
 def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     """Check data against a model and say which backends can run it, without solving.
 
@@ -54,12 +68,17 @@ def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     -------
     Explanation
         Printed: the model, the data in numbers, and for each backend its cost or the reason
-        against it; ``auto`` takes the first of ``proximal``, ``splitting``, ``factored``,
-        ``reference`` that can run.
+        against it; ``auto`` takes the first of the ladder in the notes that can run.
 
     Raises
     ------
     DataError, ModelError
+
+    Notes
+    -----
+    The ladder:
+
+    {ladder}
 
     Examples
     --------
@@ -68,12 +87,9 @@ def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     >>> mc.explain(model, {"x": np.eye(3)}).chosen
     'proximal'
     """
-    problem = Problem.bind(model, data)
-    try:
-        chosen = choose(problem).name
-    except BackendError:
-        chosen = None
-    return Explanation(problem, verdicts(problem), chosen)
+    compiled = CompiledProblem(Problem.bind(model, data))
+    chosen = next((backend.name for backend in able(compiled)), None)
+    return Explanation(compiled.problem, verdicts(compiled), chosen)
 
 
 def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -119,9 +135,10 @@ class Verification:
         the fast answer is the better one.
     distance : float
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
+    overstated : str or None
+        A bound that lies above an objective by more than rounding (``Fit.slack``), in words.
     agrees : bool
-        Whether the objectives differ by at most the tolerance and neither bound lies above
-        the other's objective by more than rounding (``Fit.slack``).
+        Whether the objectives differ by at most the tolerance and no bound is overstated.
     """
 
     fast: Fit
@@ -144,14 +161,26 @@ class Verification:
         return float(np.linalg.norm(ours - exact)) / largest if largest > 0 else 0.0
 
     @property
+    def overstated(self) -> str | None:
+        """A lower bound above an objective that was reached, in words; None without one.
+
+        Beyond ``Fit.slack``: rounding, and the room that sets have.
+        """
+        ours, exact = self.fast, self.reference
+        slack = max(ours.slack, exact.slack)
+        for bound, objective, whose in (
+            (ours.bound, ours.objective, "its own objective"),
+            (ours.bound, exact.objective, "the reference's objective"),
+            (exact.bound, ours.objective, "its objective, where that bound is the reference's"),
+        ):
+            if not bound <= objective + slack:
+                return f"a bound of {bound!r} lies above {whose} {objective!r}"
+        return None
+
+    @property
     def agrees(self) -> bool:
         """Whether the two readings confirm each other."""
-        slack = max(self.fast.slack, self.reference.slack)
-        return (
-            abs(self.difference) <= self.tol
-            and self.fast.bound <= self.reference.objective + slack
-            and self.reference.bound <= self.fast.objective + slack
-        )
+        return abs(self.difference) <= self.tol and self.overstated is None
 
     def __repr__(self) -> str:
         lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'seconds':>9}"]
@@ -173,7 +202,7 @@ def verify(
     model: Model,
     data: Mapping[str, Any],
     *,
-    backend: str | Backend = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-5,
     solver: str = "auto",
     force: bool = False,
@@ -203,13 +232,11 @@ def verify(
     >>> mc.verify(model, {"x": np.eye(3)}).agrees
     True
     """
-    problem = Problem.bind(model, data)
-    chosen = named(backend, problem)
-    if isinstance(chosen, Reference):
+    compiled = CompiledProblem(Problem.bind(model, data))
+    chosen = named(backend, compiled)
+    if chosen.exact:
         raise ModelError("verify compares the reference with another backend; name that one")
     reference = Reference(solver=solver)  # type: ignore[arg-type]
-    exact = fit_problem(
-        problem, backend=reference, budget=checked_budget(tol, 0, np.inf), force=force
-    )
-    fast = fit_problem(problem, backend=chosen, budget=Budget(tol=tol / 10))
+    exact = fit_problem(compiled, reference, Settings(checked_budget(tol, 0, np.inf)), force=force)
+    fast = fit_problem(compiled, chosen, Settings(Budget(tol=tol / 10)))
     return Verification(fast, exact, tol)

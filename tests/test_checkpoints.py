@@ -80,9 +80,9 @@ def counting(monkeypatch):
     """How many fits ``path`` makes."""
     solved, made = paths.solved, []
 
-    def counted(*arguments, **options):
+    def counted(compiled, chosen, settings):
         made.append(1)
-        return solved(*arguments, **options)
+        return solved(compiled, chosen, settings)
 
     monkeypatch.setattr(paths, "solved", counted)
     return made
@@ -92,10 +92,10 @@ def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
     model, file = CASES["a bias"][0], tmp_path / "path.npz"
     whole = mc.path(model, {"x": X}, count=6)
 
-    def no_answer(*arguments, **options):
+    def no_answer(compiled, chosen, settings):
         if len(made) == 3:
             raise mc.BackendError("power cut")
-        return counted(*arguments, **options)
+        return counted(compiled, chosen, settings)
 
     made = counting(monkeypatch)
     counted = paths.solved
@@ -117,10 +117,10 @@ def test_an_interrupted_fit_is_made_again(tmp_path, monkeypatch):
     model, file = CASES["a bias"][0], tmp_path / "path.npz"
     solved = paths.solved
 
-    def interrupted(problem, *arguments, **options):
-        stop = problem.terms[0].weight == 0.5
+    def interrupted(compiled, chosen, settings):
+        stop = compiled.problem.terms[0].weight == 0.5
         callback = (lambda record: os.kill(os.getpid(), signal.SIGINT)) if stop else None
-        return solved(problem, *arguments, callback=callback, **options)
+        return solved(compiled, chosen, attrs.evolve(settings, callback=callback))
 
     with monkeypatch.context() as patch:
         patch.setattr(paths, "solved", interrupted)

@@ -18,6 +18,8 @@ FLOORS = {
     "model": 3,
     "compile": 4,
     "backends": 5,
+    "answer": 6,
+    "options": 6,
     "fitting": 6,
     "prediction": 6,
     "storage": 6,

@@ -4,6 +4,8 @@ import pytest
 
 import mcframe as mc
 from mcframe import constraints, likelihoods, regularizers, risks
+from mcframe.backends import BACKENDS
+from mcframe.laws.solver import examples, reason_against
 
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS, WRONG
 
@@ -24,9 +26,19 @@ def test_term_of_one_shape(term, shape):
     mc.laws.check_regularizer(term, shape=shape, scale=2.0)
 
 
-@pytest.mark.parametrize("backend", ["proximal", "fpc", "reference"])
-def test_solver(backend):
-    mc.laws.check_solver(backend)
+@pytest.mark.parametrize("number", range(len(examples())))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_solver(backend, number):
+    example = examples()[number]
+    reason = reason_against(backend, example)
+    if reason is not None:
+        pytest.skip(reason)
+    mc.laws.check_solver(backend, [example])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_has_something_to_run(backend):
+    assert any(reason_against(backend, example) is None for example in examples())
 
 
 @pytest.mark.parametrize(("build", "named"), WRONG)

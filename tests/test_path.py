@@ -143,27 +143,27 @@ def interrupting(at, how):
     """``solved`` that is interrupted in the fit number ``at``."""
     solved, calls = paths.solved, []
 
-    def interrupted(*arguments, **options):
+    def interrupted(compiled, chosen, settings):
         calls.append(1)
         if len(calls) < at:
-            return solved(*arguments, **options)
-        return how(solved, arguments, options)
+            return solved(compiled, chosen, settings)
+        return how(solved, compiled, chosen, settings)
 
     return interrupted
 
 
-def control_c_within(solved, arguments, options):
+def control_c_within(solved, compiled, chosen, settings):
     def interrupt(record):
         os.kill(os.getpid(), signal.SIGINT)
 
-    return solved(*arguments, callback=interrupt, **options)
+    return solved(compiled, chosen, attrs.evolve(settings, callback=interrupt))
 
 
-def control_c_between(solved, arguments, options):
+def control_c_between(solved, compiled, chosen, settings):
     raise KeyboardInterrupt
 
 
-def no_answer(solved, arguments, options):
+def no_answer(solved, compiled, chosen, settings):
     raise mc.BackendError("the conic solver found nothing")
 
 

@@ -6,9 +6,10 @@ import pytest
 from scipy.special import expit
 
 import mcframe as mc
-from mcframe.backends import Proximal
+from mcframe.backends import Point, Proximal
 from mcframe.backends import certificate as certificates
 from mcframe.contracts.validators import positive
+from mcframe.numerics.low_rank import LowRank
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 
 
@@ -339,6 +340,63 @@ def test_a_lost_ridge_is_caught():
     ridged = attrs.evolve(model, terms=[*model.terms, mc.Ridge(1e-3)])
     with pytest.raises(mc.LawViolation, match="reaches the reference"):
         mc.laws.check_solver(LosesTheRidge(), [(ridged, data)], tol=1e-2)
+
+
+@attrs.frozen
+class HarmsItsStart(Proximal):
+    """Writes into the factors that it was given."""
+
+    def resumed(self, program, paused, rng):
+        state = super().resumed(program, paused, rng)
+        paused.factors.right[:] = 0.0
+        return state
+
+    def init(self, program, start, rng):
+        state = super().init(program, start, rng)
+        if start is not None:
+            start.latent.right[:] = 0.0
+        return state
+
+
+class ForgetsItsCallback(mc.Reference):
+    """Solves, and says nothing of it."""
+
+    def solve(self, compiled, settings):
+        return super().solve(compiled, attrs.evolve(settings, callback=None))
+
+
+class DrawsItsOwnNumbers(Proximal):
+    """A start from random numbers that the seed does not reach."""
+
+    numbers = np.random.default_rng(0)
+
+    def init(self, program, start, rng):
+        if start is None:
+            factors = (self.numbers.standard_normal((n, 1)) for n in program.shape)
+            start = Point(LowRank(*factors))
+        return super().init(program, start, rng)
+
+
+class RefusesEverything(Proximal):
+    """Obeys every law of what it runs."""
+
+    def refuses(self, program):
+        return "it is not in the mood"
+
+
+@pytest.mark.parametrize(
+    ("backend", "law"),
+    [
+        (HarmsItsStart(), "a start is gone on from"),
+        (ForgetsItsCallback(), "callbacks see every record"),
+        (DrawsItsOwnNumbers(), "equal seeds give equal bits"),
+        (RefusesEverything(), "runs something.*it is not in the mood"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_solver_fault_is_caught_by_its_law(backend, law):
+    with pytest.raises(mc.LawViolation, match=law):
+        mc.laws.check_solver(backend, mc.laws.solver.examples()[:1])
 
 
 @pytest.mark.parametrize("excess", [1e-4, 0.1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import Multipliers
+from mcframe.backends import Splitting
 
 from .test_docs import ROOT, examples_of
 
@@ -84,7 +84,7 @@ def agrees_everywhere(model, data, backends):
 @pytest.mark.parametrize("effects", [{}, {"bias": True}, {"bias": True, "row_effects": True}])
 def test_a_likelihood_runs_everywhere(data, effects):
     model = mc.Model([mc.Block("x", LogCosh(0.5), **effects)], [mc.NuclearNorm(0.5)])
-    every = ["proximal", "splitting", "factored", "alternating", "fpc"]
+    every = ["proximal", "splitting", "alternating", "factored", "fpc"]
     allowed = every[:-1] if "row_effects" in effects else every
     assert runnable(model, data) == allowed
     agrees_everywhere(model, data, [*allowed, PlainGradient()])
@@ -94,7 +94,7 @@ def test_a_regularizer_runs_beside_a_nuclear_norm(data):
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5), RowLasso(0.3)])
     assert runnable(model, data) == ["splitting", "factored"]
     assert mc.explain(model, data).chosen == "splitting"
-    agrees_everywhere(model, data, ["splitting", "factored", Multipliers(PlainGradient())])
+    agrees_everywhere(model, data, ["splitting", "factored", Splitting(PlainGradient())])
 
 
 def test_a_regularizer_of_a_block(data):

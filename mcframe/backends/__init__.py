@@ -1,39 +1,44 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.alternating import Alternating
+from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Paused, Settings, Start
 from mcframe.backends.certificate import Dual, Judgement, Point, Rounding, judge, relative_gap
 from mcframe.backends.choice import (
-    MEMORY_SHARE,
-    Backend,
+    BackendLike,
     Verdict,
     able,
+    checked_backend,
     choose,
     named,
-    physical_gigabytes,
-    solver_for,
     verdict_on,
     verdicts,
 )
 from mcframe.backends.factored import FactoredDescent, slope_of
+from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
-from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, Paused, Start, run
-from mcframe.backends.multipliers import Multipliers
+from mcframe.backends.ladder import BACKENDS, LADDER, Rung, with_ladder
+from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate, to_cvxpy
+from mcframe.backends.splitting import Splitting
+from mcframe.contracts.renamed import renamed
 
 __all__ = [
+    "BACKENDS",
     "FPC",
     "FROM_OUTSIDE",
-    "MEMORY_SHARE",
+    "LADDER",
     "Alternating",
     "Backend",
+    "BackendLike",
     "Budget",
+    "Cost",
     "Dual",
     "FactoredDescent",
+    "FirstOrder",
     "History",
     "Judgement",
-    "Multipliers",
     "Outcome",
     "Paused",
     "Point",
@@ -41,19 +46,26 @@ __all__ = [
     "Record",
     "Reference",
     "Rounding",
+    "Rung",
+    "Settings",
+    "Splitting",
     "Start",
     "Verdict",
     "able",
+    "checked_backend",
     "choose",
     "estimate",
     "judge",
     "named",
-    "physical_gigabytes",
     "relative_gap",
     "run",
     "slope_of",
-    "solver_for",
     "to_cvxpy",
     "verdict_on",
     "verdicts",
+    "with_ladder",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return renamed(__name__, name, {"Multipliers": ("Splitting", Splitting)})

@@ -10,7 +10,7 @@ from mcframe.backends.certificate import Point, sampled
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.solver import Solver
+from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Chart
 from mcframe.numerics.krylov import krylov
@@ -138,6 +138,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     fixed: bool = False
 
     name = "factored"
+    leaves = ToMultipliers.ALL_ROUGH
 
     def refuses(self, program: Program) -> str | None:
         """It needs a term with a factored form over all of Z."""

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.backends.backend import Budget, Outcome, Paused, Settings, Start
 from mcframe.backends.certificate import (
     Judgement,
     Point,
@@ -17,14 +18,13 @@ from mcframe.backends.certificate import (
 )
 from mcframe.backends.history import History, Record
 from mcframe.compile import Program
-from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.clock import OutOfTime, stop_at
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["FROM_OUTSIDE", "Budget", "Outcome", "Paused", "Start", "run"]
+__all__ = ["FROM_OUTSIDE", "run"]
 
 # The first certificate after the start comes at this iteration; later ones are at least so far
 # and at most so far apart.
@@ -49,59 +49,6 @@ BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
-@attrs.frozen
-class Budget:
-    """When to stop: the tolerance on the gap, iterations, seconds."""
-
-    tol: float = 1e-6
-    max_iter: int = 20_000
-    max_seconds: float = np.inf
-
-
-@attrs.frozen(eq=False)
-class Paused:
-    """Where a solver stood at its last look: what it needs to go on."""
-
-    solver: Solver[Program, Any]
-    state: Any
-
-
-@attrs.frozen(eq=False)
-class Start:
-    """The point that a run begins from.
-
-    Where it belongs to the same program, also what is known of it, which need not be found again,
-    and where a solver stood: another solver begins from the point.
-    """
-
-    point: Point
-    judgement: Judgement | None = None
-    paused: Paused | None = None
-
-    def state_of(self, solver: Solver[Program, Any], program: Program, rng: Any) -> State:
-        """The solver's state at the start."""
-        paused = self.paused
-        if paused is None or paused.solver != solver:
-            begun: State = solver.init(program, self.point, rng)
-            return begun
-        resumed: State = solver.resumed(program, paused.state, rng)
-        return resumed
-
-
-@attrs.frozen(eq=False)
-class Outcome:
-    """The best point seen, the best bound, why the loop stopped, and where it stood."""
-
-    point: Point
-    biases: dict[str, Array]
-    bound: float
-    rounding: Rounding
-    status: str
-    message: str
-    history: History
-    paused: Paused | None = None
-
-
 @attrs.define(eq=False)
 class Watch:
     """What the loop remembers: the best point, the best bound, the records, the next look."""
@@ -110,7 +57,7 @@ class Watch:
     budget: Budget
     callback: Callable[[Record], Any] | None
     progress: bool
-    began: float = attrs.field(factory=time.perf_counter)
+    began: float  # a moment of ``time.perf_counter``
     point: Candidate | None = None
     judgement: Judgement | None = None
     bound: float = -np.inf
@@ -242,33 +189,22 @@ class Watch:
         )
 
 
-def run(
-    solver: Solver[Program, Any],
-    program: Program,
-    budget: Budget,
-    *,
-    start: Start | None = None,
-    callback: Callable[[Record], Any] | None = None,
-    progress: bool = False,
-    random_state: int = 0,
-    began: float | None = None,
-) -> Outcome:
+def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> Outcome:
     """Step a solver until its certificate says that it is done, or the budget is spent.
 
     From a start of the same program it goes on: never above it, with its bound, and as if it had
     not been interrupted where the solver is the same.
 
     Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
-    certificate; only an interruption before the first certificate is passed on. Seconds count
-    from ``began``, a moment of ``time.perf_counter``, by default from now.
+    certificate; only an interruption before the first certificate is passed on.
     """
-    program = attrs.evolve(program, random_state=random_state)
-    watch = Watch(program, budget, callback, progress)
-    watch.began = watch.began if began is None else began
+    budget, start, seed = settings.budget, settings.start, settings.random_state
+    program = attrs.evolve(program, random_state=seed)
+    watch = Watch(program, budget, settings.callback, settings.progress, settings.clock())
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            state = begun(solver, program, watch, start, np.random.default_rng(random_state))
+            state = begun(solver, program, watch, start, np.random.default_rng(seed))
             if watch.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data,"

@@ -8,11 +8,11 @@ import attrs
 import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Settings
 from mcframe.backends.certificate import Dual, Judgement, Point, at_zero, judge, relative_gap
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
-from mcframe.backends.loop import Budget, Outcome
-from mcframe.compile import Program, compile_problem, refusal
+from mcframe.compile import CompiledProblem, Program
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
@@ -269,7 +269,7 @@ class Silent(Exception):
 
 
 @attrs.frozen
-class Reference:
+class Reference(Backend):
     """Solves a problem exactly through CVXPY: small, slow, the definition of the right answer.
 
     SCS with tight tolerances comes first: on these cones it is three orders of magnitude
@@ -294,6 +294,8 @@ class Reference:
     force: bool = False
 
     name = "reference"
+    refuses_start = "a conic solver cannot begin from a point"
+    exact = True
 
     def __attrs_post_init__(self) -> None:
         if self.solver not in ("auto", "SCS", "CLARABEL"):
@@ -302,29 +304,38 @@ class Reference:
                 " 'auto', 'SCS' or 'CLARABEL' is needed"
             )
 
-    def refuses(self, problem: Problem) -> str | None:
-        """Why it will not solve a problem; None if it will."""
-        reason = refusal_to_state(problem) or refusal(problem)  # no program, no certificate
-        if reason is not None:
-            return reason
-        size = estimate(problem)
+    def refuses(self, compiled: CompiledProblem) -> str | None:
+        """It needs losses that CVXPY can state, and a program: that is what certifies it."""
+        return refusal_to_state(compiled.problem) or compiled.refusal
+
+    def cost(self, compiled: CompiledProblem) -> Cost:
+        """The order of its cone, seconds and gigabytes."""
+        size = estimate(compiled.problem)
         small = size.seconds <= MAX_SECONDS and size.gigabytes <= MAX_GIGABYTES
         if self.force or small:
-            return None
-        return (
+            return Cost(str(size))
+        return Cost(
+            str(size),
             f"it would take {size}, more than {MAX_SECONDS:g} s or {MAX_GIGABYTES:g} GB;"
-            " pass force=True to do it all the same"
+            " pass force=True to do it all the same",
         )
 
-    def solve(self, problem: Problem, budget: Budget, progress: bool = False) -> Outcome:
-        """The conic solver's answer, made feasible and certified."""
-        with blas_alone():
-            return self.answered(problem, budget, progress)
+    def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
+        """The conic solver's answer, made feasible and certified.
 
-    def answered(self, problem: Problem, budget: Budget, progress: bool) -> Outcome:
+        ``max_iter`` and ``random_state`` mean nothing to it, ``max_seconds`` limits SCS, and the
+        callback sees the one record that there is.
+        """
+        with blas_alone():
+            outcome = self.answered(compiled, settings.budget, settings.progress)
+        if settings.callback is not None:
+            settings.callback(outcome.history[-1])
+        return outcome
+
+    def answered(self, compiled: CompiledProblem, budget: Budget, progress: bool) -> Outcome:
         """The better one of the opinions, whatever the threads."""
         began = time.perf_counter()
-        opinions = self.opinions(problem, budget, progress)
+        opinions = self.opinions(compiled, budget, progress)
         point, best = min(opinions, key=lambda opinion: opinion[1].objective)
         bound = max((judgement for _, judgement in opinions), key=lambda each: each.bound)
         rounding = best.rounding.beside(bound.rounding)
@@ -347,14 +358,14 @@ class Reference:
         )
 
     def opinions(
-        self, problem: Problem, budget: Budget, progress: bool
+        self, compiled: CompiledProblem, budget: Budget, progress: bool
     ) -> list[tuple[Point, Judgement]]:
         """What conic solvers answer: a second one where the first misses the tolerance.
 
         A ``BackendError`` where none answers.
         """
         until = time.perf_counter() + budget.max_seconds
-        two = self.solver == "auto" and sum(problem.shape) <= OTHER_OPINION_ORDER
+        two = self.solver == "auto" and sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
         first = "SCS" if self.solver == "auto" else self.solver
         brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
         found: list[tuple[Point, Judgement]] = []
@@ -365,7 +376,7 @@ class Reference:
                 break
             within = attrs.evolve(budget, max_seconds=rest)
             try:
-                point, judgement = own.opinion(problem, solver, within, progress)
+                point, judgement = own.opinion(compiled, solver, within, progress)
             except Silent as error:
                 silent.append(error)
                 continue
@@ -378,7 +389,7 @@ class Reference:
         return found
 
     def opinion(
-        self, problem: Problem, solver: str, budget: Budget, progress: bool
+        self, compiled: CompiledProblem, solver: str, budget: Budget, progress: bool
     ) -> tuple[Point, Judgement]:
         """One conic solver's answer, made feasible, and what it is worth.
 
@@ -386,7 +397,7 @@ class Reference:
         again by ones that are tight around the answer, each time more closely, until they are
         off by a negligible part of the tolerance.
         """
-        program = compile_problem(problem)
+        problem, program = compiled.problem, compiled.program
         approximated = [
             block.name
             for block in problem.model.blocks

@@ -6,9 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.papers.wang import FEATURES, collective
 from mcframe.papers.zheng import soft_impute
 

@@ -2,6 +2,7 @@
 
 from mcframe.compile.attached import Attached, Moreau
 from mcframe.compile.background import Background, Behind
+from mcframe.compile.compiled import CompiledProblem
 from mcframe.compile.compiling import compile_problem, refusal
 from mcframe.compile.effects import notes_on_effects
 from mcframe.compile.loss import EntryLoss, Evaluation, Known
@@ -13,6 +14,7 @@ __all__ = [
     "Attached",
     "Background",
     "Behind",
+    "CompiledProblem",
     "EntryLoss",
     "Evaluation",
     "Known",

@@ -14,7 +14,7 @@ from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferenti
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Block, Problem
 
-__all__ = ["compile_problem", "refusal"]
+__all__ = ["compile_problem", "recompile_terms", "refusal"]
 
 
 def refusal(problem: Problem) -> str | None:
@@ -79,9 +79,30 @@ def parted(problem: Problem) -> tuple[Term | None, list[Term]]:
 
 def compile_problem(problem: Problem) -> Program:
     """The numbers of a problem; ``BackendError`` where ``refusal`` finds a reason."""
+    demand_program(problem)
+    loss = compile_loss(problem)
+    return compile_terms(problem, loss, compile_background(problem, loss))
+
+
+def recompile_terms(program: Program, problem: Problem) -> Program:
+    """The program of a problem that differs from the compiled one in its terms alone.
+
+    The losses, all that grows with the data, are those of ``program`` and not copied.
+    ``BackendError`` where ``refusal`` finds a reason.
+    """
+    demand_program(problem)
+    return compile_terms(problem, program.loss, program.background)
+
+
+def demand_program(problem: Problem) -> None:
+    """Raise a ``BackendError`` where a problem is no first-order program."""
     reason = refusal(problem)
     if reason is not None:
         raise BackendError(f"no first-order program: {reason}")
+
+
+def compile_terms(problem: Problem, loss: EntryLoss, background: Background | None) -> Program:
+    """The program of compiled losses and a problem's terms."""
     main, others = parted(problem)
     spectral = main if isinstance(main, Spectral) else None
     factored = main if isinstance(main, Factored) and spectral is None else None
@@ -91,7 +112,6 @@ def compile_problem(problem: Problem) -> Program:
         if isinstance(term, Spectral) and is_quadratic(term)
     ]
     ones = any(isinstance(term, OnesColumn) for term in others)
-    loss = compile_loss(problem)
     return Program(
         shape=problem.shape,
         loss=loss,
@@ -104,7 +124,7 @@ def compile_problem(problem: Problem) -> Program:
             for term in others
             if not isinstance(term, OnesColumn)
         ),
-        background=compile_background(problem, loss),
+        background=background,
         unit=loss.unit,
     )
 

@@ -1,11 +1,12 @@
 """What a first-order solver must be."""
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Candidate", "InnerState", "Solver", "State"]
+__all__ = ["Candidate", "InnerState", "Solver", "State", "ToMultipliers"]
 
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
@@ -74,6 +75,14 @@ class Candidate(Protocol):
         ...
 
 
+class ToMultipliers(Enum):
+    """Which rough parts of a program the multipliers around a solver take off its hands."""
+
+    NOTHING = "nothing"
+    FIXED_COLUMN = "the fixed column"
+    ALL_ROUGH = "all that has no slope beside the main term"
+
+
 class Solver(ABC, Generic[ProgramT, StateT]):
     """A frozen object of options that minimises programs, a step at a time.
 
@@ -84,7 +93,7 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     #: How ``backend=`` calls it.
     name: str
     #: Whether it holds Z dense, as a rule. If not, its memory is that of the observed entries and
-    #: factors, and it does not serve inside the multipliers.
+    #: factors.
     dense: bool = True
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
@@ -93,6 +102,14 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     #: Whether its answer is its last iterate, as a published algorithm states, and not the best
     #: one that was looked at.
     answers_last: bool = False
+
+    @property
+    def leaves(self) -> ToMultipliers:
+        """What multipliers around it see to, under its own name.
+
+        By default the fixed column, where it holds Z dense: multipliers need its ``iterate``.
+        """
+        return ToMultipliers.FIXED_COLUMN if self.dense else ToMultipliers.NOTHING
 
     @abstractmethod
     def refuses(self, program: ProgramT) -> str | None:

@@ -5,9 +5,10 @@ import warnings
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.demo.experiment import Experiment
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
 from mcframe.regularizers import NuclearNorm

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
 from mcframe.datasets import MultiLabel, digits, read_multilabel
@@ -14,7 +15,7 @@ from mcframe.demo.baseline import Baseline, best_baseline, fit_baseline
 from mcframe.demo.choosing import declare, search
 from mcframe.demo.experiment import Experiment, prepare
 from mcframe.demo.wording import compare, grid, headline
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.plots import draw_pixels
 
 __all__ = ["Demo", "demonstrate"]

@@ -1,10 +1,10 @@
 """What the demo says of scores and errors."""
 
+from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.demo.baseline import Baseline
 from mcframe.demo.choosing import Choice
 from mcframe.demo.experiment import Errors, Experiment
-from mcframe.fitting import Fit
 
 __all__ = ["compare", "grid", "headline"]
 

@@ -6,11 +6,12 @@
 
 from mcframe.contracts.errors import LawViolation
 from mcframe.laws.likelihood import LIKELIHOOD_LAWS, check_likelihood
-from mcframe.laws.solver import Agreement, check_agreement, check_solver
+from mcframe.laws.solver import SOLVER_LAWS, Agreement, check_agreement, check_solver
 from mcframe.laws.term import TERM_LAWS, check_regularizer
 
 __all__ = [
     "LIKELIHOOD_LAWS",
+    "SOLVER_LAWS",
     "TERM_LAWS",
     "Agreement",
     "LawViolation",

@@ -1,27 +1,33 @@
 """The laws of solvers: they reach the reference, and their certificates are never too good."""
 
+import copy
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.backends import Backend
-from mcframe.constraints import OnesColumn
+from mcframe.answer import Fit
+from mcframe.backends import Backend, BackendLike, Record, named
+from mcframe.compile import CompiledProblem
+from mcframe.constraints import Box, OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
-from mcframe.fitting import Fit, fit
-from mcframe.laws.violations import demand, law
-from mcframe.likelihoods import Bernoulli, Gaussian
-from mcframe.model import Block, Model
-from mcframe.regularizers import NuclearNorm, Ridge
+from mcframe.fitting import fit
+from mcframe.laws.violations import demand, law, unharmed
+from mcframe.likelihoods import Bernoulli, Gaussian, Quantile
+from mcframe.model import Block, Model, Problem
+from mcframe.regularizers import MaxNorm, NuclearNorm, Ridge
+from mcframe.verification import Verification
 
-__all__ = ["Agreement", "check_agreement", "check_solver", "examples"]
+__all__ = ["SOLVER_LAWS", "Agreement", "Trial", "check_agreement", "check_solver", "examples"]
 
 # The relative gap up to which a reference counts as exact.
 REFERENCE_TOL = 1e-6
 # What two readings may differ by, relatively.
 AGREEMENT_TOL = 1e-5
+# A fit that others go on from: short enough to leave them something to do.
+SHORT = 4
 Example = tuple[Model, Mapping[str, Any]]
 
 
@@ -39,26 +45,113 @@ class Agreement:
     status: str
 
 
+@attrs.frozen(eq=False)
+class Trial:
+    """A backend's fit of one example beside the reference's: what the laws are held against.
+
+    Attributes
+    ----------
+    asked : BackendLike
+        The backend as it was given.
+    model, data : as in ``fit``
+    tol : float
+        The gap that the backend is asked for.
+    certified : float or None
+        The gap that it must reach, if any.
+    found, exact : Fit
+        The backend's and the reference's.
+    records : list of Record
+        What a callback saw of ``found``.
+    """
+
+    asked: BackendLike
+    model: Model
+    data: Mapping[str, Any]
+    tol: float
+    certified: float | None
+    found: Fit
+    exact: Fit
+    records: list[Record]
+
+    @classmethod
+    def of(
+        cls,
+        asked: BackendLike,
+        example: Example,
+        reference: Fit | None,
+        tol: float,
+        certified: float | None,
+    ) -> "Trial":
+        """Fit an example, and its reference if that is not at hand already."""
+        model, data = example
+        records: list[Record] = []
+        exact = quiet(model, data, backend="reference") if reference is None else reference
+        found = quiet(model, data, backend=asked, tol=tol, callback=records.append)
+        return cls(asked, model, data, tol, certified, found, exact, records)
+
+    @property
+    def verification(self) -> Verification:
+        """Both fits side by side."""
+        return Verification(self.found, self.exact, AGREEMENT_TOL)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the reference reached its own tolerance."""
+        return self.exact.gap <= REFERENCE_TOL
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the trial showed."""
+        difference = abs(self.verification.difference)
+        return Agreement(difference, self.is_exact, self.found.gap, self.found.status)
+
+    def again(self, **options: Any) -> Fit:
+        """Another fit of the example by the backend."""
+        return quiet(self.model, self.data, **{"backend": self.asked, "tol": self.tol, **options})
+
+    def hold(self, names: Iterable[str]) -> None:
+        """Hold the backend to some of the laws."""
+        for name in names:
+            with law(self.asked, name):
+                SOLVER_LAWS[name](self)
+
+
+def quiet(model: Model, data: Mapping[str, Any], **options: Any) -> Fit:
+    """A fit, whatever its status; numpy's warnings in a solver are no law's."""
+    with warnings.catch_warnings(), np.errstate(all="warn", under="ignore"):
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        warnings.simplefilter("ignore", UnobservedWarning)
+        return fit(model, data, **options)
+
+
 def check_solver(
-    backend: str | Backend, examples_: Iterable[Example] | None = None, *, tol: float = 1e-6
+    backend: BackendLike, examples_: Iterable[Example] | None = None, *, tol: float = 1e-6
 ) -> list[Agreement]:
     """Hold a backend to the laws of solvers, on given or on built-in small examples.
 
-    On each it must reach the reference's value to 1e-5 relatively, its bound must not lie
-    above the reference's objective, its objective must be the problem's own, and a second
-    run must give the same bits.
+    On each that it does not refuse it must reach the reference's value to 1e-5 relatively, its
+    bound must not lie above the reference's objective, its objective must be the problem's own,
+    a second run must give the same bits, a callback must see every record, and a start must
+    be left unharmed and never for a worse point; ``mc.laws.SOLVER_LAWS`` names them.
 
     Parameters
     ----------
-    backend : a name or an options object, as in ``fit``
+    backend : a name, an options object or a solver, as in ``fit``
     examples_ : iterable of (model, data), optional
         Small enough for the reference.
     tol : float, default 1e-6
         The gap that the backend is asked for.
 
+    Returns
+    -------
+    list of Agreement
+        One for each example that the backend ran.
+
     Raises
     ------
-    LawViolation, and whatever ``fit`` raises where the backend cannot run an example.
+    LawViolation
+        Names the law and the numbers that break it; also where the backend refuses every
+        example, with its reasons.
 
     Examples
     --------
@@ -66,12 +159,32 @@ def check_solver(
     >>> all(a.exact for a in mc.laws.check_solver("proximal"))
     True
     """
-    chosen = examples() if examples_ is None else examples_
-    return [check_agreement(backend, model, data, tol=tol) for model, data in chosen]
+    reasons, found = [], []
+    for example in examples() if examples_ is None else examples_:
+        reason = reason_against(backend, example)
+        if reason is not None:
+            reasons.append(reason)
+            continue
+        trial = Trial.of(backend, example, None, tol, None)
+        trial.hold(SOLVER_LAWS)
+        found.append(trial.agreement)
+    with law(backend, "runs something"):
+        demand(found, f"every example was refused: {'; '.join(dict.fromkeys(reasons))}")
+    return found
+
+
+def reason_against(backend: BackendLike, example: Example) -> str | None:
+    """Why a backend refuses an example, in its own words; None if it does not."""
+    model, data = example
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)
+        compiled = CompiledProblem(Problem.bind(model, data))
+    chosen: Backend = named(backend, compiled)
+    return chosen.refuses(compiled)
 
 
 def check_agreement(
-    backend: str | Backend,
+    backend: BackendLike,
     model: Model,
     data: Mapping[str, Any],
     *,
@@ -80,68 +193,106 @@ def check_agreement(
     certified: float | None = None,
     twice: bool = True,
 ) -> Agreement:
-    """The laws of solvers on one example; a reference already at hand may be passed in.
+    """Hold one fit of one example to the laws; a reference already at hand may be passed in.
 
-    With ``certified`` the gap must be at most that, or as small as double precision tells.
-    ``twice=False`` leaves out the second run, whose bits must be equal.
+    These are bounds, the judge, the bits of a second run, and the reference's value. With
+    ``certified`` the gap must be at most that, or as small as double precision tells.
+    ``twice=False`` leaves out the second run.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotCertifiedWarning)
-        warnings.simplefilter("ignore", UnobservedWarning)
-        exact = fit(model, data, backend="reference") if reference is None else reference
-        found = fit(model, data, backend=backend, tol=tol)
-        again = fit(model, data, backend=backend, tol=tol) if twice else found
-    with law(backend, "bounds are never too good"):
-        bounds_hold(found, exact)
-    with law(backend, "one judge"):
-        objective = found.problem.objective(found.latent, found.biases)
-        demand(found.objective == objective, "its objective is not the problem's own")
-        demand(np.isfinite(objective), "its answer violates a constraint")
-    with law(backend, "equal seeds give equal bits"):
-        same = found.objective == again.objective and found.bound == again.bound
-        demand(same, f"{found.objective!r} and {again.objective!r} in two equal runs")
-    difference = relative(found, exact)
-    is_exact = exact.gap <= REFERENCE_TOL
-    if certified is not None:
-        with law(backend, "certifies"):
-            said = f"a gap of {found.gap:.1e} (status {found.status}) on\n{model}"
-            demand(found.gap <= certified or found.status == "limited_by_rounding", said)
-    if is_exact:
-        with law(backend, "reaches the reference"):
-            demand(
-                difference <= AGREEMENT_TOL,
-                f"objective {found.objective!r} where the reference has {exact.objective!r}"
-                f" (relative difference {difference:.1e}, status {found.status}) on\n{model}",
-            )
-    return Agreement(difference, is_exact, found.gap, found.status)
+    trial = Trial.of(backend, (model, data), reference, tol, certified)
+    trial.hold(name for name in OF_ONE_FIT if twice or name != TWICE)
+    return trial.agreement
 
 
-def bounds_hold(found: Fit, exact: Fit) -> None:
-    """No lower bound lies above any objective that was reached, nor the other way round.
+def bounds_are_never_too_good(trial: Trial) -> None:
+    """No lower bound lies above any objective that was reached, nor the other way round."""
+    overstated = trial.verification.overstated
+    demand(overstated is None, f"{overstated} on\n{trial.model}")
 
-    Beyond ``Fit.slack``: rounding, and the room that sets have.
-    """
-    slack = max(found.slack, exact.slack)
-    for bound, objective, whose in (
-        (found.bound, found.objective, "its own objective"),
-        (found.bound, exact.objective, "the reference's objective"),
-        (exact.bound, found.objective, "its objective, where that bound is the reference's"),
-    ):
+
+def one_judge(trial: Trial) -> None:
+    """The objective is the problem's own, of a point that meets all constraints."""
+    found = trial.found
+    objective = found.problem.objective(found.latent, found.biases)
+    demand(found.objective == objective, "its objective is not the problem's own")
+    demand(np.isfinite(objective), "its answer violates a constraint")
+
+
+def equal_seeds_give_equal_bits(trial: Trial) -> None:
+    """A second run ends with the same numbers, to the last bit."""
+    found, again = trial.found, trial.again()
+    same = found.objective == again.objective and found.bound == again.bound
+    demand(same, f"{found.objective!r} and {again.objective!r} in two equal runs")
+
+
+def certifies(trial: Trial) -> None:
+    """The gap is what was asked for, or as small as double precision tells."""
+    found = trial.found
+    if trial.certified is not None:
+        small = found.gap <= trial.certified or found.status == "limited_by_rounding"
+        demand(small, f"a gap of {found.gap:.1e} (status {found.status}) on\n{trial.model}")
+
+
+def reaches_the_reference(trial: Trial) -> None:
+    """The objective is the reference's, where that is exact."""
+    found, difference = trial.found, abs(trial.verification.difference)
+    if trial.is_exact:
         demand(
-            bound <= objective + slack,
-            f"a bound of {bound!r} lies above {whose} {objective!r} on\n{found.model}",
+            difference <= AGREEMENT_TOL,
+            f"objective {found.objective!r} where the reference has {trial.exact.objective!r}"
+            f" (relative difference {difference:.1e}, status {found.status}) on\n{trial.model}",
         )
 
 
-def relative(found: Fit, exact: Fit) -> float:
-    """|difference of objectives| / max of both; 0 where both are 0 up to rounding."""
-    largest = max(abs(found.objective), abs(exact.objective))
-    nothing = max(found.rounding.nothing, exact.rounding.nothing)
-    return abs(found.objective - exact.objective) / largest if largest > nothing else 0.0
+def callbacks_see_every_record(trial: Trial) -> None:
+    """What a callback is shown is the history."""
+    seen, kept = len(trial.records), len(trial.found.history)
+    demand(
+        trial.records == list(trial.found.history.records),
+        f"a callback saw {seen} records where the history has {kept}",
+    )
+
+
+def a_start_is_gone_on_from(trial: Trial) -> None:
+    """A start is left unharmed; the answer is no worse, its bound no lower.
+
+    A backend that knows no start must say so: ``Backend.refuses_start``.
+    """
+    chosen = named(trial.asked, CompiledProblem(trial.found.problem))
+    if chosen.refuses_start is not None:
+        return
+    start = trial.again(max_iter=SHORT)
+    before = copy.deepcopy(start.point)
+    resumed = trial.again(start=start)
+    for side in ("left", "right"):
+        was, now = getattr(before.latent, side), getattr(start.point.latent, side)
+        unharmed(was, now, f"the {side} factor of the start")
+    demand(
+        resumed.objective <= start.objective,
+        f"objective {resumed.objective!r} from a start of {start.objective!r}",
+    )
+    demand(
+        resumed.bound >= start.bound,
+        f"a bound of {resumed.bound!r} from a start with {start.bound!r}",
+    )
+
+
+TWICE = "equal seeds give equal bits"
+SOLVER_LAWS: dict[str, Callable[[Trial], None]] = {
+    "bounds are never too good": bounds_are_never_too_good,
+    "one judge": one_judge,
+    TWICE: equal_seeds_give_equal_bits,
+    "certifies": certifies,
+    "reaches the reference": reaches_the_reference,
+    "callbacks see every record": callbacks_see_every_record,
+    "a start is gone on from": a_start_is_gone_on_from,
+}
+# Those that no further fit is needed for, but for the second run.
+OF_ONE_FIT = tuple(SOLVER_LAWS)[:5]
 
 
 def examples() -> list[Example]:
-    """Small models that cover the vocabulary of smooth losses and spectral penalties."""
+    """Small models with something to do for every backend, and to refuse for each but one."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((9, 2)) @ rng.standard_normal((2, 5))
     x[rng.random(x.shape) < 0.4] = np.nan
@@ -151,6 +302,7 @@ def examples() -> list[Example]:
     features = Block("x", Gaussian(), reduce="mean")
     labels = Block("y", Bernoulli(), reduce="mean", weight=0.5)
     biased = attrs.evolve(labels, bias=True)
+    medians = attrs.evolve(features, likelihood=Quantile(0.5))
     return [
         (Model([features, biased], [NuclearNorm(0.05)]), data),
         (Model([features, biased], [NuclearNorm(0.05), Ridge(0.02)]), data),
@@ -158,4 +310,7 @@ def examples() -> list[Example]:
         (Model([features, labels], [Ridge(0.01)]), data),
         (Model([features, biased], [NuclearNorm(100.0)]), data),
         (Model([attrs.evolve(features, bias=True)], [NuclearNorm(0.01)]), {"x": x}),
+        (Model([medians, labels], [NuclearNorm(0.05)]), data),
+        (Model([features, labels], [NuclearNorm(0.05), Box(-1.0, 1.0, "x")]), data),
+        (Model([features, biased], [MaxNorm(0.1)]), data),
     ]

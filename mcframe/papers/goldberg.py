@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.backends import History, Point, Record, judge, relative_gap
 from mcframe.compile import compile_problem
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.fitting import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank

@@ -11,13 +11,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Dual, Point, run
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Dual, Point, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.constraints import MaxNormBall
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive
-from mcframe.fitting import Fit, answered
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 
@@ -58,8 +58,8 @@ def projected_factors(
     problem = Problem.bind(model, data)
     solver = ProjectedFactors(width, step)
     budget = Budget(tol=tol, max_iter=max_iter, max_seconds=max_seconds)
-    outcome = run(solver, compile_problem(problem), budget, random_state=random_state)
-    return answered(problem, outcome, solver.name)
+    outcome = run(solver, compile_problem(problem), Settings(budget, random_state=random_state))
+    return Fit.of(problem, outcome, solver.name)
 
 
 @attrs.define(eq=False)

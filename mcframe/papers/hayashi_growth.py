@@ -6,13 +6,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Point, Start, run
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Point, Settings, Start, run
 from mcframe.compile import compile_problem
 from mcframe.constraints import Box, MaxNormBall
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.validators import positive
-from mcframe.fitting import Fit, answered
 from mcframe.likelihoods import Bernoulli
 from mcframe.likelihoods.links.probit import mills
 from mcframe.model import Model, Problem
@@ -54,8 +54,9 @@ def growing_factors(
     problem = Problem.bind(model, data)
     latent = scheme.completed(problem, np.random.default_rng(random_state))
     solver = ProjectedFactors(latent.width, 1.0)
-    outcome = run(solver, compile_problem(problem), Budget(max_iter=0), start=Start(Point(latent)))
-    return answered(problem, outcome, "growing_factors")
+    settings = Settings(Budget(max_iter=0), start=Start(Point(latent)))
+    outcome = run(solver, compile_problem(problem), settings)
+    return Fit.of(problem, outcome, "growing_factors")
 
 
 @attrs.frozen

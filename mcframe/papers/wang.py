@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Point, run
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Point, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
@@ -18,11 +19,11 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, whole
-from mcframe.fitting import Fit, answered, checked_seed
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model, Problem
 from mcframe.model.calibration import Calibration
 from mcframe.numerics.low_rank import LowRank
+from mcframe.options import checked_seed
 from mcframe.papers.evaluated import Evaluated
 from mcframe.regularizers import NuclearNorm
 
@@ -155,8 +156,8 @@ def tmcc_accelerated(
     if reason is not None:
         raise ModelError(f"tmcc_accelerated cannot run this model: {reason}")
     budget = Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1))
-    outcome = run(solver, program, budget, random_state=checked_seed(random_state))
-    return answered(problem, outcome, solver.name)
+    outcome = run(solver, program, Settings(budget, random_state=checked_seed(random_state)))
+    return Fit.of(problem, outcome, solver.name)
 
 
 @attrs.define(eq=False)

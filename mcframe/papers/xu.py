@@ -9,14 +9,14 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Dual, Point, run
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Dual, Point, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, positive
-from mcframe.fitting import Fit, answered
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank
@@ -126,8 +126,9 @@ def coco_subgradient(
     """
     problem = Problem.bind(coco(lambda_1, lambda_2, feature_weight), data)
     solver = CocoSubgradient(first_step, decay, least_step, observe)
-    outcome = run(solver, compile_problem(problem), Budget(tol=0.0, max_iter=max_iter))
-    return answered(problem, outcome, solver.name)
+    settings = Settings(Budget(tol=0.0, max_iter=max_iter))
+    outcome = run(solver, compile_problem(problem), settings)
+    return Fit.of(problem, outcome, solver.name)
 
 
 @attrs.define(eq=False)

@@ -10,13 +10,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Point, run
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Point, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive, whole
-from mcframe.fitting import Fit, answered
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank, orthogonal_factors
@@ -109,8 +109,8 @@ def soft_impute_iterations(
     """
     problem = Problem.bind(soft_impute(lam, list(data)), data)
     solver = SoftImputeIterations(change)
-    budget = Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1))
-    return answered(problem, run(solver, compile_problem(problem), budget), solver.name)
+    settings = Settings(Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1)))
+    return Fit.of(problem, run(solver, compile_problem(problem), settings), solver.name)
 
 
 @attrs.define(eq=False)

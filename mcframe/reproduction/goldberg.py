@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 import mcframe.papers as papers
+from mcframe.answer import Fit
 from mcframe.contracts.errors import UnobservedWarning
 from mcframe.datasets import (
     MultiLabel,
@@ -18,7 +19,7 @@ from mcframe.datasets import (
     read_multilabel,
     transduction,
 )
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.reproduction.experiment import Experiment, Published
 from mcframe.reproduction.goldberg_contest import (
     EXCESS,

@@ -8,12 +8,13 @@ import attrs
 import numpy as np
 
 import mcframe.papers as papers
+from mcframe.answer import Fit
 from mcframe.backends import FPC
 from mcframe.baselines import STRENGTHS, fit_mixture, mean_imputed, svm_labels, zero_imputed
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.datasets import Transduction
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.papers.fixed_point import decreasing

@@ -8,9 +8,10 @@ from typing import Self
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.datasets import binary_low_rank
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.papers import (
     GrowingFactors,
     growing_factors,

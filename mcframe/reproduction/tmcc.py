@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Self
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.baselines import collective_soft_impute, two_stage
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.datasets import CalibratedTasks, calibrated_tasks, hide
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.model import Model, Problem
 from mcframe.papers import collective, mc0, soft_impute, tmcc
 from mcframe.reproduction.experiment import Experiment, Summary
@@ -116,7 +118,7 @@ class Tuning:
         """
         if largest is None:
             problem = Problem.bind(model(1.0), data)
-            largest = largest_weight(problem, 0)
+            largest = largest_weight(CompiledProblem(problem), 0)
         best, least, last = largest, math.inf, None
         for weight in np.geomspace(largest, self.design.lowest * largest, self.design.weights):
             last = fit(model(float(weight)), data, start=last, tol=self.design.tol)

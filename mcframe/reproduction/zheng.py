@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Self
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.datasets import SemiSupervised, hide, semi_supervised
-from mcframe.fitting import Fit, fit
+from mcframe.fitting import fit
 from mcframe.papers import gamma, soft_impute
 from mcframe.reproduction.experiment import Experiment
 from mcframe.selection import path

@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import block_name
-from mcframe.fitting import Fit
 from mcframe.model import Model
 from mcframe.selection.folds import Held
 

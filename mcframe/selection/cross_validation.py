@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.backends import Backend
+from mcframe.backends import BackendLike, checked_backend
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import whole
-from mcframe.fitting import checked_backend, checked_budget, checked_seed
 from mcframe.model import Model, Problem
+from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion, called, checked_criterion, takes
@@ -39,7 +40,7 @@ def cross_validate(
     folds: int = 5,
     patience: int | None = None,
     path: PathOf | None = None,
-    backend: str | Backend = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-4,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
@@ -134,9 +135,10 @@ def cross_validate(
     limit = None if patience is None else whole(patience, "patience", 1)
     budget = checked_budget(tol, max_iter, max_seconds)
     ridge = None if path is not None else checked_effects_weight(effects_weight)
-    refuse_wrong_path(path, problems, backend)
+    compiled = [CompiledProblem(each) for each in problems]
+    refuse_wrong_path(path, compiled, backend)
     drawn = drawn_folds(problem, data, whole(folds, "folds", 2), generator(random_state))
-    pairs = zip(problems, places, strict=True)
+    pairs = zip(compiled, places, strict=True)
     grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
     work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit, ridge)
     kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
@@ -190,7 +192,9 @@ def generator(random_state: int | np.random.Generator | None) -> np.random.Gener
     return np.random.default_rng(checked_seed(random_state))
 
 
-def refuse_wrong_path(path: Any, problems: Sequence[Problem], backend: str | Backend) -> None:
+def refuse_wrong_path(
+    path: Any, problems: Sequence[CompiledProblem], backend: BackendLike
+) -> None:
     """Raise where ``path`` is no function, or the backend of certified paths cannot run."""
     if path is None:
         for problem in problems:

@@ -2,9 +2,9 @@
 
 import attrs
 
+from mcframe.answer import Fit
 from mcframe.backends import FROM_OUTSIDE, Backend, Budget
 from mcframe.contracts.arrays import Array
-from mcframe.fitting import Fit
 from mcframe.model import Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.storage import Archive, fit_from_entry, fit_to_entry

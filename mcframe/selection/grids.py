@@ -4,16 +4,18 @@ from typing import Any
 
 import numpy as np
 
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import number, whole
-from mcframe.model import Problem
 from mcframe.selection.weight_max import largest_weight
 
 __all__ = ["checked_weights", "descending"]
 
 
-def descending(problem: Problem, place: int, weights: Any, count: int, ratio: float) -> Array:
+def descending(
+    compiled: CompiledProblem, place: int, weights: Any, count: int, ratio: float
+) -> Array:
     """The weights that were given, or ``count`` from the largest down to ``ratio`` times it."""
     if weights is not None:
         return checked_weights(weights)
@@ -25,7 +27,7 @@ def descending(problem: Problem, place: int, weights: Any, count: int, ratio: fl
         )
     if not 0.0 < number(ratio, "ratio") < 1.0:
         raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
-    largest = largest_weight(problem, place)
+    largest = largest_weight(compiled, place)
     return np.asarray(np.geomspace(largest, ratio * largest, count))
 
 

@@ -8,13 +8,24 @@ from typing import Any, overload
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, Backend, Budget, Point, Reference, Start
+from mcframe.answer import Fit
+from mcframe.backends import (
+    FROM_OUTSIDE,
+    Backend,
+    BackendLike,
+    Point,
+    Settings,
+    Start,
+    checked_backend,
+)
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, NotCertifiedWarning
 from mcframe.contracts.term import Term
-from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
+from mcframe.fitting import solved
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
+from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.finished_fits import FinishedFits
 from mcframe.selection.grids import descending
@@ -81,7 +92,7 @@ def path(
     weights: Any = None,
     count: int = 20,
     ratio: float = 0.01,
-    backend: str | Backend = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-6,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
@@ -139,19 +150,22 @@ def path(
     """
     problem = Problem.bind(model, data)
     place = chosen_place(model, term)
-    budget, seed = checked_budget(tol, max_iter, max_seconds), checked_seed(random_state)
-    chosen = checked_backend(backend, problem)
-    sequence = descending(problem, place, weights, count, ratio)
+    settings = Settings(
+        checked_budget(tol, max_iter, max_seconds), random_state=checked_seed(random_state)
+    )
+    compiled = CompiledProblem(problem)
+    chosen = checked_backend(backend, compiled)
+    sequence = descending(compiled, place, weights, count, ratio)
     finished = None
     if checkpoint is not None:
         finished = FinishedFits.of(
-            checkpoint, problem, place, sequence, chosen, budget, random_state
+            checkpoint, problem, place, sequence, chosen, settings.budget, random_state
         )
     fits, ended = walk(
-        along(problem, place, sequence, chosen, budget, seed, finished), sequence, progress
+        along(compiled, place, sequence, chosen, settings, finished), sequence, progress
     )
     name = model.terms[place].word
-    warn_once(fits, sequence, budget.tol, ended)
+    warn_once(fits, sequence, tol, ended)
     return Path(name, sequence[: len(fits)], tuple(fits))
 
 
@@ -176,23 +190,23 @@ def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit
 
 
 def along(
-    problem: Problem,
+    compiled: CompiledProblem,
     place: int,
     sequence: Array,
     chosen: Backend,
-    budget: Budget,
-    seed: int,
+    settings: Settings,
     finished: FinishedFits | None = None,
 ) -> Iterator[Fit]:
     """A fit at each weight, when it is asked for: a finished one, if there is one."""
     fits: list[Fit] = []
     for position, weight in enumerate(sequence):
-        variant = problem.reweighted(place, float(weight))
-        fit = None if finished is None else finished.find(position, variant)
+        variant = compiled.reweighted(place, float(weight))
+        fit = None if finished is None else finished.find(position, variant.problem)
         if fit is None:
-            point = None if isinstance(chosen, Reference) else start_at(variant, sequence, fits)
-            begin = None if point is None else Start(point)
-            fit = solved(variant, chosen, budget, begin=begin, random_state=seed)
+            warm = chosen.refuses_start is None
+            point = start_at(variant.problem, sequence, fits) if warm else None
+            start = None if point is None else Start(point)
+            fit = solved(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # another weight begins from its point alone
             if finished is not None:
                 finished.keep(position, fit)

@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.backends import FROM_OUTSIDE
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
-from mcframe.fitting import Fit
 from mcframe.model import Model
 from mcframe.selection.criteria import Criterion, score_of
 from mcframe.selection.folds import Fold

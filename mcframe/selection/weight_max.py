@@ -8,8 +8,8 @@ import numpy as np
 
 from mcframe.backends.certificate import sampled
 from mcframe.backends.feasible import made_feasible
-from mcframe.backends.multipliers import piece_stiffness, smooth_curvature
-from mcframe.compile import Attached, Program, compile_problem
+from mcframe.backends.splitting import piece_stiffness, smooth_curvature
+from mcframe.compile import Attached, CompiledProblem, Program
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import BackendError, ModelError
@@ -90,13 +90,14 @@ def weight_max(
     4.0
     """
     problem = Problem.bind(model, data)
-    return largest_weight(problem, chosen_place(model, term))
+    return largest_weight(CompiledProblem(problem), chosen_place(model, term))
 
 
-def largest_weight(problem: Problem, place: int) -> float:
+def largest_weight(compiled: CompiledProblem, place: int) -> float:
     """``weight_max`` of the term that stands at a place among a problem's terms."""
+    problem = compiled.problem
     term, name = problem.terms[place], problem.model.terms[place].word
-    program = rest_of(problem, term, name)
+    program = rest_of(compiled, term, name)
     refuse_overflow(program, name)
     if isinstance(term, Norm):
         found = norm_weight(program, problem, term)
@@ -133,16 +134,16 @@ def refuse_overflow(program: Program, name: str) -> None:
         )
 
 
-def rest_of(problem: Problem, term: Term, name: str) -> Program:
+def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
     """The program of a problem whose main term is this one, if it covers all of Z.
 
     Terms without a prox or a slope, other factored norms and balls, are left out: at Z = 0 they
     have the slope 0.
     """
-    others = [each for each in problem.terms if each is not term]
+    others = [each for each in compiled.problem.terms if each is not term]
     kept = [t for t in others if isinstance(t, OnesColumn | SmoothTerm | Prox | Composed)]
     try:
-        return compile_problem(attrs.evolve(problem, terms=(term, *kept)))
+        return compiled.with_terms((term, *kept)).program
     except BackendError as error:
         raise ModelError(
             f"the largest useful weight is not known: {error}; {remedy(name)}"

@@ -6,9 +6,10 @@ from typing import Any
 
 import attrs
 
-from mcframe.backends import Backend, Budget
+from mcframe.answer import Fit
+from mcframe.backends import BackendLike, Budget, Settings, checked_backend
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
-from mcframe.fitting import Fit, checked_backend
 from mcframe.model import Model, Problem
 from mcframe.selection.criteria import Criterion
 from mcframe.selection.finished_fits import FinishedFits
@@ -33,7 +34,7 @@ class CertifiedPath:
     """
 
     place: int
-    backend: str | Backend
+    backend: BackendLike
     budget: Budget
     effects_weight: float | None
     checkpoint: str | None = None
@@ -42,13 +43,15 @@ class CertifiedPath:
         """A fit at each weight."""
         problem = Problem.bind(with_ridge(model, self.effects_weight), data)
         place, budget = self.place, self.budget
-        chosen = checked_backend(self.backend, problem)
+        compiled = CompiledProblem(problem)
+        chosen = checked_backend(self.backend, compiled)
         finished = None
         if self.checkpoint is not None:
             finished = FinishedFits.of(
                 self.checkpoint, problem, place, weights, chosen, budget, SEED
             )
-        return along(problem, place, weights, chosen, budget, SEED, finished)
+        settings = Settings(budget, random_state=SEED)
+        return along(compiled, place, weights, chosen, settings, finished)
 
 
 @attrs.frozen(eq=False)
@@ -65,7 +68,7 @@ class Work:
     folds: Sequence[Fold]
     criterion: Criterion
     path: PathOf | None
-    backend: str | Backend
+    backend: BackendLike
     budget: Budget
     patience: int | None
     effects_weight: float | None

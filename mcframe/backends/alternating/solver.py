@@ -13,6 +13,7 @@ from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Program
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.shrinkage import Shrinker
@@ -68,7 +69,7 @@ class Alternating(Solver[Program, AlternatingState]):
     def refuses(self, program: Program) -> str | None:
         """It needs a nuclear norm alone, and smooth losses of entries."""
         main: Any = program.penalty.main
-        if program.factored is not None or not isinstance(getattr(main, "chart", None), Flat):
+        if not (isinstance(main, Factored) and isinstance(main.chart, Flat)):
             return "it alternates between the factors of a nuclear norm"
         if program.penalty.ridge > 0.0:
             return "a ridge beside a nuclear norm is left to the other backends"

@@ -9,10 +9,10 @@ from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.feasible import made_feasible
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.solver import InnerState, Solver
+from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["Multipliers", "MultipliersState"]
+__all__ = ["Splitting", "SplittingState", "completed"]
 
 # The multipliers move when the inner residual is this fraction of the pull of what is violated.
 INNER = 0.3
@@ -49,7 +49,7 @@ class Rough:
 
 
 @attrs.define(eq=False)
-class MultipliersState:
+class SplittingState:
     """The inner solver's state, and the rough parts: of pieces, of terms, of the fixed column."""
 
     inner: InnerState
@@ -101,7 +101,7 @@ class MultipliersState:
 
 
 @attrs.frozen
-class Multipliers(Solver[Program, MultipliersState]):
+class Splitting(Solver[Program, SplittingState]):
     """Solves min F(Z) + R(Z) + rough parts by a solver for min F(Z) + R(Z).
 
     Rough parts are losses without a slope, regularizers and constraints beside the main term
@@ -125,13 +125,15 @@ class Multipliers(Solver[Program, MultipliersState]):
     inner: Solver[Program, Any]
     name: str = "splitting"
 
+    leaves = ToMultipliers.NOTHING
+
     def refuses(self, program: Program) -> str | None:
         """Whatever the inner solver refuses in the program made smooth."""
         return self.inner.refuses(smooth_part(program))
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
-    ) -> MultipliersState:
+    ) -> SplittingState:
         """Multipliers of the start, or 0; a stiffness below the curvature costs no step length."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
         known = None if start is None else fitting_dual(start.dual, program)
@@ -163,24 +165,24 @@ class Multipliers(Solver[Program, MultipliersState]):
             column = Rough(multiplier, FIRST * reference, FIRST * reference)
         augmented = made_smooth(program, pieces, terms, column)
         inner = self.inner.init(augmented, start, rng)
-        return MultipliersState(inner, augmented, pieces, terms, column)
+        return SplittingState(inner, augmented, pieces, terms, column)
 
-    def paused(self, program: Program, state: MultipliersState) -> MultipliersState:
+    def paused(self, program: Program, state: SplittingState) -> SplittingState:
         """The inner solver's, and multipliers with their stiffness."""
         gone: Any = None
         inner = self.inner.paused(state.program, state.inner)
         return attrs.evolve(copied(state), inner=inner, program=gone)
 
     def resumed(
-        self, program: Program, paused: MultipliersState, rng: np.random.Generator
-    ) -> MultipliersState:
+        self, program: Program, paused: SplittingState, rng: np.random.Generator
+    ) -> SplittingState:
         """The program made smooth as it was, and the inner solver within it."""
         state = copied(paused)
         state.program = made_smooth(program, state.pieces, state.terms, state.column)
         state.inner = self.inner.resumed(state.program, paused.inner, rng)
         return state
 
-    def step(self, program: Program, state: MultipliersState) -> None:
+    def step(self, program: Program, state: SplittingState) -> None:
         """One inner step, and a move of the multipliers when it is due."""
         self.inner.step(state.program, state.inner)
         state.n_steps += 1
@@ -194,7 +196,7 @@ class Multipliers(Solver[Program, MultipliersState]):
         state.program = made_smooth(program, state.pieces, state.terms, state.column)
         state.inner.retarget(state.program)
 
-    def candidate(self, program: Program, state: MultipliersState) -> Point:
+    def candidate(self, program: Program, state: SplittingState) -> Point:
         """The inner iterate made feasible, and the dual point that its slopes show."""
         inner = self.inner.candidate(state.program, state.inner)
         evaluation = state.inner.evaluation
@@ -217,7 +219,23 @@ class Multipliers(Solver[Program, MultipliersState]):
         return Point(latent, multiplier, dual)
 
 
-def copied(state: MultipliersState) -> MultipliersState:
+def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
+    """The solver itself, or within multipliers where a program has parts that it leaves to them.
+
+    Under its own name either way; what neither can run the answer refuses.
+    """
+    match solver.leaves:
+        case ToMultipliers.NOTHING:
+            left = False
+        case ToMultipliers.FIXED_COLUMN:
+            without = attrs.evolve(program, ones=False)
+            left = program.ones and solver.refuses(without) is None
+        case ToMultipliers.ALL_ROUGH:
+            left = not program.plain
+    return Splitting(solver, name=solver.name) if left else solver
+
+
+def copied(state: SplittingState) -> SplittingState:
     """With rough parts of its own, which later moves do not change."""
     column = None if state.column is None else attrs.evolve(state.column)
     pieces = [None if rough is None else attrs.evolve(rough) for rough in state.pieces]
