@@ -100,7 +100,7 @@ def test_losses_without_thresholds_are_refused():
     for ask in (
         lambda: word.mean(z),
         lambda: word.sample(z, None),
-        lambda: word.expression(cp, z, y),
+        lambda: word.statement(cp, z, y),
     ):
         with pytest.raises(mc.ModelError, match="thresholds=None was given"):
             ask()
@@ -143,7 +143,7 @@ MISSING = [(), (1,), (5,), (3,), (2, 3), (1, 2, 4), (1, 4, 5), (2, 3, 4)]
 
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)
-def test_fitted_thresholds_reach_the_infimum_of_the_joint_expression(missing):
+def test_fitted_thresholds_reach_the_infimum_of_the_joint_statement(missing):
     z, y, weights = ratings(0, n=120)
     kept = ~np.isin(y, missing)
     z, y, weights = z[kept], y[kept], weights[kept]
@@ -151,8 +151,8 @@ def test_fitted_thresholds_reach_the_infimum_of_the_joint_expression(missing):
     best = word.best_parameters(z, y, weights, None)
     assert np.all(np.diff(best) > 0.0)
     thresholds = cp.Variable(4)
-    loss = word.joint_expression(cp, cp.Constant(z), y, thresholds)
-    problem = cp.Problem(cp.Minimize(weights @ loss))
+    loss, constraints = word.statement(cp, cp.Constant(z), y, parameters=thresholds)
+    problem = cp.Problem(cp.Minimize(weights @ loss), constraints)
     assert problem.is_dcp()
     with np.errstate(invalid="ignore"):  # thresholds that meet may pass by a rounding there
         problem.solve(solver="CLARABEL")
@@ -288,8 +288,8 @@ class Unweighted(mc.Ordinal):
 class WithoutBarrier(mc.Ordinal):
     """A joint reference that forgets the normaliser."""
 
-    def joint_expression(self, cp, z, y, parameters):
-        return self.logistics(cp, z, y, parameters)
+    def normaliser(self, cp, y, thresholds):
+        return 0.0
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ class WithoutBarrier(mc.Ordinal):
     [
         (Hasty(3), "the parameters are best"),
         (Unweighted(3), "the parameters are best"),
-        (WithoutBarrier(3), "the joint expression"),
+        (WithoutBarrier(3), "the joint statement"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -20,7 +20,8 @@ from mcframe.backends.history import History, Record
 from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, Paused, Start, run
 from mcframe.backends.multipliers import Multipliers
 from mcframe.backends.proximal import Proximal
-from mcframe.backends.reference import Reference, estimate, to_cvxpy
+from mcframe.backends.reference import Reference, estimate
+from mcframe.backends.statement import to_cvxpy
 
 __all__ = [
     "FPC",

@@ -75,6 +75,15 @@ class Term(ABC):
         return None
 
     @abstractmethod
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: a DCP expression of Z, and constraints.
+
+        The term is the least value of the expression over the variables that it has besides Z;
+        where nothing meets the constraints it is inf. ``cp`` is the cvxpy module, passed in so
+        that the vocabulary never imports it. Whoever reads a term asks for this.
+        """
+
+    @abstractmethod
     def formula(self) -> str:
         """The term as plain text, for ``print(model)``."""
 
@@ -84,14 +93,20 @@ class Term(ABC):
 
 
 class Regularizer(Term):
-    """A finite convex function of Z that is added to the objective."""
+    """A finite convex function of Z that is added to the objective.
 
-    @abstractmethod
+    It gives ``expression``, or, where it needs variables of its own, ``statement``.
+    """
+
     def expression(self, cp: Any, latent: Any) -> Any:
-        """The definition as a DCP expression of CVXPY."""
+        """The definition as a DCP expression of CVXPY in Z alone."""
+        raise NotImplementedError(
+            f"{type(self).__name__} gives no expression(cp, Z); a regularizer gives that or, with"
+            " variables of its own, statement(cp, Z), which is what to ask it for"
+        )
 
-    def definition(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
-        """The same with the constraints on variables of its own, if it needs any."""
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: by default ``expression``, without constraints."""
         return self.expression(cp, latent), []
 
 
@@ -104,6 +119,10 @@ class Constraint(Term):
     @abstractmethod
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """The definition as CVXPY constraints."""
+
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: 0 under ``constraints``."""
+        return cp.Constant(0.0), self.constraints(cp, latent)
 
     def room(self, dual: Array, length: float) -> float:
         """The most by which <dual, Z> exceeds the conjugate at a Z that counts as inside.

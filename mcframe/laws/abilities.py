@@ -15,7 +15,7 @@ __all__ = [
     "along",
     "directions",
     "fitted",
-    "joint_expression_is_definition",
+    "joint_statement_is_definition",
     "parameters_are_best",
     "prox_is_minimiser",
     "prox_slope_is_derivative",
@@ -121,10 +121,9 @@ def prox_solves_its_program(likelihood: Likelihood, z: Array, y: Array) -> None:
         # In units of the predictors, where the solver's tolerances mean what they say.
         x = unit * variable
         away = cp.multiply(0.5 * unit**2 / step, cp.square(variable - z / unit))
-        total = cp.sum(likelihood.expression(cp, x, y)) + cp.sum(away)
-        program = cp.Problem(
-            cp.Minimize(total / unit), likelihood.expression_constraints(cp, x, y)
-        )
+        losses, constraints = likelihood.statement(cp, x, y)
+        total = cp.sum(losses) + cp.sum(away)
+        program = cp.Problem(cp.Minimize(total / unit), constraints)
         demand(program.is_dcp(), "its definition is not convex by CVXPY's rules")
         with np.errstate(all="ignore"):  # the conic solver's own arithmetic
             program.solve(solver="CLARABEL")
@@ -186,14 +185,15 @@ def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
     close(warm, best, 1e-9, "parameters from a start close by")
 
 
-def joint_expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """The joint CVXPY expression has the losses at given parameters, and is convex in both."""
+def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The joint CVXPY statement has the losses at given parameters, and is convex in both."""
     if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
         return
     variable, parameters = cp.Variable(z.shape), cp.Variable(likelihood.n_parameters)
-    expression = likelihood.joint_expression(cp, variable, y, parameters)
-    demand(expression.shape == y.shape, f"its joint expression has shape {expression.shape}")
-    demand(expression.is_convex(), "its joint expression is not convex by CVXPY's rules")
+    expression, constraints = likelihood.statement(cp, variable, y, parameters=parameters)
+    demand(not constraints, "its joint statement has constraints")
+    demand(expression.shape == y.shape, f"its joint statement has shape {expression.shape}")
+    demand(expression.is_convex(), "its joint statement is not convex by CVXPY's rules")
     best = likelihood.best_parameters(z, y, np.ones(y.size), None)
     variable.value = z
     for moved in (best, best + 0.5 * unit_of(z), 1.5 * best):
@@ -201,4 +201,4 @@ def joint_expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -
         with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
             found = np.asarray(expression.value)
         wanted = likelihood.with_parameters(moved).value(z, y)
-        close(found, wanted, 1e-9, "joint expression")
+        close(found, wanted, 1e-9, "joint statement")

@@ -14,7 +14,7 @@ def is_exact(likelihood: Likelihood, z: Array, y: Array) -> bool:
     """Whether its expression is the loss itself: no error is stated, however far it looks."""
     if not isinstance(likelihood, Approximated):
         return True
-    return not np.any(likelihood.expression_error(np.roll(z, 5), 1.0, z, y))
+    return not np.any(likelihood.statement_error((np.roll(z, 5), 1.0), z, y))
 
 
 def approximation_is_bound(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -28,11 +28,12 @@ def approximation_is_bound(likelihood: Likelihood, z: Array, y: Array) -> None:
     unit = float(np.max(np.abs(z))) / 6
     for spread in (1e-3 * unit, unit):
         for near in (z, z + 0.9 * spread, z - 0.9 * spread, np.roll(z, 5)):
-            error = likelihood.expression_error(near, spread, z, y)
+            error = likelihood.statement_error((near, spread), z, y)
             demand(np.all(error >= 0.0), f"it states an error of {float(np.min(error)):g}")
             value = likelihood.value(z, y)
             variable = cp.Variable(z.shape, value=z)
-            bound = likelihood.expression_near(cp, variable, y, near, spread)
+            bound, constraints = likelihood.statement(cp, variable, y, near=(near, spread))
+            demand(not constraints, "its bound has constraints")
             demand(bound.shape == y.shape, f"its bound has shape {bound.shape}")
             demand(bound.is_convex(), "its bound is not convex by CVXPY's rules")
             with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge

@@ -21,7 +21,7 @@ from mcframe.laws.abilities import (
     along,
     directions,
     fitted,
-    joint_expression_is_definition,
+    joint_statement_is_definition,
     parameters_are_best,
     prox_is_minimiser,
     prox_slope_is_derivative,
@@ -304,12 +304,12 @@ def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None
     finite = np.isfinite(value)
     for i in np.flatnonzero(~finite)[:5]:
         outside = cp.Variable(z[i : i + 1].shape, value=z[i : i + 1])
-        constraints = likelihood.expression_constraints(cp, outside, y[i : i + 1])
+        _, constraints = likelihood.statement(cp, outside, y[i : i + 1])
         held = all(bool(np.all(c.value())) for c in constraints)
         demand(not held, "its CVXPY constraints hold where it is infinite")
     z, y, value = z[finite], y[finite], value[finite]
     variable = cp.Variable(z.shape, value=z)
-    expression = likelihood.expression(cp, variable, y)
+    expression, constraints = likelihood.statement(cp, variable, y)
     demand(expression.shape == y.shape, f"its expression has shape {expression.shape}")
     demand(expression.is_convex(), "its expression is not convex by CVXPY's rules")
     with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
@@ -317,7 +317,7 @@ def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None
     if not is_exact(likelihood, z, y):
         found = np.maximum(found, value)
     close(found, value, 1e-9, "expression")
-    for constraint in likelihood.expression_constraints(cp, variable, y):
+    for constraint in constraints:
         demand(constraint.is_dcp(), "its constraint is not convex by CVXPY's rules")
         demand(np.all(constraint.value()), "its CVXPY constraints are broken where it is finite")
 
@@ -494,6 +494,6 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
 # Held to the likelihood as it is given; all others see it with its parameters fitted.
 PARAMETRIC_LAWS: dict[str, Law] = {
     "the parameters are best": parameters_are_best,
-    "the joint expression is the definition": joint_expression_is_definition,
+    "the joint statement is the definition": joint_statement_is_definition,
     "compared by value": compared_by_value,
 }

@@ -121,13 +121,9 @@ class Equality(Likelihood, Proximable, Conjugate):
         """y."""
         return y.copy()
 
-    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+    def statement(self, cp: Any, z: Any, y: Array, **_: Any) -> tuple[Any, list[Any]]:
         """0, under the constraint that z = y."""
-        return 0.0 * z
-
-    def expression_constraints(self, cp: Any, z: Any, y: Array) -> list[Any]:
-        """z = y."""
-        return [z == y]
+        return 0.0 * z, [z == y]
 
     def formula(self, z: str, y: str) -> str:
         """{0 if z = x, else ∞}."""

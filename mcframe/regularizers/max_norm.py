@@ -6,7 +6,6 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
@@ -128,11 +127,7 @@ class MaxNorm(Regularizer, Factored, Norm):
                 return scale
             scale *= self.weight / norm
 
-    def expression(self, cp: Any, latent: Any) -> Any:
-        """None: the max norm needs a variable of its own, see ``definition``."""
-        raise ModelError("MaxNorm is no expression of Z alone; use definition(cp, Z)")
-
-    def definition(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """weight * max(diag W) with [[W1, Z], [Z', W2]] = W positive semidefinite."""
         n_rows, n_columns = latent.shape
         whole = cp.Variable((n_rows + n_columns, n_rows + n_columns), PSD=True)

@@ -57,7 +57,7 @@ class ResidualNuclearNorm(Regularizer):
         """A ``DataError``: it needs data."""
         self.refuse()
 
-    def expression(self, cp: Any, latent: Any) -> Any:
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """A ``DataError``: it needs data."""
         self.refuse()
 
@@ -140,9 +140,9 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         kept = dual if np.array_equal(kept, dual) else kept
         return self.inner.nearest_dual(kept)
 
-    def expression(self, cp: Any, latent: Any) -> Any:
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """weight * normNuc(multiply(Omega, Z) - X)."""
-        return self.weight * cp.normNuc(self.forward_expression(cp, latent))
+        return self.inner.statement(cp, self.forward_expression(cp, latent))
 
     def in_units(self, unit: float) -> "BoundResidualNuclearNorm":
         """``weight * unit``, and data that are as many times smaller."""

@@ -284,7 +284,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         starts = np.array([negative, positive, 0.5 * (negative + positive)])
         return starts[state_of(y)]
 
-    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+    def statement(self, cp: Any, z: Any, y: Array, **_: Any) -> tuple[Any, list[Any]]:
         """The loss, with d written as the line that it is."""
         if self.likelihood.label_difference is None:
             raise BackendError(
@@ -292,7 +292,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
                 " l(z, 0) is not a line in z; take mc.Bernoulli('logit'), or in place of pn=1"
                 " the likelihood itself"
             )
-        return self.entries(y).expression(cp, z)
+        return self.entries(y).statement(cp, z)
 
     def formula(self, z: str, y: str) -> str:
         """Shares, rate and loss: ``(0.5 PN + 0.5 PU at ρ = 0.8)[log(1 + exp(−s z))]``."""

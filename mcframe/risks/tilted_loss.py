@@ -105,7 +105,8 @@ class TiltedLoss:
         inside = (near == inner) & (self.weight > 0.0)
         return np.where(inside, slope, self.weight * near + self.tilt_slope)
 
-    def expression(self, cp: Any, z: Any) -> Any:
+    def statement(self, cp: Any, z: Any) -> tuple[Any, list[Any]]:
         """w l(z, b) + t d' z + t d(0), for a line d: convex by the rules, as w >= 0."""
-        loss = cp.multiply(self.weight, self.likelihood.expression(cp, z, self.base))
-        return loss + cp.multiply(self.tilt_slope, z) + self.tilt_constant
+        loss, constraints = self.likelihood.statement(cp, z, self.base)
+        line = cp.multiply(self.tilt_slope, z) + self.tilt_constant
+        return cp.multiply(self.weight, loss) + line, constraints
