@@ -8,8 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
 import mcframe as mc
-from mcframe.numerics.cumulative_logit import gap_loss
-from mcframe.numerics.thresholds import best_thresholds
+from mcframe.likelihoods.cumulative import best_thresholds, gap_loss
 
 FAR = np.array([-1e4, -700.0, -40.0, -3.0, 0.0, 1e-9, 3.0, 40.0, 700.0, 1e4])
 THRESHOLDS = [

@@ -8,14 +8,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 from mcframe.contracts.validators import block_name, check_equations, same_matrix
 from mcframe.numerics.known_equations import KnownEquations
 
 __all__ = ["CalibrationConstraint"]
-
-# How far A Z may lie from B and still count as equal, relative to their sizes: rounding.
-ROUNDING = 1e-9
 
 
 @attrs.frozen
@@ -55,7 +53,7 @@ class CalibrationConstraint(Constraint, Prox):
     def __attrs_post_init__(self) -> None:
         check_equations(self)
         outside = self.equations.unreachable
-        if np.linalg.norm(outside) > ROUNDING * np.linalg.norm(self.equations.values):
+        if np.linalg.norm(outside) > SET_ROUNDING * np.linalg.norm(self.equations.values):
             # The first of those that only rounding tells apart: all machines say the same.
             largest = np.abs(outside) >= (1.0 - 1e-6) * np.max(np.abs(outside))
             row, column = np.argwhere(largest)[0]
@@ -86,7 +84,7 @@ class CalibrationConstraint(Constraint, Prox):
         """0 where A Z = B is met as far as it is known, up to rounding, else inf."""
         reach = self.equations.norm * float(np.linalg.norm(latent))
         size = max(float(np.linalg.norm(self.equations.values)), reach)
-        return 0.0 if self.residual(latent) <= ROUNDING * size else np.inf
+        return 0.0 if self.residual(latent) <= SET_ROUNDING * size else np.inf
 
     def residual(self, latent: Array) -> float:
         """||A Z - B||_F over the known equations."""
@@ -102,7 +100,7 @@ class CalibrationConstraint(Constraint, Prox):
     def room(self, dual: Array, length: float) -> float:
         """||L||_F times what is left of A Z - B, for the least L with Y = A'L."""
         size = max(float(np.linalg.norm(self.equations.values)), self.equations.norm * length)
-        return ROUNDING * size * float(np.sqrt(self.equations.multiplier_square(dual)))
+        return SET_ROUNDING * size * float(np.sqrt(self.equations.multiplier_square(dual)))
 
     def conjugate(self, dual: Array) -> float:
         """<L, B> where the dual matrix is A'L, else inf; <Y, Z> is that for every solution Z.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.rounding import SET_ROUNDING
 
 __all__ = [
     "Composed",
@@ -18,9 +19,6 @@ __all__ = [
     "Spectral",
     "Term",
 ]
-
-# Sets count as met up to this share of their size.
-ROOM = 1e-9
 
 
 class Term(ABC):
@@ -129,7 +127,7 @@ class Constraint(Term):
 
         ``length`` is ||Z||_F. By default 1e-9 of the conjugate, as of a set so much larger.
         """
-        return ROOM * abs(self.conjugate(dual))
+        return SET_ROUNDING * abs(self.conjugate(dual))
 
 
 class Prox(ABC):

@@ -8,12 +8,10 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.validators import number
 
 __all__ = ["Equality"]
-
-# How far z may lie from y, relative to the size of the values, and still count as equal.
-ROUNDING = 1e-9
 
 
 def as_size(value: object) -> float | None:
@@ -90,7 +88,7 @@ class Equality(Likelihood, Proximable, Conjugate):
     def room(self, y: Array) -> Array:
         """1e-9 of the size of the values."""
         size = 1.0 if self.size is None else self.size
-        found: Array = ROUNDING * np.maximum(size, np.abs(y))
+        found: Array = SET_ROUNDING * np.maximum(size, np.abs(y))
         return found
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:

@@ -17,8 +17,12 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import number, whole
-from mcframe.numerics.cumulative_logit import centred_conjugate, gap_loss, logistic_parts
-from mcframe.numerics.thresholds import best_thresholds
+from mcframe.likelihoods.cumulative import (
+    best_thresholds,
+    centred_conjugate,
+    gap_loss,
+    logistic_parts,
+)
 
 __all__ = ["Ordinal"]
 

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
@@ -18,10 +19,6 @@ from mcframe.numerics.dual_max_norm import (
 from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
 __all__ = ["MaxNorm"]
-
-# A bound on the dual norm may pass the weight by this relative amount, its rounding, and the
-# dual point still counts as feasible.
-FEASIBILITY_ROUNDING = 1e-12
 
 
 @attrs.frozen
@@ -58,7 +55,7 @@ class MaxNorm(Regularizer, Factored, Norm):
     def indicator(self, dual: Matrix, multipliers: Array | None) -> float:
         """The conjugate by ``dual_max_norm_bound`` from these multipliers."""
         norm = dual_max_norm_bound(dual, multipliers)
-        return 0.0 if norm <= self.weight * (1.0 + FEASIBILITY_ROUNDING) else np.inf
+        return 0.0 if norm <= self.weight * (1.0 + DUAL_ROUNDING) else np.inf
 
     def dual_norm(self, slope: Matrix) -> float:
         """A bound on gamma_2*, exact for up to 400 rows and columns together."""
@@ -123,7 +120,7 @@ class MaxNorm(Regularizer, Factored, Norm):
         while True:
             scaled = None if multipliers is None else scale * multipliers
             norm = dual_max_norm_bound(scale * dual, scaled)
-            if norm <= self.weight * (1.0 + FEASIBILITY_ROUNDING):
+            if norm <= self.weight * (1.0 + DUAL_ROUNDING):
                 return scale
             scale *= self.weight / norm
 

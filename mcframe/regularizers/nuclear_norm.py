@@ -6,18 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.lanczos import spectral_bound
 
 __all__ = ["NuclearNorm"]
-
-# A singular value may pass the weight by this relative amount, the rounding of a norm, and the
-# dual point still counts as feasible.
-FEASIBILITY_ROUNDING = 1e-12
-# How far above a norm its bound is tried first.
-NORM_SLACK = 1e-10
 
 
 @attrs.frozen
@@ -68,7 +63,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     def conjugate_of_singular_values(self, singular_values: Array) -> float:
         """0 where the spectral norm is at most the weight, else inf."""
         largest = float(np.max(singular_values, initial=0.0))
-        return 0.0 if largest <= self.weight * (1 + FEASIBILITY_ROUNDING) else np.inf
+        return 0.0 if largest <= self.weight * (1 + DUAL_ROUNDING) else np.inf
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its spectral norm is at most the weight."""

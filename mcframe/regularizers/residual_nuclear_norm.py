@@ -7,9 +7,10 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Composed, Regularizer
 from mcframe.contracts.validators import block_name, positive
-from mcframe.regularizers.nuclear_norm import FEASIBILITY_ROUNDING, NuclearNorm
+from mcframe.regularizers.nuclear_norm import NuclearNorm
 
 __all__ = ["BoundResidualNuclearNorm", "ResidualNuclearNorm"]
 
@@ -130,9 +131,7 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         if np.any(dual != self.adjoint(dual)):
             return np.inf
         largest = float(np.linalg.norm(dual, 2))
-        return (
-            self.pairing(dual) if largest <= self.weight * (1 + FEASIBILITY_ROUNDING) else np.inf
-        )
+        return self.pairing(dual) if largest <= self.weight * (1 + DUAL_ROUNDING) else np.inf
 
     def nearest_dual(self, dual: Array) -> Array:
         """0 off Omega, and scaled down until its spectral norm is at most the weight."""

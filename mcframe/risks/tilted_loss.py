@@ -6,10 +6,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
 
 __all__ = ["TiltedLoss"]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @attrs.frozen(eq=False)

@@ -4,13 +4,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
+from mcframe.likelihoods.cumulative.cumulative_logit import gap_loss, logistic_parts
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.cumulative_logit import gap_loss, logistic_parts
 
 __all__ = ["best_thresholds"]
 
 MAX_STEPS = 200
-EPS = float(np.finfo(np.float64).eps)
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its slopes:
 # far out, where second derivatives underflow to 0, a step stays defined.
 DAMPING = 1e-12
