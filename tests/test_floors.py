@@ -16,6 +16,7 @@ FLOORS = {
     "risks": 2,
     "regularizers": 2,
     "constraints": 2,
+    "calibration": 2,
     "model": 3,
     "compile": 4,
     "backends": 5,
