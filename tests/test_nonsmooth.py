@@ -122,9 +122,37 @@ class Unconstrained(mc.Equality):
         return super().statement(cp, z, y, **options)[0], []
 
 
+@attrs.frozen
+class Unmarked(mc.Equality):
+    """A set that does not say that it is one."""
+
+    indicator = False
+
+
+@attrs.frozen
+class Marked(mc.Quantile):
+    """A finite loss that says that it is a set."""
+
+    indicator = True
+
+
+@attrs.frozen
+class Roomless(mc.Equality):
+    """A set of which certificates do not know that it gives way."""
+
+    def room(self, y):
+        return np.zeros_like(y)
+
+    def value(self, z, y):
+        return mc.Equality.value(mc.Equality(self.size), z, y)
+
+
 @pytest.mark.parametrize(
     ("word", "law"),
     [
+        (Unmarked(), "an indicator is one"),
+        (Marked(0.5), "an indicator is one"),
+        (Roomless(), "an indicator is one"),
         (Symmetric(0.8), "the prox is the minimiser"),
         (OneStep(), "the prox is the minimiser"),
         (FlatProx(), "the slope of the prox"),

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
+import numpy as np
+
 from mcframe.contracts.arrays import Array, IntArray, Mask
 
 __all__ = [
@@ -94,7 +96,7 @@ class Likelihood(ABC):
 
     def room(self, y: Array) -> Array:
         """How far off z may be where an indicator counts as 0; 0 for finite losses."""
-        return 0.0 * y
+        return np.zeros_like(y)
 
     def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
         """A loss g and a factor c with l(unit z, unit y) = c g(z, y); None where there is none.
