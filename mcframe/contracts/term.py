@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
@@ -138,7 +139,7 @@ class Prox(ABC):
         """argmin over X of value(X) + ||X - Z||_F^2 / (2 step), and the value there."""
 
 
-class Norm(ABC):
+class Norm(Term):
     """Ability of a term: it is ``weight`` times a norm of all of Z.
 
     ``path`` then knows where to begin: Z = 0 is optimal from the weight upwards that is the
@@ -146,6 +147,12 @@ class Norm(ABC):
     """
 
     weight: float
+
+    def in_units(self, unit: float) -> Term:
+        """The same norm, with ``weight * unit``."""
+        norm: Any = self
+        changed: Term = attrs.evolve(norm, weight=self.weight * unit)
+        return changed
 
     @abstractmethod
     def dual_norm(self, slope: Matrix) -> float:
@@ -192,6 +199,17 @@ class Composed(Term):
     @abstractmethod
     def pairing(self, dual: Array) -> float:
         """<Y, c>: the conjugate at K' Y is at most inner's conjugate at Y plus this."""
+
+    def value(self, latent: Array) -> float:
+        """inner(K Z - c)."""
+        return float(self.inner.value(self.forward(latent)))
+
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """That of inner, of K Z - c."""
+        stated: tuple[Any, list[Any]] = self.inner.statement(
+            cp, self.forward_expression(cp, latent)
+        )
+        return stated
 
 
 class Spectral(Term, Prox):

@@ -50,12 +50,7 @@ class MaxNorm(Regularizer, Factored, Norm):
 
     def conjugate(self, dual: Array) -> float:
         """0 where a bound on the dual norm is at most the weight, else inf."""
-        return self.indicator(dual, None)
-
-    def indicator(self, dual: Matrix, multipliers: Array | None) -> float:
-        """The conjugate by ``dual_max_norm_bound`` from these multipliers."""
-        norm = dual_max_norm_bound(dual, multipliers)
-        return 0.0 if norm <= self.weight * (1.0 + DUAL_ROUNDING) else np.inf
+        return self.conjugate_from(dual)
 
     def dual_norm(self, slope: Matrix) -> float:
         """A bound on gamma_2*, exact for up to 400 rows and columns together."""
@@ -63,7 +58,7 @@ class MaxNorm(Regularizer, Factored, Norm):
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its dual norm is at most the weight."""
-        scale = self.largest_scale(dual, None)
+        scale = self.feasible_scale(dual)
         return dual if scale == 1.0 else scale * dual
 
     @property
@@ -106,16 +101,19 @@ class MaxNorm(Regularizer, Factored, Norm):
             found = dual_max_norm_split(slope)[1]
         return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
 
-    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
-        """0 where the bound from the multipliers is at most the weight, else inf."""
-        return self.indicator(dual, multipliers)
+    def conjugate_from(self, dual: Matrix, multipliers: Array | None = None) -> float:
+        """0 where a bound on the dual norm, from the multipliers, is at most the weight, else inf.
 
-    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
-        """The weight over a bound on the dual norm, at most 1."""
-        return self.largest_scale(dual, multipliers)
+        Without multipliers the bound finds its own.
+        """
+        norm = dual_max_norm_bound(dual, multipliers)
+        return 0.0 if norm <= self.weight * (1.0 + DUAL_ROUNDING) else np.inf
 
-    def largest_scale(self, dual: Matrix, multipliers: Array | None) -> float:
-        """c <= 1 at which ``indicator`` is 0: tried, since the bound varies by its accuracy."""
+    def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
+        """The weight over a bound on the dual norm, at most 1.
+
+        It is tried at the scaled dual matrix, since the bound varies by its accuracy.
+        """
         scale = 1.0
         while True:
             scaled = None if multipliers is None else scale * multipliers
@@ -129,10 +127,6 @@ class MaxNorm(Regularizer, Factored, Norm):
         n_rows, n_columns = latent.shape
         whole = cp.Variable((n_rows + n_columns, n_rows + n_columns), PSD=True)
         return self.weight * cp.max(cp.diag(whole)), [whole[:n_rows, n_rows:] == latent]
-
-    def in_units(self, unit: float) -> "MaxNorm":
-        """``weight * unit``."""
-        return attrs.evolve(self, weight=self.weight * unit)
 
     def formula(self) -> str:
         """weight ‖Z‖_max."""

@@ -67,13 +67,8 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its spectral norm is at most the weight."""
-        scale = self.scale_into_ball(dual)
+        scale = self.feasible_scale(dual)
         return dual if scale == 1.0 else scale * dual
-
-    def scale_into_ball(self, dual: Matrix) -> float:
-        """The largest c <= 1 with ||c S||_2 surely at most the weight."""
-        norm = spectral_bound(dual, NORM_SLACK)
-        return 1.0 if norm <= self.weight else self.weight / norm
 
     @property
     def chart(self) -> Flat:
@@ -97,17 +92,14 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         largest = spectral_bound(dual, NORM_SLACK)
         return self.conjugate_of_singular_values(np.array([largest]))
 
-    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
-        """The weight over a bound on the spectral norm, at most 1."""
-        return self.scale_into_ball(dual)
+    def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
+        """The weight over a bound on the spectral norm, at most 1; no multipliers are needed."""
+        norm = spectral_bound(dual, NORM_SLACK)
+        return 1.0 if norm <= self.weight else self.weight / norm
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """weight * normNuc(Z)."""
         return self.weight * cp.normNuc(latent)
-
-    def in_units(self, unit: float) -> "NuclearNorm":
-        """``weight * unit``."""
-        return attrs.evolve(self, weight=self.weight * unit)
 
     def formula(self) -> str:
         """weight ‖Z‖_*."""

@@ -80,7 +80,7 @@ class ResidualNuclearNorm(Regularizer):
 
 
 @attrs.frozen
-class BoundResidualNuclearNorm(Regularizer, Composed):
+class BoundResidualNuclearNorm(Composed, Regularizer):
     """A ``ResidualNuclearNorm`` with the observed entries of its block, each of them once."""
 
     block: str
@@ -118,10 +118,6 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         """The sum of Y * X over Omega."""
         return float(np.dot(dual[self.rows, self.columns], self.values))
 
-    def value(self, latent: Array) -> float:
-        """weight * ||R_Omega(Z - X)||_*."""
-        return self.inner.value(self.forward(latent))
-
     def conjugate(self, dual: Array) -> float:
         """<S, X> for S that is 0 off Omega with ||S||_2 <= weight, else inf: an upper bound.
 
@@ -138,10 +134,6 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         kept = self.adjoint(dual)
         kept = dual if np.array_equal(kept, dual) else kept
         return self.inner.nearest_dual(kept)
-
-    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
-        """weight * normNuc(multiply(Omega, Z) - X)."""
-        return self.inner.statement(cp, self.forward_expression(cp, latent))
 
     def in_units(self, unit: float) -> "BoundResidualNuclearNorm":
         """``weight * unit``, and data that are as many times smaller."""
