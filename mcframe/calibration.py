@@ -96,7 +96,7 @@ class KnownSums(Term):
     def bound_to(
         self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
     ) -> Self:
-        """The same term; ``DataError`` where A and B do not fit the block's shape."""
+        """The term itself; ``DataError`` where A and B do not fit the block's shape."""
         misfit = self.equations.misfit(shape)
         if misfit is not None:
             raise DataError(f"Calibration of block {self.block!r}: {misfit}")

@@ -347,7 +347,9 @@ def test_multinomial_bends_as_its_hessian():
     p = softmax(z, axis=1)
     for i in range(5):
         hessian = np.diag(p[i]) - np.outer(p[i], p[i])
-        np.testing.assert_allclose(word.bend(z, y, direction)[i], hessian @ direction[i])
+        np.testing.assert_allclose(
+            word.hessian_product(z, y, direction)[i], hessian @ direction[i]
+        )
         np.testing.assert_allclose(word.second_derivative(z, y)[i], np.diag(hessian))
         assert np.linalg.eigvalsh(hessian)[-1] <= word.curvature
 
@@ -405,7 +407,7 @@ def test_multinomial_starts_and_fills():
 class DiagonalOnly(mc.Multinomial):
     """The Hessian taken for its diagonal."""
 
-    def bend(self, z, y, direction):
+    def hessian_product(self, z, y, direction):
         return self.second_derivative(z, y) * direction
 
 

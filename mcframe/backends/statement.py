@@ -37,7 +37,7 @@ def refusal_to_state(problem: Problem) -> str | None:
 
 @attrs.define(eq=False)
 class Statement:
-    """The summands and constraints of a problem in CVXPY.
+    """The summands and constraints of a problem, its ``source``, in CVXPY.
 
     ``copies`` are equality constraints, one for each loss and term without a slope where
     duals are asked for: a variable of its own is tied to what the loss or term acts on, and
@@ -47,7 +47,7 @@ class Statement:
     Losses and terms that have a form in units are stated in it, so that all numbers are about 1.
     """
 
-    bound_to: Problem
+    source: Problem
     variables: dict[str, cp.Variable]
     unit: float = 1.0
     summands: list[Any] = attrs.field(factory=list)
@@ -88,7 +88,7 @@ class Statement:
 
     def predictor(self, block: Block) -> Any:
         """Z + effects + offset over the unit at the entries of a block: (N,) or (N, K)."""
-        problem, name = self.bound_to, block.name
+        problem, name = self.source, block.name
         table, width = problem.tables[name], block.likelihood.width
         places = table.columns[:, None] * width + np.arange(width)
         rows = np.repeat(table.rows, width)
@@ -103,16 +103,16 @@ class Statement:
 
     def effects(self, name: str) -> dict[str, Any]:
         """The variables of a block's effects by kind, and the ridge on them as a summand."""
-        layout = self.bound_to.layout(name)
+        layout = self.source.layout(name)
         kinds = ("bias", "row_effects", "intercept")
         counts = (layout.n_biases, layout.n_row_effects, layout.n_intercepts)
         found = {
             kind: cp.Variable(count) for kind, count in zip(kinds, counts, strict=True) if count
         }
         self.variables |= {f"{kind}:{name}": variable for kind, variable in found.items()}
-        ridge = self.bound_to.ridge(name)
+        ridge = self.source.ridge(name)
         if ridge:
-            origin = self.bound_to.origins.get(name, 0.0) / self.unit
+            origin = self.source.origins.get(name, 0.0) / self.unit
             squares = cp.sum_squares(cp.hstack(list(found.values())) + origin)
             self.summands.append(0.5 * ridge * self.unit**2 * squares)
         return found
@@ -139,7 +139,7 @@ class Statement:
         self, k: int, block: Block, copied: bool, near: tuple[Array, float] | None
     ) -> None:
         """One block's losses."""
-        problem, name = self.bound_to, block.name
+        problem, name = self.source, block.name
         likelihood, table = problem.likelihoods[name], problem.tables[name]
         y, factor = problem.targets(name), 1.0
         z = self.predictor(block)
@@ -161,7 +161,7 @@ class Statement:
 
     def parameters(self, name: str) -> Any:
         """The variable of a block's fitted parameters; None if it has none."""
-        count = self.bound_to.layout(name).n_parameters
+        count = self.source.layout(name).n_parameters
         if not count:
             return None
         variable = cp.Variable(count)
@@ -170,7 +170,7 @@ class Statement:
 
     def add_term(self, k: int, term: Term, copied: bool) -> None:
         """One term, of its columns of Z or of a copy of them."""
-        latent = self.variables["Z"][:, self.bound_to.placed(term)]
+        latent = self.variables["Z"][:, self.source.placed(term)]
         if isinstance(term, OnesColumn):
             # Stated in the unit that Z has, and kept: its multiplier is a part of the dual point.
             self.column = latent[:, -1] == 1.0 / self.unit

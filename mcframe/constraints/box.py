@@ -96,7 +96,7 @@ class Box(Constraint, Prox):
         return stated
 
     def in_units(self, unit: float) -> "Box":
-        """Both bounds over the unit."""
+        """The box of both bounds over the unit."""
         return attrs.evolve(self, lower=self.lower / unit, upper=self.upper / unit)
 
     def formula(self) -> str:

@@ -74,7 +74,7 @@ class MaxNormBall(Constraint, Factored):
         return max_norm_multipliers(slope, stacked)
 
     def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
-        """Those of better factors for this slope, by ascent from these."""
+        """Multipliers of better factors for this slope, by ascent from these."""
         return ascended_multipliers(slope, stacked)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:

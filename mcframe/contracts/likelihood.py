@@ -207,7 +207,7 @@ class UnlabeledLoss(Protocol):
         ...
 
     def second_derivative(self, z: Array) -> Array:
-        """That of the loss."""
+        """The second derivative of the loss."""
         ...
 
     def conjugate(self, slope: Array) -> Array:
@@ -242,7 +242,7 @@ class TwiceDifferentiable(ABC):
     def second_derivative(self, z: Array, y: Array) -> Array:
         """d2 l / dz2, entrywise; for a group of columns the diagonal of the Hessian."""
 
-    def bend(self, z: Array, y: Array, direction: Array) -> Array:
+    def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """The Hessian at z times a direction; of a group of columns more than its diagonal."""
         return self.second_derivative(z, y) * direction
 

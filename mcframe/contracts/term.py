@@ -149,7 +149,7 @@ class Norm(Term):
     weight: float
 
     def in_units(self, unit: float) -> Term:
-        """The same norm, with ``weight * unit``."""
+        """The norm with ``weight * unit``."""
         norm: Any = self
         changed: Term = attrs.evolve(norm, weight=self.weight * unit)
         return changed
@@ -205,7 +205,7 @@ class Composed(Term):
         return float(self.inner.value(self.forward(latent)))
 
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
-        """That of inner, of K Z - c."""
+        """The statement of inner at K Z - c."""
         stated: tuple[Any, list[Any]] = self.inner.statement(
             cp, self.forward_expression(cp, latent)
         )

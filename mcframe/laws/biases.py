@@ -48,7 +48,7 @@ def solved_biases(likelihood: Likelihood, z: Array, y: Array, columns: IntArray)
 
 
 def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """The same where each column of data has one bias for each of its latent columns."""
+    """A bias of each class is best: moving one of them does not help."""
     width, columns = likelihood.width, np.arange(len(z)) % 3
     bias = solved_biases(likelihood, z, y, columns)
     columns = columns[:, None] * width + np.arange(width)

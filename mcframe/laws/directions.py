@@ -8,7 +8,7 @@ __all__ = ["along", "directions", "unit_of"]
 
 
 def directions(z: Array) -> list[Array]:
-    """Where to move: up; of a group of columns each one alone, and one against another."""
+    """Directions to move in: up; of a group of columns each one alone, and one against another."""
     if z.ndim == 1:
         return [np.ones_like(z)]
     units = np.eye(z.shape[1])

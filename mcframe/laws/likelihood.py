@@ -114,7 +114,10 @@ def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
     value, slope = likelihood.value_and_slope(z, y)
     answers = [slope, likelihood.mean(z), likelihood.start(y)]
     if isinstance(likelihood, TwiceDifferentiable):
-        answers += [likelihood.second_derivative(z, y), likelihood.bend(z, y, np.ones_like(z))]
+        answers += [
+            likelihood.second_derivative(z, y),
+            likelihood.hessian_product(z, y, np.ones_like(z)),
+        ]
     if isinstance(likelihood, Proximable):
         step = np.ones_like(z)
         answers += [likelihood.prox(z, y, step), likelihood.prox_slope(z, y, step)]

@@ -90,7 +90,7 @@ def labels_differ_linearly(likelihood: Likelihood, z: Array, y: Array) -> None:
 
 
 def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """At z = +-1e4 scales nothing overflows for a bounded curvature, and nothing is NaN."""
+    """Nothing is NaN at z = +-1e4 scales, and nothing overflows for a bounded curvature."""
     far = np.where(z >= 0, 1e4, -1e4) * (float(np.max(np.abs(z))) / 6)
     value, slope = likelihood.value_and_slope(far, y)
     demand(not np.any(np.isnan(value)), "a value at +-1e4 is NaN")

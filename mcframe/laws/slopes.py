@@ -23,7 +23,7 @@ def slope_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
 def slope_is_derivative_along(
     likelihood: Likelihood, z: Array, y: Array, direction: Array
 ) -> None:
-    """The same in one direction."""
+    """The slope along one direction is the derivative along it."""
     h = 1e-3 * max(float(np.max(np.abs(z))) / 6, 1e-300)
     move = h * direction
     ahead, behind = likelihood.value(z + move, y), likelihood.value(z - move, y)
@@ -60,13 +60,13 @@ def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
     for distance, direction in itertools.product((1e-4, 1e-2, 1.0), directions(z)):
         move = distance * spread * direction
         turn = likelihood.value_and_slope(z + move, y)[1] - slope
-        bend = float(np.max(np.sqrt(along(turn, turn) / along(move, move))))
+        rise = float(np.max(np.sqrt(along(turn, turn) / along(move, move))))
         demand(
-            bend <= curvature * (1 + 1e-7),
-            f"the slope changes by {bend:g} per unit, above the curvature {curvature:g}",
+            rise <= curvature * (1 + 1e-7),
+            f"the slope changes by {rise:g} per unit, above the curvature {curvature:g}",
         )
         if likelihood.quadratic:
-            close(bend, curvature, 1e-7, "curvature of a quadratic loss")
+            close(rise, curvature, 1e-7, "curvature of a quadratic loss")
 
 
 def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -80,8 +80,8 @@ def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
         move = h * direction
         ahead = likelihood.value_and_slope(z + move, y)[1]
         behind = likelihood.value_and_slope(z - move, y)[1]
-        found = likelihood.bend(z, y, direction)
-        sides = [likelihood.bend(z + side * move, y, direction) for side in (-1, 1)]
+        found = likelihood.hessian_product(z, y, direction)
+        sides = [likelihood.hessian_product(z + side * move, y, direction) for side in (-1, 1)]
         smooth = np.abs(sides[1] - sides[0]) <= 0.05 * size
         demand(np.mean(smooth) > 0.8, "it jumps nearly everywhere")
         numeric = (ahead - behind) / (2 * h)

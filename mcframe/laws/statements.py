@@ -1,5 +1,7 @@
 """The laws of what a likelihood states to CVXPY."""
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 
@@ -36,6 +38,11 @@ def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None
     if not is_exact(likelihood, z, y):
         found = np.maximum(found, value)
     close(found, value, 1e-9, "expression")
+    constraints_hold(constraints)
+
+
+def constraints_hold(constraints: list[Any]) -> None:
+    """Each constraint is convex by CVXPY's rules, and met at the values of its variables."""
     for constraint in constraints:
         demand(constraint.is_dcp(), "its constraint is not convex by CVXPY's rules")
         demand(np.all(constraint.value()), "its CVXPY constraints are broken where it is finite")
@@ -47,7 +54,6 @@ def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) ->
         return
     variable, parameters = cp.Variable(z.shape), cp.Variable(likelihood.n_parameters)
     expression, constraints = likelihood.statement(cp, variable, y, parameters=parameters)
-    demand(not constraints, "its joint statement has constraints")
     demand(expression.shape == y.shape, f"its joint statement has shape {expression.shape}")
     demand(expression.is_convex(), "its joint statement is not convex by CVXPY's rules")
     best = likelihood.best_parameters(z, y, np.ones(y.size), None)
@@ -58,6 +64,7 @@ def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) ->
             found = np.asarray(expression.value)
         wanted = likelihood.with_parameters(moved).value(z, y)
         close(found, wanted, 1e-9, "joint statement")
+        constraints_hold(constraints)
 
 
 def is_exact(likelihood: Likelihood, z: Array, y: Array) -> bool:
@@ -83,7 +90,7 @@ def approximation_is_bound(likelihood: Likelihood, z: Array, y: Array) -> None:
             value = likelihood.value(z, y)
             variable = cp.Variable(z.shape, value=z)
             bound, constraints = likelihood.statement(cp, variable, y, near=(near, spread))
-            demand(not constraints, "its bound has constraints")
+            constraints_hold(constraints)
             demand(bound.shape == y.shape, f"its bound has shape {bound.shape}")
             demand(bound.is_convex(), "its bound is not convex by CVXPY's rules")
             with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge

@@ -96,7 +96,7 @@ class Bernoulli(
 
     @property
     def curvature(self) -> float:
-        """That of the link, divided by scale^2."""
+        """The curvature of the link over scale^2."""
         return self.of_margin.curvature / self.scale**2
 
     @property
@@ -119,11 +119,11 @@ class Bernoulli(
         return value, sign * slope / self.scale
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        """That in the margin, divided by scale^2."""
+        """The second derivative in the margin over scale^2."""
         return self.of_margin.second_derivative(self.margin(z, y)) / self.scale**2
 
     def conjugate(self, slope: Array, y: Array) -> Array:
-        """That in the margin at s scale slope, which is in [-1, 0] (logit) or below 0 (probit).
+        """The link's conjugate at s scale slope, which is in [-1, 0] (logit) or below 0 (probit).
 
         Both domains hold 0, where the conjugate is 0.
         """
@@ -165,7 +165,7 @@ class Bernoulli(
         parameters: Any = None,
         near: tuple[Array, float] | None = None,
     ) -> tuple[Any, list[Any]]:
-        """That of the link: logistic(-margin), or a bound on the probit, tight where asked."""
+        """logistic(-margin), or of a probit a bound from below, tight where asked."""
         margin = cp.multiply((2.0 * y - 1.0) / self.scale, z)
         near = None if near is None else self.margins_near(near, y)
         return self.of_margin.expression(cp, margin, near), []

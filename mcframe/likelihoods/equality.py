@@ -58,7 +58,7 @@ class Equality(Likelihood, Proximable, Conjugate):
     smooth = False
 
     def in_units(self, unit: float) -> "tuple[Equality, float]":
-        """The same equation, of values that are as many times smaller."""
+        """The equality with ``size / unit``, and the factor 1."""
         return attrs.evolve(self, size=None if self.size is None else self.size / unit), 1.0
 
     @property

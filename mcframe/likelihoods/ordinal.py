@@ -160,7 +160,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         return logistic_parts(z - upper)[2] + logistic_parts(lower - z)[2]
 
     def conjugate(self, slope: Array, y: Array) -> Array:
-        """In closed form on [-1, 1], half of it for the lowest and the highest level, else inf."""
+        """A closed form on [-1, 1], half of it for the lowest and the highest level, else inf."""
         inside = np.abs(slope - self.nearest_slope(slope, y)) <= 1e-14
         slope = self.nearest_slope(slope, y)
         lower, upper = self.interval(y)
@@ -213,7 +213,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         return best_thresholds(z, self.code(y), weights, self.levels, start)
 
     def with_parameters(self, parameters: Array) -> "Ordinal":
-        """The same levels with these thresholds."""
+        """The levels with these thresholds."""
         return attrs.evolve(self, thresholds=parameters)
 
     def unbounded(self, y: Array) -> str | None:

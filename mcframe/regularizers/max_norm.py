@@ -92,7 +92,7 @@ class MaxNorm(Regularizer, Factored, Norm):
         return self.of_full_sum(max_norm_multipliers(slope, stacked), slope)
 
     def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
-        """Those of better factors for this slope, by ascent from these, with the same sum."""
+        """Multipliers of better factors for this slope, by ascent, with the sum 2 weight."""
         return self.of_full_sum(ascended_multipliers(slope, stacked), slope)
 
     def of_full_sum(self, found: Array, slope: Matrix) -> Array:

@@ -46,13 +46,13 @@ class TiltedLoss:
 
     def second_derivative(self, z: Array) -> Array:
         """w l''(z, b), and t d''(z) where d is no line."""
-        bend: Array = self.weight * self.likelihood.second_derivative(z, self.base)
+        second: Array = self.weight * self.likelihood.second_derivative(z, self.base)
         if self.likelihood.label_difference is not None:
-            return bend
+            return second
         one, zero = (
             self.likelihood.second_derivative(z, np.full_like(z, label)) for label in (1.0, 0.0)
         )
-        return bend + self.tilt * (one - zero)
+        return second + self.tilt * (one - zero)
 
     @property
     def curvature(self) -> float:

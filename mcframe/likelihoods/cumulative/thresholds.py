@@ -76,7 +76,7 @@ def members(z: Array, code: IntArray, weights: Array, level: int) -> tuple[Array
 
 
 def apart(thresholds: Array, gap: float) -> Array:
-    """The same numbers moved up where needed to differ by ``gap``, relatively above 1."""
+    """Numbers moved up where needed to differ by ``gap``, relatively above 1."""
     moved = thresholds.copy()
     for k in range(1, moved.size):
         moved[k] = max(moved[k], moved[k - 1] + gap * max(1.0, abs(float(moved[k - 1]))))
