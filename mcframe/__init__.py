@@ -33,7 +33,6 @@ from mcframe.risks import RiskMixture
 
 # Regularizers and constraints
 from mcframe.regularizers import (
-    CalibrationPenalty,
     MaxNorm,
     NuclearNorm,
     ResidualNuclearNorm,
@@ -41,12 +40,11 @@ from mcframe.regularizers import (
 )
 from mcframe.constraints import (
     Box,
-    CalibrationConstraint,
     MaxNormBall,
     NuclearBall,
     OnesColumn,
 )
-from mcframe.model.calibration import Calibration
+from mcframe.calibration import Calibration, CalibrationConstraint, CalibrationPenalty
 
 # Backends, as options objects
 from mcframe.backends import (

@@ -1,6 +1,6 @@
 """Every word of the vocabulary, right and wrong: one line each.
 
-A public word that is missing here fails ``test_every_word_is_in_the_catalogue``.
+A public word that is missing here fails ``test_the_catalogue_holds_every_word``.
 """
 
 import attrs

@@ -8,8 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
 import mcframe as mc
-from mcframe.numerics.cumulative_logit import gap_loss
-from mcframe.numerics.thresholds import best_thresholds
+from mcframe.likelihoods.cumulative import best_thresholds, gap_loss
 
 FAR = np.array([-1e4, -700.0, -40.0, -3.0, 0.0, 1e-9, 3.0, 40.0, 700.0, 1e4])
 THRESHOLDS = [
@@ -100,7 +99,7 @@ def test_losses_without_thresholds_are_refused():
     for ask in (
         lambda: word.mean(z),
         lambda: word.sample(z, None),
-        lambda: word.expression(cp, z, y),
+        lambda: word.statement(cp, z, y),
     ):
         with pytest.raises(mc.ModelError, match="thresholds=None was given"):
             ask()
@@ -143,7 +142,7 @@ MISSING = [(), (1,), (5,), (3,), (2, 3), (1, 2, 4), (1, 4, 5), (2, 3, 4)]
 
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)
-def test_fitted_thresholds_reach_the_infimum_of_the_joint_expression(missing):
+def test_fitted_thresholds_reach_the_infimum_of_the_joint_statement(missing):
     z, y, weights = ratings(0, n=120)
     kept = ~np.isin(y, missing)
     z, y, weights = z[kept], y[kept], weights[kept]
@@ -151,8 +150,8 @@ def test_fitted_thresholds_reach_the_infimum_of_the_joint_expression(missing):
     best = word.best_parameters(z, y, weights, None)
     assert np.all(np.diff(best) > 0.0)
     thresholds = cp.Variable(4)
-    loss = word.joint_expression(cp, cp.Constant(z), y, thresholds)
-    problem = cp.Problem(cp.Minimize(weights @ loss))
+    loss, constraints = word.statement(cp, cp.Constant(z), y, parameters=thresholds)
+    problem = cp.Problem(cp.Minimize(weights @ loss), constraints)
     assert problem.is_dcp()
     with np.errstate(invalid="ignore"):  # thresholds that meet may pass by a rounding there
         problem.solve(solver="CLARABEL")
@@ -288,8 +287,8 @@ class Unweighted(mc.Ordinal):
 class WithoutBarrier(mc.Ordinal):
     """A joint reference that forgets the normaliser."""
 
-    def joint_expression(self, cp, z, y, parameters):
-        return self.logistics(cp, z, y, parameters)
+    def normaliser(self, cp, y, thresholds):
+        return 0.0
 
 
 @pytest.mark.parametrize(
@@ -297,7 +296,7 @@ class WithoutBarrier(mc.Ordinal):
     [
         (Hasty(3), "the parameters are best"),
         (Unweighted(3), "the parameters are best"),
-        (WithoutBarrier(3), "the joint expression"),
+        (WithoutBarrier(3), "the joint statement"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -348,7 +347,9 @@ def test_multinomial_bends_as_its_hessian():
     p = softmax(z, axis=1)
     for i in range(5):
         hessian = np.diag(p[i]) - np.outer(p[i], p[i])
-        np.testing.assert_allclose(word.bend(z, y, direction)[i], hessian @ direction[i])
+        np.testing.assert_allclose(
+            word.hessian_product(z, y, direction)[i], hessian @ direction[i]
+        )
         np.testing.assert_allclose(word.second_derivative(z, y)[i], np.diag(hessian))
         assert np.linalg.eigvalsh(hessian)[-1] <= word.curvature
 
@@ -406,7 +407,7 @@ def test_multinomial_starts_and_fills():
 class DiagonalOnly(mc.Multinomial):
     """The Hessian taken for its diagonal."""
 
-    def bend(self, z, y, direction):
+    def hessian_product(self, z, y, direction):
         return self.second_derivative(z, y) * direction
 
 

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 import mcframe
+from mcframe.contracts import rounding
 
 ROOT = pathlib.Path(mcframe.__file__).parent
 FLOORS = {
@@ -15,6 +16,7 @@ FLOORS = {
     "risks": 2,
     "regularizers": 2,
     "constraints": 2,
+    "calibration": 2,
     "model": 3,
     "compile": 4,
     "backends": 5,
@@ -76,6 +78,18 @@ def test_the_vocabulary_does_not_know_cvxpy(path):
     """The module is passed in; only the reference, the laws and its verbs import it."""
     if FLOORS[place(path)] <= 4:
         assert not any(module.split(".")[0] == "cvxpy" for module in imports(path))
+
+
+def test_constants_of_rounding_have_one_home():
+    """Whoever relies on another's room reads the same number, so it is assigned once."""
+    homes = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and target.id in rounding.__all__:
+                        homes.setdefault(target.id, []).append(str(path.relative_to(ROOT)))
+    assert homes == {name: ["contracts/rounding.py"] for name in rounding.__all__}
 
 
 def test_public_names_have_docstrings():

@@ -3,7 +3,6 @@
 import pytest
 
 import mcframe as mc
-from mcframe import constraints, likelihoods, regularizers, risks
 from mcframe.backends import BACKENDS
 from mcframe.laws.solver import examples, reason_against
 
@@ -45,11 +44,3 @@ def test_every_backend_has_something_to_run(backend):
 def test_wrong_parameters_are_refused_by_name(build, named):
     with pytest.raises(mc.ModelError, match=named):
         build()
-
-
-def test_every_word_is_in_the_catalogue():
-    listed = {type(entry.word).__name__ for entry in LIKELIHOODS}
-    listed |= {type(term).__name__ for term in [*TERMS, *(term for term, _ in SHAPED_TERMS)]}
-    words = {*likelihoods.__all__, *risks.__all__, *regularizers.__all__, *constraints.__all__}
-    assert words == listed
-    assert words <= set(mc.__all__)

@@ -255,8 +255,9 @@ def test_spread_of_samples():
 def test_a_probit_bound_that_passes_above_the_loss_is_caught():
     @attrs.frozen
     class HighBound(mc.Bernoulli):
-        def expression_near(self, cp, z, y, near, spread):
-            return super().expression_near(cp, z, y, near, spread) + 1e-6
+        def statement(self, cp, z, y, *, near=None, **options):
+            bound, constraints = super().statement(cp, z, y, near=near, **options)
+            return bound if near is None else bound + 1e-6, constraints
 
     with pytest.raises(mc.LawViolation, match="the expression is a bound"):
         mc.laws.check_likelihood(HighBound("probit"), (0.0, 1.0), (0.5,))
@@ -265,7 +266,7 @@ def test_a_probit_bound_that_passes_above_the_loss_is_caught():
 def test_an_approximation_that_claims_to_be_exact_is_caught():
     @attrs.frozen
     class Boastful(mc.Bernoulli):
-        def expression_error(self, near, spread, z, y):
+        def statement_error(self, near, z, y):
             return np.zeros_like(z)
 
     with pytest.raises(mc.LawViolation, match="the expression is the definition"):
@@ -280,6 +281,6 @@ def test_the_probit_bound_closes_with_the_cube_of_the_spread(scale):
     for spread in (0.3, 1e-2, 1e-3):
         for side in (-1.0, -0.3, 0.7, 1.0):
             moved = near + side * scale * spread
-            error = word.expression_error(near, scale * spread, moved, y)
+            error = word.statement_error((near, scale * spread), moved, y)
             rounding = 1e-14 * (1.0 + word.value(moved, y))
             assert np.all(error <= 0.15 * spread**3 + rounding)

@@ -73,8 +73,8 @@ def test_equality_tolerates_rounding_and_no_more():
 def test_equality_is_a_constraint_in_cvxpy():
     z, y = cp.Variable(3), np.array([1.0, 2.0, 3.0])
     word = mc.Equality()
-    constraints = word.expression_constraints(cp, z[:2], y[:2])
-    loss = cp.sum(word.expression(cp, z[:2], y[:2])) + cp.norm(z)
+    losses, constraints = word.statement(cp, z[:2], y[:2])
+    loss = cp.sum(losses) + cp.norm(z)
     cp.Problem(cp.Minimize(loss), constraints).solve(solver="CLARABEL")
     np.testing.assert_allclose(z.value, [1.0, 2.0, 0.0], atol=1e-6)
 
@@ -118,13 +118,41 @@ class WideConjugate(mc.Hinge):
 class Unconstrained(mc.Equality):
     """A reference that is free to ignore the data."""
 
-    def expression_constraints(self, cp, z, y):
-        return []
+    def statement(self, cp, z, y, **options):
+        return super().statement(cp, z, y, **options)[0], []
+
+
+@attrs.frozen
+class Unmarked(mc.Equality):
+    """A set that does not say that it is one."""
+
+    indicator = False
+
+
+@attrs.frozen
+class Marked(mc.Quantile):
+    """A finite loss that says that it is a set."""
+
+    indicator = True
+
+
+@attrs.frozen
+class Roomless(mc.Equality):
+    """A set of which certificates do not know that it gives way."""
+
+    def room(self, y):
+        return np.zeros_like(y)
+
+    def value(self, z, y):
+        return mc.Equality.value(mc.Equality(self.size), z, y)
 
 
 @pytest.mark.parametrize(
     ("word", "law"),
     [
+        (Unmarked(), "an indicator is one"),
+        (Marked(0.5), "an indicator is one"),
+        (Roomless(), "an indicator is one"),
         (Symmetric(0.8), "the prox is the minimiser"),
         (OneStep(), "the prox is the minimiser"),
         (FlatProx(), "the slope of the prox"),

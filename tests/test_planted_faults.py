@@ -66,6 +66,27 @@ class OtherExpression(mc.Gaussian):
 
 
 @attrs.frozen
+class Unstated(mc.Gaussian):
+    """Says nothing to CVXPY."""
+
+    expression = mc.contracts.Likelihood.expression
+
+
+@attrs.frozen
+class UnstatedTerm(mc.Ridge):
+    """Says nothing to CVXPY."""
+
+    expression = mc.contracts.Regularizer.expression
+
+
+def test_a_word_that_says_nothing_to_cvxpy_is_told_what_to_say():
+    with pytest.raises(NotImplementedError, match=r"Unstated gives no expression.*statement"):
+        mc.laws.check_likelihood(Unstated(), (0.0, 2.0))
+    with pytest.raises(NotImplementedError, match=r"UnstatedTerm gives no expression.*statement"):
+        mc.laws.check_regularizer(UnstatedTerm(1.0))
+
+
+@attrs.frozen
 class WideDomain(mc.Bernoulli):
     """Takes labels of -1 for labels of 0."""
 

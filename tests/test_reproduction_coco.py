@@ -9,8 +9,8 @@ import mcframe as mc
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.datasets import cocompletion
 from mcframe.datasets.files import folder
-from mcframe.numerics.polar import nuclear_subgradient
 from mcframe.papers import coco, coco_0, coco_subgradient, concatenated
+from mcframe.papers.polar import nuclear_subgradient
 from mcframe.papers.xu import CocoSubgradient
 from mcframe.reproduction.coco import (
     EXPERIMENTS,

@@ -166,9 +166,9 @@ def test_the_expression_takes_part_in_a_convex_problem():
     """Three states, each minimised over a box by CVXPY, against a fine grid."""
     risk = mc.RiskMixture(pn=0.2, pu=0.5, nu=0.3, missing_rate=0.7, likelihood=mc.Bernoulli())
     variable = cp.Variable(3)
-    problem = cp.Problem(
-        cp.Minimize(cp.sum(risk.expression(cp, variable, LABELS))), [cp.abs(variable) <= 2]
-    )
+    losses, constraints = risk.statement(cp, variable, LABELS)
+    constraints = [*constraints, cp.abs(variable) <= 2]
+    problem = cp.Problem(cp.Minimize(cp.sum(losses)), constraints)
     assert problem.is_dcp()
     problem.solve(solver=cp.CLARABEL)
     grid, y = np.meshgrid(np.linspace(-2, 2, 4001), LABELS, indexing="ij")
@@ -234,7 +234,7 @@ class TestProbit:
         wanted = every_entry(lambda z, a: punu_loss(loss, z, a, 0.6, 0.4))
         np.testing.assert_allclose(found(risk), wanted, rtol=1e-11, atol=1e-11)
         with pytest.raises(mc.BackendError, match="no exact program"):
-            risk.expression(cp, cp.Variable(3), LABELS)
+            risk.statement(cp, cp.Variable(3), LABELS)
 
     def test_it_is_not_convex_indeed(self, loss):
         risk = mc.RiskMixture.punu(0.4, 0.6, likelihood=loss, nonconvex=True)

@@ -20,8 +20,9 @@ from mcframe.backends.history import History, Record
 from mcframe.backends.ladder import BACKENDS, LADDER, Rung, with_ladder
 from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
-from mcframe.backends.reference import Reference, estimate, to_cvxpy
+from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.splitting import Splitting
+from mcframe.backends.statement import to_cvxpy
 from mcframe.contracts.renamed import renamed
 
 __all__ = [

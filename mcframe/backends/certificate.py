@@ -6,8 +6,9 @@ from scipy.optimize import minimize_scalar
 
 from mcframe.compile import Behind, Evaluation, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import EPS, NORM_SLACK, SET_ROUNDING
 from mcframe.contracts.solver import Candidate
-from mcframe.contracts.term import ROOM, Constraint
+from mcframe.contracts.term import Constraint
 from mcframe.numerics.dual_max_norm import POLISHED_ORDER
 from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.low_rank import LowRank
@@ -21,12 +22,9 @@ __all__ = ["Dual", "Judgement", "Point", "Rounding", "at_zero", "judge", "relati
 LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 # Up to this share of observed cells products with the entries alone are the faster ones.
 SPARSE_SHARE = 1 / 16
-EPS = float(np.finfo(np.float64).eps)
 # The shares of the gap asked for by which the bound on a norm may be too large, and by which the
 # norm of a slope whose rows and columns were scaled down may still be.
 BOUNDED, TAPERED = 0.1, 0.5
-# How far above the norm of a large gradient its bound is tried first.
-NORM_SLACK = 1e-10
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
 # Terms below this share of their value at Z = 0 are 0.
@@ -138,7 +136,7 @@ class Bound:
         if self.point is None:
             return 0.0
         ball = isinstance(main_of(self.point.program), Constraint)
-        return self.point.room() + (ROOM * abs(self.taken) if ball else 0.0)
+        return self.point.room() + (SET_ROUNDING * abs(self.taken) if ball else 0.0)
 
 
 NO_BOUND = Bound(-np.inf, 0.0)
@@ -361,7 +359,7 @@ class DualPoint:
             if isinstance(attached.term, Constraint):
                 sets += attached.term.room(dual, length)
         if self.candidate.multiplier is not None:
-            sets += ROOM * float(np.sum(np.abs(self.candidate.multiplier)))
+            sets += SET_ROUNDING * float(np.sum(np.abs(self.candidate.multiplier)))
         pieces = self.program.loss.pieces
         return sets + sum(piece.room(self.slope[piece.part]) for piece in pieces)
 

@@ -9,14 +9,12 @@ from mcframe.backends import relative_gap
 from mcframe.baselines.checks import checked_features
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.contracts.validators import number, whole
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = ["SideCompletion", "maxide"]
 
-EPS = float(np.finfo(np.float64).eps)
-# How far above the norm of a slope its bound is tried first.
-NORM_SLACK = 1e-10
 # By how much rounding may raise a loss above its model, relatively.
 ROUNDING = 1e-12
 # With a tolerance the certificate is computed at every so many iterations.

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.compile.effects import Effects, NoEffects, declared_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 
 __all__ = ["Piece"]
@@ -18,7 +19,6 @@ __all__ = ["Piece"]
 FLATTEST = 0.1
 # Entries whose losses are computed at a time.
 SLICE = 32_768
-EPS = float(np.finfo(np.float64).eps)
 # By how many units in the last place of its summands rounding may move a predictor.
 ULPS = 16.0
 # Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow

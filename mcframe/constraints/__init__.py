@@ -1,9 +1,8 @@
 """Floor 2: constraints, one word a file."""
 
 from mcframe.constraints.box import Box
-from mcframe.constraints.calibration_constraint import CalibrationConstraint
 from mcframe.constraints.max_norm_ball import MaxNormBall
 from mcframe.constraints.nuclear_ball import NuclearBall
 from mcframe.constraints.ones_column import OnesColumn
 
-__all__ = ["Box", "CalibrationConstraint", "MaxNormBall", "NuclearBall", "OnesColumn"]
+__all__ = ["Box", "MaxNormBall", "NuclearBall", "OnesColumn"]

@@ -8,14 +8,11 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 from mcframe.contracts.validators import block_name, number
 
 __all__ = ["Box"]
-
-# By how much of the bounds' or entries' size an entry may lie outside and still count as
-# inside: the rounding of Z in factors.
-ROUNDING = 1e-9
 
 
 def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -63,14 +60,14 @@ class Box(Constraint, Prox):
     def value(self, latent: Array) -> float:
         """0 where all entries lie within the bounds, up to rounding, else inf."""
         sizes = [abs(b) for b in (self.lower, self.upper) if math.isfinite(b)]
-        slack = ROUNDING * max(*sizes, float(np.max(np.abs(latent), initial=0.0)))
+        slack = SET_ROUNDING * max(*sizes, float(np.max(np.abs(latent), initial=0.0)))
         inside = np.all((latent >= self.lower - slack) & (latent <= self.upper + slack))
         return 0.0 if bool(inside) else np.inf
 
     def room(self, dual: Array, length: float) -> float:
         """1e-9 of the largest bound, or of ||Z||_F, for each entry of the dual matrix."""
         sizes = [abs(b) for b in (self.lower, self.upper) if math.isfinite(b)]
-        return ROUNDING * max(*sizes, length) * float(np.sum(np.abs(dual)))
+        return SET_ROUNDING * max(*sizes, length) * float(np.sum(np.abs(dual)))
 
     def conjugate(self, dual: Array) -> float:
         """The sum of max(lower s, upper s), inf where s points to an infinite bound."""
@@ -99,7 +96,7 @@ class Box(Constraint, Prox):
         return stated
 
     def in_units(self, unit: float) -> "Box":
-        """Both bounds over the unit."""
+        """The box of both bounds over the unit."""
         return attrs.evolve(self, lower=self.lower / unit, upper=self.upper / unit)
 
     def formula(self) -> str:

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Spheres
@@ -17,9 +18,6 @@ from mcframe.numerics.dual_max_norm import (
 from mcframe.numerics.max_norm import max_norm_bounds, squared_row_norms
 
 __all__ = ["MaxNormBall"]
-
-# By how much of the radius a matrix may lie outside and still count as inside: rounding.
-ROUNDING = 1e-9
 
 
 @attrs.frozen
@@ -49,7 +47,7 @@ class MaxNormBall(Constraint, Factored):
 
     def value(self, latent: Array) -> float:
         """0 where gamma_2(Z) is at most the radius, up to rounding, else inf."""
-        largest = self.radius * (1.0 + ROUNDING)
+        largest = self.radius * (1.0 + SET_ROUNDING)
         return 0.0 if max_norm_bounds(latent, largest)[1] <= largest else np.inf
 
     def conjugate(self, dual: Array) -> float:
@@ -64,7 +62,7 @@ class MaxNormBall(Constraint, Factored):
     def of_factors(self, stacked: Array) -> float:
         """0 where every squared row norm is at most the radius, up to rounding, else inf."""
         longest = float(np.max(squared_row_norms(stacked), initial=0.0))
-        return 0.0 if longest <= self.radius * (1.0 + ROUNDING) else np.inf
+        return 0.0 if longest <= self.radius * (1.0 + SET_ROUNDING) else np.inf
 
     def prox_factors(self, stacked: Array, step: float) -> Array:
         """Rows longer than sqrt(radius) cut to it; the step plays no part."""
@@ -76,7 +74,7 @@ class MaxNormBall(Constraint, Factored):
         return max_norm_multipliers(slope, stacked)
 
     def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
-        """Those of better factors for this slope, by ascent from these."""
+        """Multipliers of better factors for this slope, by ascent from these."""
         return ascended_multipliers(slope, stacked)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:

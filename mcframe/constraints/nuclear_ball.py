@@ -6,17 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import NORM_SLACK, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.lanczos import spectral_bound
 
 __all__ = ["NuclearBall"]
-
-# By how much of the radius a matrix may lie outside and still count as inside: rounding.
-ROUNDING = 1e-9
-# How far above a norm its bound is tried first.
-NORM_SLACK = 1e-10
 
 
 @attrs.frozen
@@ -57,7 +53,7 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     def of_singular_values(self, singular_values: Array) -> float:
         """0 where they sum to at most the radius, up to rounding, else inf."""
-        inside = float(np.sum(singular_values)) <= self.radius * (1.0 + ROUNDING)
+        inside = float(np.sum(singular_values)) <= self.radius * (1.0 + SET_ROUNDING)
         return 0.0 if inside else np.inf
 
     def shrink(self, singular_values: Array, step: float) -> Array:
@@ -80,7 +76,7 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     def of_factors(self, stacked: Array) -> float:
         """0 where ||W||_F^2 is at most 2 radius, up to rounding, else inf."""
-        inside = 0.5 * float(np.vdot(stacked, stacked)) <= self.radius * (1.0 + ROUNDING)
+        inside = 0.5 * float(np.vdot(stacked, stacked)) <= self.radius * (1.0 + SET_ROUNDING)
         return 0.0 if inside else np.inf
 
     def prox_factors(self, stacked: Array, step: float) -> Array:

@@ -6,12 +6,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 
 __all__ = ["OnesColumn"]
-
-# How far from 1 still counts as 1: a product of factors is not exact to the last bit.
-ROUNDING = 1e-9
 
 
 @attrs.frozen
@@ -33,7 +31,7 @@ class OnesColumn(Constraint, Prox):
 
     def value(self, latent: Array) -> float:
         """0 where the last column is 1 up to rounding, 1e-9, else inf."""
-        return 0.0 if bool(np.all(np.abs(latent[:, -1] - 1.0) <= ROUNDING)) else np.inf
+        return 0.0 if bool(np.all(np.abs(latent[:, -1] - 1.0) <= SET_ROUNDING)) else np.inf
 
     def conjugate(self, dual: Array) -> float:
         """The sum of the dual's last column where all others are 0, else inf."""

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
+import numpy as np
+
 from mcframe.contracts.arrays import Array, IntArray, Mask
 
 __all__ = [
@@ -94,7 +96,7 @@ class Likelihood(ABC):
 
     def room(self, y: Array) -> Array:
         """How far off z may be where an indicator counts as 0; 0 for finite losses."""
-        return 0.0 * y
+        return np.zeros_like(y)
 
     def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
         """A loss g and a factor c with l(unit z, unit y) = c g(z, y); None where there is none.
@@ -133,16 +135,47 @@ class Likelihood(ABC):
     def start(self, y: Array) -> Array:
         """A natural parameter that fits y roughly: where an iteration may begin."""
 
-    @abstractmethod
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
-        """The definition: l(z, y) as a DCP expression of CVXPY, entrywise over a vector.
+        """l(z, y) as a DCP expression of CVXPY, entrywise over a vector.
 
-        ``cp`` is the cvxpy module, passed in so that the vocabulary never imports it.
+        All that most likelihoods give; one with constraints gives ``statement`` in its place.
         """
+        raise NotImplementedError(
+            f"{type(self).__name__} gives no expression(cp, z, y); a likelihood gives that or,"
+            " with constraints, statement(cp, z, y), which is what to ask it for"
+        )
 
-    def expression_constraints(self, cp: Any, z: Any, y: Array) -> list[Any]:
-        """The CVXPY constraints on z under which ``expression`` is l: outside them l is inf."""
-        return []
+    def statement(
+        self,
+        cp: Any,
+        z: Any,
+        y: Array,
+        *,
+        parameters: Any = None,
+        near: tuple[Array, float] | None = None,
+    ) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: an expression, and the constraints outside of which l is inf.
+
+        The expression is l(z, y), entrywise over a vector, convex by CVXPY's rules. ``cp`` is
+        the cvxpy module, passed in so that the vocabulary never imports it. By default it is
+        ``expression``, without constraints. Whoever reads a likelihood asks for this.
+
+        Parameters
+        ----------
+        cp : module
+        z : CVXPY expression of shape (N,), or (N, K)
+        y : array of shape (N,)
+        parameters : CVXPY variable, optional
+            In place of the fitted parameters of a ``Parametric``; convex in it and z together.
+        near : (array, float), optional
+            Predictors around which an ``Approximated`` is to be tight, and how far around them.
+
+        Returns
+        -------
+        expression : CVXPY expression of shape (N,)
+        constraints : list of CVXPY constraints
+        """
+        return self.expression(cp, z, y), []
 
     @abstractmethod
     def formula(self, z: str, y: str) -> str:
@@ -174,7 +207,7 @@ class UnlabeledLoss(Protocol):
         ...
 
     def second_derivative(self, z: Array) -> Array:
-        """That of the loss."""
+        """The second derivative of the loss."""
         ...
 
     def conjugate(self, slope: Array) -> Array:
@@ -209,7 +242,7 @@ class TwiceDifferentiable(ABC):
     def second_derivative(self, z: Array, y: Array) -> Array:
         """d2 l / dz2, entrywise; for a group of columns the diagonal of the Hessian."""
 
-    def bend(self, z: Array, y: Array, direction: Array) -> Array:
+    def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """The Hessian at z times a direction; of a group of columns more than its diagonal."""
         return self.second_derivative(z, y) * direction
 
@@ -251,7 +284,10 @@ class LinearDifference(ABC):
 
 
 class Parametric(ABC):
-    """Ability: parameters of the whole block that are fitted jointly with Z, unpenalised."""
+    """Ability: parameters of the whole block that are fitted jointly with Z, unpenalised.
+
+    Its ``statement`` takes a variable for them.
+    """
 
     @property
     @abstractmethod
@@ -266,27 +302,19 @@ class Parametric(ABC):
     def with_parameters(self, parameters: Array) -> Likelihood:
         """The likelihood at given parameters."""
 
-    @abstractmethod
-    def joint_expression(self, cp: Any, z: Any, y: Array, parameters: Any) -> Any:
-        """l as a DCP expression of z and of the variable ``parameters`` together."""
-
     def unbounded(self, y: Array) -> str | None:
         """What these observations leave infinite, as a clause for a note; None if nothing."""
         return None
 
 
 class Approximated(ABC):
-    """Ability: a DCP expression that is only a lower bound, as tight as asked for.
+    """Ability: a statement for CVXPY that is only a lower bound, as tight as asked for.
 
-    For losses that no cone of CVXPY's expresses. ``expression`` is the bound with its global
-    knots; ``expression_near`` adds knots around points where it must be tight, and a
-    reference repeats until the stated error no longer matters.
+    For losses that no cone of CVXPY's expresses. ``statement`` is the bound with its global
+    knots; ``statement(..., near=(points, spread))`` has them most densely within ``spread`` of
+    the points, and a reference repeats until the stated error no longer matters.
     """
 
     @abstractmethod
-    def expression_near(self, cp: Any, z: Any, y: Array, near: Array, spread: float) -> Any:
-        """A lower bound on l(z, y) whose knots lie most densely within ``spread`` of ``near``."""
-
-    @abstractmethod
-    def expression_error(self, near: Array, spread: float, z: Array, y: Array) -> Array:
-        """l(z, y) minus that bound at z, entrywise: never negative."""
+    def statement_error(self, near: tuple[Array, float], z: Array, y: Array) -> Array:
+        """l(z, y) minus the bound near these points at z, entrywise: never negative."""

@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.rounding import SET_ROUNDING
 
 __all__ = [
     "Composed",
@@ -18,9 +20,6 @@ __all__ = [
     "Spectral",
     "Term",
 ]
-
-# Sets count as met up to this share of their size.
-ROOM = 1e-9
 
 
 class Term(ABC):
@@ -75,6 +74,15 @@ class Term(ABC):
         return None
 
     @abstractmethod
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: a DCP expression of Z, and constraints.
+
+        The term is the least value of the expression over the variables that it has besides Z;
+        where nothing meets the constraints it is inf. ``cp`` is the cvxpy module, passed in so
+        that the vocabulary never imports it. Whoever reads a term asks for this.
+        """
+
+    @abstractmethod
     def formula(self) -> str:
         """The term as plain text, for ``print(model)``."""
 
@@ -84,14 +92,20 @@ class Term(ABC):
 
 
 class Regularizer(Term):
-    """A finite convex function of Z that is added to the objective."""
+    """A finite convex function of Z that is added to the objective.
 
-    @abstractmethod
+    It gives ``expression``, or, where it needs variables of its own, ``statement``.
+    """
+
     def expression(self, cp: Any, latent: Any) -> Any:
-        """The definition as a DCP expression of CVXPY."""
+        """The definition as a DCP expression of CVXPY in Z alone."""
+        raise NotImplementedError(
+            f"{type(self).__name__} gives no expression(cp, Z); a regularizer gives that or, with"
+            " variables of its own, statement(cp, Z), which is what to ask it for"
+        )
 
-    def definition(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
-        """The same with the constraints on variables of its own, if it needs any."""
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: by default ``expression``, without constraints."""
         return self.expression(cp, latent), []
 
 
@@ -105,12 +119,16 @@ class Constraint(Term):
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """The definition as CVXPY constraints."""
 
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The definition for CVXPY: 0 under ``constraints``."""
+        return cp.Constant(0.0), self.constraints(cp, latent)
+
     def room(self, dual: Array, length: float) -> float:
         """The most by which <dual, Z> exceeds the conjugate at a Z that counts as inside.
 
         ``length`` is ||Z||_F. By default 1e-9 of the conjugate, as of a set so much larger.
         """
-        return ROOM * abs(self.conjugate(dual))
+        return SET_ROUNDING * abs(self.conjugate(dual))
 
 
 class Prox(ABC):
@@ -121,7 +139,7 @@ class Prox(ABC):
         """argmin over X of value(X) + ||X - Z||_F^2 / (2 step), and the value there."""
 
 
-class Norm(ABC):
+class Norm(Term):
     """Ability of a term: it is ``weight`` times a norm of all of Z.
 
     ``path`` then knows where to begin: Z = 0 is optimal from the weight upwards that is the
@@ -129,6 +147,12 @@ class Norm(ABC):
     """
 
     weight: float
+
+    def in_units(self, unit: float) -> Term:
+        """The norm with ``weight * unit``."""
+        norm: Any = self
+        changed: Term = attrs.evolve(norm, weight=self.weight * unit)
+        return changed
 
     @abstractmethod
     def dual_norm(self, slope: Matrix) -> float:
@@ -175,6 +199,17 @@ class Composed(Term):
     @abstractmethod
     def pairing(self, dual: Array) -> float:
         """<Y, c>: the conjugate at K' Y is at most inner's conjugate at Y plus this."""
+
+    def value(self, latent: Array) -> float:
+        """inner(K Z - c)."""
+        return float(self.inner.value(self.forward(latent)))
+
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """The statement of inner at K Z - c."""
+        stated: tuple[Any, list[Any]] = self.inner.statement(
+            cp, self.forward_expression(cp, latent)
+        )
+        return stated
 
 
 class Spectral(Term, Prox):

@@ -82,7 +82,7 @@ def multipliers_bound_the_conjugate(term: Term, points: list[Array]) -> None:
 
 
 def factors_reach_the_conjugate(term: Term, points: list[Array]) -> None:
-    """Where ||U V' - Y||^2 / 2 + h is least, h is the value and its multipliers close the gap.
+    """h is the value, and multipliers close the gap, where ||U V' - Y||^2 / 2 + h is least.
 
     There S = Y - U V' has h(W) + f*(S) = <S, U V'>, so that h(W) is f(U V') and
     ``row_multipliers`` must give ``conjugate_from`` what it needs. The first points only: a

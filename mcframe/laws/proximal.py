@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Factored, Prox, Term
-from mcframe.laws.samples import STEPS, solved, stacked_samples, stated
+from mcframe.laws.samples import STEPS, solved, stacked_samples
 from mcframe.laws.violations import close, demand
 
 __all__ = [
@@ -74,7 +74,7 @@ def prox_solves_its_program(term: Term, points: list[Array]) -> None:
     """The definition is convex by CVXPY's rules, and the prox is what CVXPY finds for it."""
     for point in points[:2]:
         variable = cp.Variable(point.shape)
-        objective, constraints = stated(term, variable)
+        objective, constraints = term.statement(cp, variable)
         program = cp.Problem(cp.Minimize(objective), constraints)
         demand(program.is_dcp(), "its definition is not convex by CVXPY's rules")
         if isinstance(term, Prox):

@@ -7,7 +7,7 @@ import cvxpy as cp
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.term import Constraint, Factored, Prox, Regularizer, Term
+from mcframe.contracts.term import Factored, Prox, Term
 
 __all__ = [
     "STEPS",
@@ -17,7 +17,6 @@ __all__ = [
     "product",
     "solved",
     "stacked_samples",
-    "stated",
 ]
 
 Law = Callable[[Term, list[Array]], None]
@@ -59,14 +58,6 @@ def stacked_samples(points: list[Array]) -> list[Array]:
 def product(stacked: Array, shape: tuple[int, ...]) -> Array:
     """U V'."""
     return stacked[: shape[0]] @ stacked[shape[0] :].T
-
-
-def stated(term: Term, latent: Any) -> tuple[Any, list[Any]]:
-    """The definition in CVXPY: an objective and constraints."""
-    if isinstance(term, Regularizer):
-        return term.definition(cp, latent)
-    assert isinstance(term, Constraint)
-    return cp.Constant(0.0), term.constraints(cp, latent)
 
 
 def solved(objective: Any, constraints: list[Any]) -> float:

@@ -24,7 +24,7 @@ from mcframe.laws.proximal import (
     sets_are_sets,
     value_at_prox,
 )
-from mcframe.laws.samples import STEPS, Law, data_of, solved, stacked_samples, stated
+from mcframe.laws.samples import STEPS, Law, data_of, solved, stacked_samples
 from mcframe.laws.violations import close, demand, law, unharmed
 
 __all__ = ["TERM_LAWS", "check_regularizer"]
@@ -97,10 +97,10 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
     for point in points:
         variable = cp.Variable(point.shape)
         variable.value = point
-        objective, constraints = stated(term, variable)
+        objective, constraints = term.statement(cp, variable)
         program = cp.Problem(cp.Minimize(objective), constraints)
         if len(program.variables()) > 1:
-            least, tolerance = solved(*stated(term, cp.Constant(point))), 1e-6
+            least, tolerance = solved(*term.statement(cp, cp.Constant(point))), 1e-6
         elif isinstance(term, Constraint):
             least, tolerance = 0.0 if all(c.value() for c in constraints) else np.inf, 0.0
         else:

@@ -96,7 +96,7 @@ class Bernoulli(
 
     @property
     def curvature(self) -> float:
-        """That of the link, divided by scale^2."""
+        """The curvature of the link over scale^2."""
         return self.of_margin.curvature / self.scale**2
 
     @property
@@ -119,11 +119,11 @@ class Bernoulli(
         return value, sign * slope / self.scale
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        """That in the margin, divided by scale^2."""
+        """The second derivative in the margin over scale^2."""
         return self.of_margin.second_derivative(self.margin(z, y)) / self.scale**2
 
     def conjugate(self, slope: Array, y: Array) -> Array:
-        """That in the margin at s scale slope, which is in [-1, 0] (logit) or below 0 (probit).
+        """The link's conjugate at s scale slope, which is in [-1, 0] (logit) or below 0 (probit).
 
         Both domains hold 0, where the conjugate is 0.
         """
@@ -156,21 +156,28 @@ class Bernoulli(
         """-l(z, y): nothing was dropped."""
         return -self.value(z, y)
 
-    def expression(self, cp: Any, z: Any, y: Array) -> Any:
-        """That of the link: logistic(-margin), or tangents of the probit."""
-        return self.of_margin.expression(cp, cp.multiply((2.0 * y - 1.0) / self.scale, z))
-
-    def expression_near(self, cp: Any, z: Any, y: Array, near: Array, spread: float) -> Any:
-        """The same for a logit; for a probit tight within ``spread`` of ``near``."""
+    def statement(
+        self,
+        cp: Any,
+        z: Any,
+        y: Array,
+        *,
+        parameters: Any = None,
+        near: tuple[Array, float] | None = None,
+    ) -> tuple[Any, list[Any]]:
+        """logistic(-margin), or of a probit a bound from below, tight where asked."""
         margin = cp.multiply((2.0 * y - 1.0) / self.scale, z)
-        return self.of_margin.expression_near(
-            cp, margin, self.margin(near, y), spread / self.scale
-        )
+        near = None if near is None else self.margins_near(near, y)
+        return self.of_margin.expression(cp, margin, near), []
 
-    def expression_error(self, near: Array, spread: float, z: Array, y: Array) -> Array:
+    def statement_error(self, near: tuple[Array, float], z: Array, y: Array) -> Array:
         """0 for a logit; for a probit what the bound misses."""
-        near, spread = self.margin(near, y), spread / self.scale
-        return self.of_margin.expression_error(near, spread, self.margin(z, y))
+        return self.of_margin.expression_error(self.margins_near(near, y), self.margin(z, y))
+
+    def margins_near(self, near: tuple[Array, float], y: Array) -> tuple[Array, float]:
+        """Points and a spread, of margins in place of predictors."""
+        points, spread = near
+        return self.margin(points, y), spread / self.scale
 
     def formula(self, z: str, y: str) -> str:
         """log(1 + exp((1 − 2y)(z)/scale)), or −log Φ((2y − 1)(z)/scale)."""

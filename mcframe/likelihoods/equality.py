@@ -8,12 +8,10 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.validators import number
 
 __all__ = ["Equality"]
-
-# How far z may lie from y, relative to the size of the values, and still count as equal.
-ROUNDING = 1e-9
 
 
 def as_size(value: object) -> float | None:
@@ -60,7 +58,7 @@ class Equality(Likelihood, Proximable, Conjugate):
     smooth = False
 
     def in_units(self, unit: float) -> "tuple[Equality, float]":
-        """The same equation, of values that are as many times smaller."""
+        """The equality with ``size / unit``, and the factor 1."""
         return attrs.evolve(self, size=None if self.size is None else self.size / unit), 1.0
 
     @property
@@ -90,7 +88,7 @@ class Equality(Likelihood, Proximable, Conjugate):
     def room(self, y: Array) -> Array:
         """1e-9 of the size of the values."""
         size = 1.0 if self.size is None else self.size
-        found: Array = ROUNDING * np.maximum(size, np.abs(y))
+        found: Array = SET_ROUNDING * np.maximum(size, np.abs(y))
         return found
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
@@ -121,13 +119,9 @@ class Equality(Likelihood, Proximable, Conjugate):
         """y."""
         return y.copy()
 
-    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+    def statement(self, cp: Any, z: Any, y: Array, **_: Any) -> tuple[Any, list[Any]]:
         """0, under the constraint that z = y."""
-        return 0.0 * z
-
-    def expression_constraints(self, cp: Any, z: Any, y: Array) -> list[Any]:
-        """z = y."""
-        return [z == y]
+        return 0.0 * z, [z == y]
 
     def formula(self, z: str, y: str) -> str:
         """{0 if z = x, else ∞}."""

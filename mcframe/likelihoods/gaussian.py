@@ -47,7 +47,7 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
     quadratic = True
 
     def in_units(self, unit: float) -> "tuple[Gaussian, float]":
-        """The same loss, times unit^2."""
+        """The loss itself, and the factor unit^2."""
         return self, unit * unit
 
     @property

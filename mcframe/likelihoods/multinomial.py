@@ -128,7 +128,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         bend: Array = ratios * rest / np.square(1.0 + others)[..., None]
         return bend
 
-    def bend(self, z: Array, y: Array, direction: Array) -> Array:
+    def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """p * (direction - the mean of direction under p): the whole Hessian."""
         p = self.mean(z)
         bent: Array = p * (direction - np.sum(p * direction, axis=-1, keepdims=True))

@@ -17,8 +17,12 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import number, whole
-from mcframe.numerics.cumulative_logit import centred_conjugate, gap_loss, logistic_parts
-from mcframe.numerics.thresholds import best_thresholds
+from mcframe.likelihoods.cumulative import (
+    best_thresholds,
+    centred_conjugate,
+    gap_loss,
+    logistic_parts,
+)
 
 __all__ = ["Ordinal"]
 
@@ -156,7 +160,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         return logistic_parts(z - upper)[2] + logistic_parts(lower - z)[2]
 
     def conjugate(self, slope: Array, y: Array) -> Array:
-        """In closed form on [-1, 1], half of it for the lowest and the highest level, else inf."""
+        """A closed form on [-1, 1], half of it for the lowest and the highest level, else inf."""
         inside = np.abs(slope - self.nearest_slope(slope, y)) <= 1e-14
         slope = self.nearest_slope(slope, y)
         lower, upper = self.interval(y)
@@ -209,7 +213,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         return best_thresholds(z, self.code(y), weights, self.levels, start)
 
     def with_parameters(self, parameters: Array) -> "Ordinal":
-        """The same levels with these thresholds."""
+        """The levels with these thresholds."""
         return attrs.evolve(self, thresholds=parameters)
 
     def unbounded(self, y: Array) -> str | None:
@@ -225,23 +229,34 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
             " the probability that is predicted for them is 0"
         )
 
-    def expression(self, cp: Any, z: Any, y: Array) -> Any:
-        """The three summands of the class formula: two ``logistic`` and a constant."""
-        lower, upper = self.interval(y)
-        return self.logistics(cp, z, y, self.given()) + gap_loss(upper - lower)
+    def statement(
+        self,
+        cp: Any,
+        z: Any,
+        y: Array,
+        *,
+        parameters: Any = None,
+        near: tuple[Array, float] | None = None,
+    ) -> tuple[Any, list[Any]]:
+        """The three summands of the class formula: two ``logistic`` and a normaliser."""
+        thresholds = self.given() if parameters is None else parameters
+        loss = self.logistics(cp, z, y, thresholds)
+        if parameters is None:
+            lower, upper = self.interval(y)
+            return loss + gap_loss(upper - lower), []
+        return loss + self.normaliser(cp, y, thresholds), []
 
-    def joint_expression(self, cp: Any, z: Any, y: Array, parameters: Any) -> Any:
-        """The same, the constant as -log(1 - exp(.)) of the variable thresholds.
+    def normaliser(self, cp: Any, y: Array, thresholds: Any) -> Any:
+        """-log(1 - exp(theta_{y-1} - theta_y)) of variable thresholds.
 
         It keeps all thresholds increasing, those of levels that do not occur too.
         """
-        loss = self.logistics(cp, z, y, parameters)
         if self.levels == 2:
-            return loss
+            return 0.0
         code = self.code(y)
         inner = np.flatnonzero((code > 0) & (code < self.levels - 1))
         places = ones_at(inner, code[inner] - 1, (code.size, self.levels - 2))
-        return loss - places @ cp.log(1.0 - cp.exp(parameters[:-1] - parameters[1:]))
+        return -(places @ cp.log(1.0 - cp.exp(thresholds[:-1] - thresholds[1:])))
 
     def logistics(self, cp: Any, z: Any, y: Array, thresholds: Any) -> Any:
         """The summands with z, those of the ends left out where they are 0."""

@@ -52,7 +52,7 @@ class Quantile(Likelihood, Proximable, Conjugate):
     smooth = False
 
     def in_units(self, unit: float) -> "tuple[Quantile, float]":
-        """The same loss, times the unit."""
+        """The loss itself, and the factor unit."""
         return self, unit
 
     @property

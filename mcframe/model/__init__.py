@@ -6,4 +6,4 @@ from mcframe.model.model import Model
 from mcframe.model.observations import Observations
 from mcframe.model.problem import Problem
 
-__all__ = ["Block", "Calibration", "Layout", "Model", "Observations", "Problem"]
+__all__ = ["Block", "Layout", "Model", "Observations", "Problem"]

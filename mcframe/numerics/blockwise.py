@@ -9,13 +9,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.clock import check_time
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["HELD", "Blockwise", "Slopes"]
 
-EPS = float(np.finfo(np.float64).eps)
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
 BLOCK, SLICE = 1_000_000, 32_768
 # Blocks of 64 bits that a pass holds at its peak, temporary ones included.

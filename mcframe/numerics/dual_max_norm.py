@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
+from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.numerics.clock import check_time
 from mcframe.numerics.lanczos import spectral_bound
 from mcframe.numerics.max_norm import squared_row_norms
@@ -23,7 +24,6 @@ __all__ = [
     "max_norm_multipliers",
 ]
 
-EPS = float(np.finfo(np.float64).eps)
 # Where the improvement of multipliers ends, relatively.
 TOLERANCE = 1e-10
 # The share of the norms of S's rows that is added to multipliers, some of which may be 0, and
@@ -38,8 +38,6 @@ POLISHED_ORDER = 400
 POLISHING_STEPS = 60
 # Steps of ascent towards multipliers, and the relative gain of one that ends it.
 ASCENT_STEPS, ASCENDED = 300, 1e-9
-# How far above a norm its bound is tried first.
-NORM_SLACK = 1e-10
 
 
 def max_norm_multipliers(slope: Matrix, stacked: Array) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.clock import check_time
 from mcframe.numerics.sampled import Sampled
 from mcframe.numerics.shrinkage import Operator, upright
@@ -14,7 +15,6 @@ from mcframe.numerics.spectral_norm import norm_upper_bound
 
 __all__ = ["Lanczos", "Outside", "norm_bound", "raised", "spectral_bound", "without"]
 
-EPS = float(np.finfo(np.float64).eps)
 # Columns of a block: with one, the bound takes three times the steps; with more than four, a
 # step costs more than it saves.
 WIDTH = 4

@@ -8,12 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
 from mcframe.numerics.unwritten import Everywhere
 
 __all__ = ["Lines", "Pattern", "Sampled", "SampledMatrix", "SparsePlus"]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @attrs.frozen(eq=False)

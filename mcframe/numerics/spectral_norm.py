@@ -3,12 +3,12 @@
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.krylov import krylov
 from mcframe.numerics.threads import gram
 
 __all__ = ["norm_upper_bound", "singular_value_bounds"]
 
-EPS = float(np.finfo(np.float64).eps)
 # Up to this smaller side a full decomposition is cheap.
 SVD_SIDE = 128
 

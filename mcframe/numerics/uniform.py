@@ -6,12 +6,11 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Thin", "Uniform"]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @attrs.frozen(eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Settings, run
+from mcframe.calibration import Calibration
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
@@ -21,7 +22,6 @@ from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model, Problem
-from mcframe.model.calibration import Calibration
 from mcframe.numerics.low_rank import LowRank
 from mcframe.options import checked_seed
 from mcframe.papers.evaluated import Evaluated

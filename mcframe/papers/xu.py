@@ -20,9 +20,9 @@ from mcframe.contracts.validators import number, positive
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.polar import nuclear_subgradient
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
 from mcframe.papers.evaluated import Evaluated
+from mcframe.papers.polar import nuclear_subgradient
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
 __all__ = ["CocoSubgradient", "coco", "coco_0", "coco_subgradient", "concatenated"]

@@ -1,9 +1,8 @@
 """Floor 2: regularizers, one word a file."""
 
-from mcframe.regularizers.calibration_penalty import CalibrationPenalty
 from mcframe.regularizers.max_norm import MaxNorm
 from mcframe.regularizers.nuclear_norm import NuclearNorm
 from mcframe.regularizers.residual_nuclear_norm import ResidualNuclearNorm
 from mcframe.regularizers.ridge import Ridge
 
-__all__ = ["CalibrationPenalty", "MaxNorm", "NuclearNorm", "ResidualNuclearNorm", "Ridge"]
+__all__ = ["MaxNorm", "NuclearNorm", "ResidualNuclearNorm", "Ridge"]

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
@@ -19,10 +19,6 @@ from mcframe.numerics.dual_max_norm import (
 from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
 __all__ = ["MaxNorm"]
-
-# A bound on the dual norm may pass the weight by this relative amount, its rounding, and the
-# dual point still counts as feasible.
-FEASIBILITY_ROUNDING = 1e-12
 
 
 @attrs.frozen
@@ -54,12 +50,7 @@ class MaxNorm(Regularizer, Factored, Norm):
 
     def conjugate(self, dual: Array) -> float:
         """0 where a bound on the dual norm is at most the weight, else inf."""
-        return self.indicator(dual, None)
-
-    def indicator(self, dual: Matrix, multipliers: Array | None) -> float:
-        """The conjugate by ``dual_max_norm_bound`` from these multipliers."""
-        norm = dual_max_norm_bound(dual, multipliers)
-        return 0.0 if norm <= self.weight * (1.0 + FEASIBILITY_ROUNDING) else np.inf
+        return self.conjugate_from(dual)
 
     def dual_norm(self, slope: Matrix) -> float:
         """A bound on gamma_2*, exact for up to 400 rows and columns together."""
@@ -67,7 +58,7 @@ class MaxNorm(Regularizer, Factored, Norm):
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its dual norm is at most the weight."""
-        scale = self.largest_scale(dual, None)
+        scale = self.feasible_scale(dual)
         return dual if scale == 1.0 else scale * dual
 
     @property
@@ -101,7 +92,7 @@ class MaxNorm(Regularizer, Factored, Norm):
         return self.of_full_sum(max_norm_multipliers(slope, stacked), slope)
 
     def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
-        """Those of better factors for this slope, by ascent from these, with the same sum."""
+        """Multipliers of better factors for this slope, by ascent, with the sum 2 weight."""
         return self.of_full_sum(ascended_multipliers(slope, stacked), slope)
 
     def of_full_sum(self, found: Array, slope: Matrix) -> Array:
@@ -110,37 +101,32 @@ class MaxNorm(Regularizer, Factored, Norm):
             found = dual_max_norm_split(slope)[1]
         return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
 
-    def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
-        """0 where the bound from the multipliers is at most the weight, else inf."""
-        return self.indicator(dual, multipliers)
+    def conjugate_from(self, dual: Matrix, multipliers: Array | None = None) -> float:
+        """0 where a bound on the dual norm, from the multipliers, is at most the weight, else inf.
 
-    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
-        """The weight over a bound on the dual norm, at most 1."""
-        return self.largest_scale(dual, multipliers)
+        Without multipliers the bound finds its own.
+        """
+        norm = dual_max_norm_bound(dual, multipliers)
+        return 0.0 if norm <= self.weight * (1.0 + DUAL_ROUNDING) else np.inf
 
-    def largest_scale(self, dual: Matrix, multipliers: Array | None) -> float:
-        """c <= 1 at which ``indicator`` is 0: tried, since the bound varies by its accuracy."""
+    def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
+        """The weight over a bound on the dual norm, at most 1.
+
+        It is tried at the scaled dual matrix, since the bound varies by its accuracy.
+        """
         scale = 1.0
         while True:
             scaled = None if multipliers is None else scale * multipliers
             norm = dual_max_norm_bound(scale * dual, scaled)
-            if norm <= self.weight * (1.0 + FEASIBILITY_ROUNDING):
+            if norm <= self.weight * (1.0 + DUAL_ROUNDING):
                 return scale
             scale *= self.weight / norm
 
-    def expression(self, cp: Any, latent: Any) -> Any:
-        """None: the max norm needs a variable of its own, see ``definition``."""
-        raise ModelError("MaxNorm is no expression of Z alone; use definition(cp, Z)")
-
-    def definition(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """weight * max(diag W) with [[W1, Z], [Z', W2]] = W positive semidefinite."""
         n_rows, n_columns = latent.shape
         whole = cp.Variable((n_rows + n_columns, n_rows + n_columns), PSD=True)
         return self.weight * cp.max(cp.diag(whole)), [whole[:n_rows, n_rows:] == latent]
-
-    def in_units(self, unit: float) -> "MaxNorm":
-        """``weight * unit``."""
-        return attrs.evolve(self, weight=self.weight * unit)
 
     def formula(self) -> str:
         """weight ‖Z‖_max."""

@@ -6,18 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.lanczos import spectral_bound
 
 __all__ = ["NuclearNorm"]
-
-# A singular value may pass the weight by this relative amount, the rounding of a norm, and the
-# dual point still counts as feasible.
-FEASIBILITY_ROUNDING = 1e-12
-# How far above a norm its bound is tried first.
-NORM_SLACK = 1e-10
 
 
 @attrs.frozen
@@ -68,17 +63,12 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     def conjugate_of_singular_values(self, singular_values: Array) -> float:
         """0 where the spectral norm is at most the weight, else inf."""
         largest = float(np.max(singular_values, initial=0.0))
-        return 0.0 if largest <= self.weight * (1 + FEASIBILITY_ROUNDING) else np.inf
+        return 0.0 if largest <= self.weight * (1 + DUAL_ROUNDING) else np.inf
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its spectral norm is at most the weight."""
-        scale = self.scale_into_ball(dual)
+        scale = self.feasible_scale(dual)
         return dual if scale == 1.0 else scale * dual
-
-    def scale_into_ball(self, dual: Matrix) -> float:
-        """The largest c <= 1 with ||c S||_2 surely at most the weight."""
-        norm = spectral_bound(dual, NORM_SLACK)
-        return 1.0 if norm <= self.weight else self.weight / norm
 
     @property
     def chart(self) -> Flat:
@@ -102,17 +92,14 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         largest = spectral_bound(dual, NORM_SLACK)
         return self.conjugate_of_singular_values(np.array([largest]))
 
-    def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
-        """The weight over a bound on the spectral norm, at most 1."""
-        return self.scale_into_ball(dual)
+    def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
+        """The weight over a bound on the spectral norm, at most 1; no multipliers are needed."""
+        norm = spectral_bound(dual, NORM_SLACK)
+        return 1.0 if norm <= self.weight else self.weight / norm
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """weight * normNuc(Z)."""
         return self.weight * cp.normNuc(latent)
-
-    def in_units(self, unit: float) -> "NuclearNorm":
-        """``weight * unit``."""
-        return attrs.evolve(self, weight=self.weight * unit)
 
     def formula(self) -> str:
         """weight ‖Z‖_*."""

@@ -7,9 +7,10 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Composed, Regularizer
 from mcframe.contracts.validators import block_name, positive
-from mcframe.regularizers.nuclear_norm import FEASIBILITY_ROUNDING, NuclearNorm
+from mcframe.regularizers.nuclear_norm import NuclearNorm
 
 __all__ = ["BoundResidualNuclearNorm", "ResidualNuclearNorm"]
 
@@ -57,7 +58,7 @@ class ResidualNuclearNorm(Regularizer):
         """A ``DataError``: it needs data."""
         self.refuse()
 
-    def expression(self, cp: Any, latent: Any) -> Any:
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """A ``DataError``: it needs data."""
         self.refuse()
 
@@ -79,7 +80,7 @@ class ResidualNuclearNorm(Regularizer):
 
 
 @attrs.frozen
-class BoundResidualNuclearNorm(Regularizer, Composed):
+class BoundResidualNuclearNorm(Composed, Regularizer):
     """A ``ResidualNuclearNorm`` with the observed entries of its block, each of them once."""
 
     block: str
@@ -117,10 +118,6 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         """The sum of Y * X over Omega."""
         return float(np.dot(dual[self.rows, self.columns], self.values))
 
-    def value(self, latent: Array) -> float:
-        """weight * ||R_Omega(Z - X)||_*."""
-        return self.inner.value(self.forward(latent))
-
     def conjugate(self, dual: Array) -> float:
         """<S, X> for S that is 0 off Omega with ||S||_2 <= weight, else inf: an upper bound.
 
@@ -130,19 +127,13 @@ class BoundResidualNuclearNorm(Regularizer, Composed):
         if np.any(dual != self.adjoint(dual)):
             return np.inf
         largest = float(np.linalg.norm(dual, 2))
-        return (
-            self.pairing(dual) if largest <= self.weight * (1 + FEASIBILITY_ROUNDING) else np.inf
-        )
+        return self.pairing(dual) if largest <= self.weight * (1 + DUAL_ROUNDING) else np.inf
 
     def nearest_dual(self, dual: Array) -> Array:
         """0 off Omega, and scaled down until its spectral norm is at most the weight."""
         kept = self.adjoint(dual)
         kept = dual if np.array_equal(kept, dual) else kept
         return self.inner.nearest_dual(kept)
-
-    def expression(self, cp: Any, latent: Any) -> Any:
-        """weight * normNuc(multiply(Omega, Z) - X)."""
-        return self.weight * cp.normNuc(self.forward_expression(cp, latent))
 
     def in_units(self, unit: float) -> "BoundResidualNuclearNorm":
         """``weight * unit``, and data that are as many times smaller."""

@@ -155,7 +155,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
 
     @property
     def quadratic(self) -> bool:  # type: ignore[override]
-        """As l is, where d is a line."""
+        """Whether l is quadratic, and d a line."""
         return bool(self.likelihood.quadratic and self.convex)
 
     @property
@@ -230,7 +230,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
 
     @property
     def curvature(self) -> float:
-        """That of l, as a line has none; else a bound, both coefficients taken as positive."""
+        """The curvature of l where d is a line; else a bound, with positive coefficients."""
         if self.likelihood.label_difference is not None or not self.reads_unlabeled:
             return (self.pn + self.pu + self.nu) * self.likelihood.curvature
         base, weight, tilt = self.states()
@@ -256,7 +256,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         return self.entries(y).value_and_slope(z)
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        """That of l, less for unlabeled entries; with a bent d its own as well."""
+        """The second derivative of l, weighted, and where d is no line that of d."""
         return self.entries(y).second_derivative(z)
 
     def conjugate(self, slope: Array, y: Array) -> Array:
@@ -279,12 +279,12 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         return mean
 
     def start(self, y: Array) -> Array:
-        """Where the likelihood begins for a label; halfway between where there is none."""
+        """The likelihood's start for a label; halfway between both where there is none."""
         negative, positive = self.likelihood.start(np.array([0.0, 1.0]))
         starts = np.array([negative, positive, 0.5 * (negative + positive)])
         return starts[state_of(y)]
 
-    def expression(self, cp: Any, z: Any, y: Array) -> Any:
+    def statement(self, cp: Any, z: Any, y: Array, **_: Any) -> tuple[Any, list[Any]]:
         """The loss, with d written as the line that it is."""
         if self.likelihood.label_difference is None:
             raise BackendError(
@@ -292,7 +292,7 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
                 " l(z, 0) is not a line in z; take mc.Bernoulli('logit'), or in place of pn=1"
                 " the likelihood itself"
             )
-        return self.entries(y).expression(cp, z)
+        return self.entries(y).statement(cp, z)
 
     def formula(self, z: str, y: str) -> str:
         """Shares, rate and loss: ``(0.5 PN + 0.5 PU at ρ = 0.8)[log(1 + exp(−s z))]``."""

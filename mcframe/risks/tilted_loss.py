@@ -6,10 +6,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
 
 __all__ = ["TiltedLoss"]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @attrs.frozen(eq=False)
@@ -47,13 +46,13 @@ class TiltedLoss:
 
     def second_derivative(self, z: Array) -> Array:
         """w l''(z, b), and t d''(z) where d is no line."""
-        bend: Array = self.weight * self.likelihood.second_derivative(z, self.base)
+        second: Array = self.weight * self.likelihood.second_derivative(z, self.base)
         if self.likelihood.label_difference is not None:
-            return bend
+            return second
         one, zero = (
             self.likelihood.second_derivative(z, np.full_like(z, label)) for label in (1.0, 0.0)
         )
-        return bend + self.tilt * (one - zero)
+        return second + self.tilt * (one - zero)
 
     @property
     def curvature(self) -> float:
@@ -105,7 +104,8 @@ class TiltedLoss:
         inside = (near == inner) & (self.weight > 0.0)
         return np.where(inside, slope, self.weight * near + self.tilt_slope)
 
-    def expression(self, cp: Any, z: Any) -> Any:
+    def statement(self, cp: Any, z: Any) -> tuple[Any, list[Any]]:
         """w l(z, b) + t d' z + t d(0), for a line d: convex by the rules, as w >= 0."""
-        loss = cp.multiply(self.weight, self.likelihood.expression(cp, z, self.base))
-        return loss + cp.multiply(self.tilt_slope, z) + self.tilt_constant
+        loss, constraints = self.likelihood.statement(cp, z, self.base)
+        line = cp.multiply(self.tilt_slope, z) + self.tilt_constant
+        return cp.multiply(self.weight, loss) + line, constraints

@@ -66,7 +66,7 @@ class EffectsOfClasses(Effects):
             damping = LEAST_DAMPING * self.summed(second) + MOST_DAMPING * here.left * steepest
 
             def times(vector: Array) -> Array:
-                bent = stretch * likelihood.bend(shifted, y, vector[self.groups])
+                bent = stretch * likelihood.hessian_product(shifted, y, vector[self.groups])
                 return self.summed(bent) + (damping + self.stiffness) * vector
 
             diagonal = self.summed(second) + damping + self.stiffness

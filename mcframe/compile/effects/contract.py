@@ -10,9 +10,8 @@ import numpy as np
 from mcframe.compile.effects.newton import Local
 from mcframe.contracts.arrays import Array
 
-__all__ = ["EPS", "Effects", "NoEffects", "Ridge"]
+__all__ = ["Effects", "NoEffects", "Ridge"]
 
-EPS = float(np.finfo(np.float64).eps)
 # A sum of slopes that is this small beside the sum of their sizes is rounding.
 VANISHING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.

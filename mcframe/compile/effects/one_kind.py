@@ -6,9 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects.contract import EPS, Effects, Ridge
+from mcframe.compile.effects.contract import Effects, Ridge
 from mcframe.compile.effects.far import far_beyond
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.clock import check_time
 
 __all__ = ["OneKind"]

@@ -9,10 +9,11 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from mcframe.compile.effects.conjugate_gradients import conjugate_gradients
-from mcframe.compile.effects.contract import EPS, Effects, Ridge
+from mcframe.compile.effects.contract import Effects, Ridge
 from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.newton import SOLVED, Local, newton
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 
 __all__ = ["TwoKinds"]

@@ -44,16 +44,15 @@ class Link(ABC):
         """sup over m of slope * m + log P(m); ``inf`` outside its domain."""
 
     @abstractmethod
-    def expression(self, cp: Any, m: Any) -> Any:
-        """The loss as a DCP expression of CVXPY, or a lower bound on it where there is none."""
+    def expression(self, cp: Any, m: Any, near: tuple[Array, float] | None = None) -> Any:
+        """The loss as a DCP expression of CVXPY, or a lower bound on it where there is none.
+
+        ``near`` says where a bound is to be tight: margins, and how far around them.
+        """
 
     @abstractmethod
-    def expression_near(self, cp: Any, m: Any, near: Array, spread: float) -> Any:
-        """The same, tight within ``spread`` of the margins ``near``."""
-
-    @abstractmethod
-    def expression_error(self, near: Array, spread: float, m: Array) -> Array:
-        """The loss minus ``expression_near`` at m."""
+    def expression_error(self, near: tuple[Array, float], m: Array) -> Array:
+        """The loss minus ``expression`` near these margins, at m."""
 
     @abstractmethod
     def formula(self, z: str, y: str, over_scale: str) -> str:

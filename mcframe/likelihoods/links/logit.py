@@ -49,15 +49,11 @@ class Logit(Link):
         q = np.clip(-slope, 0.0, 1.0)
         return np.where(inside, xlogy(q, q) + xlog1py(1.0 - q, -q), np.inf)
 
-    def expression(self, cp: Any, m: Any) -> Any:
-        """logistic(-m), CVXPY's log(1 + exp(.))."""
+    def expression(self, cp: Any, m: Any, near: tuple[Array, float] | None = None) -> Any:
+        """logistic(-m), CVXPY's log(1 + exp(.)): exact, wherever it is asked for."""
         return cp.logistic(-m)
 
-    def expression_near(self, cp: Any, m: Any, near: Array, spread: float) -> Any:
-        """logistic(-m): exact, wherever it is asked for."""
-        return cp.logistic(-m)
-
-    def expression_error(self, near: Array, spread: float, m: Array) -> Array:
+    def expression_error(self, near: tuple[Array, float], m: Array) -> Array:
         """0."""
         return np.zeros_like(m)
 

@@ -78,34 +78,35 @@ class Probit(Link):
                 break
         return m
 
-    def expression(self, cp: Any, m: Any) -> Any:
-        """The largest of 0 and of the tangents at all knots."""
-        return cp.maximum(0.0, *[self.tangent(m, knot) for knot in KNOTS])
+    def expression(self, cp: Any, m: Any, near: tuple[Array, float] | None = None) -> Any:
+        """The largest of 0 and of the tangents at all knots.
 
-    def expression_near(self, cp: Any, m: Any, near: Array, spread: float) -> Any:
-        """The largest of 0, of a few tangents, and of a tangent at ``near`` that bends.
-
-        It bends with the loss's own second derivative at ``near`` to the left of it, with that
-        at ``near + spread`` up to there, and not at all beyond. Since the second derivative
-        falls, this lies below the loss everywhere; within d <= spread of ``near`` by at most
-        d^2 spread / 2 times the third derivative, which is below 0.3. Tangents alone are as
-        tight only when they are so many and so nearly parallel that conic solvers fail.
+        Near points p it is the largest of 0, of a few tangents, and of a tangent at p that
+        bends: with the loss's own second derivative at p to the left of it, with that at
+        p + spread up to there, and not at all beyond. Since the second derivative falls, this
+        lies below the loss everywhere; within d <= spread of p by at most d^2 spread / 2 times
+        the third derivative, which is below 0.3. Tangents alone are as tight only when they are
+        so many and so nearly parallel that conic solvers fail.
         """
-        left, right = self.second_derivative(near), self.second_derivative(near + spread)
-        loss, slope = self.loss_and_slope(near)
-        d = m - near
+        if near is None:
+            return cp.maximum(0.0, *[self.tangent(m, knot) for knot in KNOTS])
+        points, spread = near
+        left, right = self.second_derivative(points), self.second_derivative(points + spread)
+        loss, slope = self.loss_and_slope(points)
+        d = m - points
         bent = loss + cp.multiply(slope, d) + cp.multiply(left / 2, cp.square(cp.neg(d)))
         # CVXPY's huber(d, spread) is d^2 up to spread and linear beyond.
         bent += cp.multiply(right / 2, cp.huber(cp.pos(d), spread))
         return cp.maximum(0.0, bent, *[self.tangent(m, knot) for knot in FEW_KNOTS])
 
-    def expression_error(self, near: Array, spread: float, m: Array) -> Array:
+    def expression_error(self, near: tuple[Array, float], m: Array) -> Array:
         """The loss minus the largest of them, by the same formulas in plain arithmetic."""
-        loss, slope = self.loss_and_slope(near)
-        before, after = np.minimum(m - near, 0.0), np.maximum(m - near, 0.0)
+        points, spread = near
+        loss, slope = self.loss_and_slope(points)
+        before, after = np.minimum(m - points, 0.0), np.maximum(m - points, 0.0)
         close = np.minimum(after, spread)
-        bent = loss + slope * (m - near) + self.second_derivative(near) / 2 * np.square(before)
-        bent += self.second_derivative(near + spread) * close * (after - close / 2)
+        bent = loss + slope * (m - points) + self.second_derivative(points) / 2 * np.square(before)
+        bent += self.second_derivative(points + spread) * close * (after - close / 2)
         tangents = [self.tangent(m, knot) for knot in FEW_KNOTS]
         bound = np.maximum.reduce([np.zeros_like(m), bent, *tangents])
         return np.maximum(self.loss(m) - bound, 0.0)

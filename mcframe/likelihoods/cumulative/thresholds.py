@@ -4,13 +4,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
+from mcframe.likelihoods.cumulative.cumulative_logit import gap_loss, logistic_parts
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.cumulative_logit import gap_loss, logistic_parts
 
 __all__ = ["best_thresholds"]
 
 MAX_STEPS = 200
-EPS = float(np.finfo(np.float64).eps)
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its slopes:
 # far out, where second derivatives underflow to 0, a step stays defined.
 DAMPING = 1e-12
@@ -76,7 +76,7 @@ def members(z: Array, code: IntArray, weights: Array, level: int) -> tuple[Array
 
 
 def apart(thresholds: Array, gap: float) -> Array:
-    """The same numbers moved up where needed to differ by ``gap``, relatively above 1."""
+    """Numbers moved up where needed to differ by ``gap``, relatively above 1."""
     moved = thresholds.copy()
     for k in range(1, moved.size):
         moved[k] = max(moved[k], moved[k - 1] + gap * max(1.0, abs(float(moved[k - 1]))))

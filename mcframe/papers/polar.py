@@ -28,7 +28,7 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     Examples
     --------
     >>> import numpy as np
-    >>> from mcframe.numerics.polar import nuclear_subgradient
+    >>> from mcframe.papers.polar import nuclear_subgradient
     >>> value, factor = nuclear_subgradient(np.diag([3.0, 2.0]))
     >>> round(value, 12), bool(np.allclose(factor, np.eye(2)))
     (5.0, True)

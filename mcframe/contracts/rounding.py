@@ -1,0 +1,16 @@
+"""What rounding is allowed to do, stated once: whoever relies on another's room reads it here."""
+
+import numpy as np
+
+__all__ = ["DUAL_ROUNDING", "EPS", "NORM_SLACK", "SET_ROUNDING"]
+
+#: The distance from 1 to the next number of double precision.
+EPS = float(np.finfo(np.float64).eps)
+#: Sets count as met up to this share of their size: Z is a product of factors, which is not exact
+#: to the last bit, and certificates are told by ``Constraint.room`` what that is worth.
+SET_ROUNDING = 1e-9
+#: A norm of a dual matrix may pass its limit by this share, the rounding of a norm, and the dual
+#: point still counts as feasible.
+DUAL_ROUNDING = 1e-12
+#: How far above a norm its bound is tried first, as a share of it.
+NORM_SLACK = 1e-10
