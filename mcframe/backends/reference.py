@@ -5,10 +5,10 @@ import warnings
 from typing import Any, Literal
 
 import attrs
-import cvxpy as cp
 import numpy as np
 
 from mcframe.backends.certificate import Dual, Judgement, Point, at_zero, judge, relative_gap
+from mcframe.backends.conic import cp
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome
@@ -44,7 +44,7 @@ MEANT = {
 }
 
 
-def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
+def to_cvxpy(problem: Problem) -> tuple[Any, dict[str, Any]]:
     """The problem as it is stated, term by term, and its variables by name.
 
     ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``,
@@ -77,7 +77,7 @@ class Statement:
     """
 
     bound_to: Problem
-    variables: dict[str, cp.Variable]
+    variables: dict[str, Any]
     unit: float = 1.0
     summands: list[Any] = attrs.field(factory=list)
     constraints: list[Any] = attrs.field(factory=list)
@@ -110,7 +110,7 @@ class Statement:
             stated.add_term(len(problem.model.blocks) + k, term, id(term) in rough)
         return stated
 
-    def problem(self, scale: float = 1.0) -> cp.Problem:
+    def problem(self, scale: float = 1.0) -> Any:
         """The whole, its objective divided by a scale."""
         objective = cp.sum(cp.hstack(self.summands)) / scale
         return cp.Problem(cp.Minimize(objective), self.constraints)
@@ -304,7 +304,8 @@ class Reference:
 
     def refuses(self, problem: Problem) -> str | None:
         """Why it will not solve a problem; None if it will."""
-        reason = refusal_to_state(problem) or refusal(problem)  # no program, no certificate
+        # No program, no certificate.
+        reason = cp.absence() or refusal_to_state(problem) or refusal(problem)
         if reason is not None:
             return reason
         size = estimate(problem)
@@ -318,6 +319,7 @@ class Reference:
 
     def solve(self, problem: Problem, budget: Budget, progress: bool = False) -> Outcome:
         """The conic solver's answer, made feasible and certified."""
+        cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         with blas_alone():
             return self.answered(problem, budget, progress)
 

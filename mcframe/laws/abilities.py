@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Callable
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, Proximable

@@ -1,8 +1,8 @@
 """The laws of likelihoods whose CVXPY expression is a lower bound."""
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Approximated, Likelihood
 from mcframe.laws.violations import close, demand

@@ -4,9 +4,9 @@ import copy
 import itertools
 from collections.abc import Callable, Sequence
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.compile.effects import declared_effects
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import (

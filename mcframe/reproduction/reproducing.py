@@ -17,6 +17,7 @@ from mcframe.reproduction.registry import find
 from mcframe.reproduction.report import Report, show
 from mcframe.reproduction.runner import Failure, Interrupted, attempts, prompt_interrupts
 from mcframe.reproduction.store import Header, Store
+from mcframe.selection.jobs import joblib
 
 __all__ = ["Run", "reproduce"]
 
@@ -121,9 +122,7 @@ def compute(
 
 def cores() -> int:
     """How many processes can run at once."""
-    from joblib import cpu_count
-
-    return int(cpu_count())
+    return int(joblib.cpu_count())
 
 
 def say_how_to_go_on(what: str, store: Store, wanted: list[Trial], run: Run) -> None:

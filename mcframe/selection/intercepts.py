@@ -4,7 +4,7 @@ from functools import cached_property
 
 import attrs
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
@@ -127,4 +127,4 @@ class Intercepts:
             low, high = NEAR_ZERO * high, low
             if excess(low) <= 0.0:
                 return 0.0
-        return float(brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)
+        return float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)
