@@ -11,7 +11,10 @@ from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Model, Problem
-from mcframe.model.table import Table, read_table, same_rows
+from mcframe.model.cell_numbers import CellNumbers
+from mcframe.model.reading import read_table
+from mcframe.model.row_labels import same_rows
+from mcframe.model.table import Table
 from mcframe.numerics.low_rank import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
@@ -83,7 +86,7 @@ class NewRows:
         z = self.scores @ self.loadings[problem.columns(name)].T
         offset = self.tables[name].offset if name in self.tables else None
         if offset is not None:  # the biases are in there already
-            return z + offset
+            return z + offset.dense()
         if name not in effects:
             return z
         return problem.layout(name).add_to(z, problem.effects(name, effects))
@@ -167,5 +170,7 @@ def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Arr
     if not problem.layout(name).n_biases:
         return table
     biases = problem.layout(name).biases(problem.effects(name, effects))
-    offset = np.zeros((table.shape[0], biases.size)) if table.offset is None else table.offset
-    return attrs.evolve(table, offset=offset + biases)
+    if table.offset is None:
+        shape = (table.shape[0], biases.size)
+        return attrs.evolve(table, offset=CellNumbers(shape, biases[None, :]))
+    return attrs.evolve(table, offset=table.offset.plus(biases))

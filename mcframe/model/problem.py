@@ -16,7 +16,10 @@ from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.origin import origin_of
-from mcframe.model.table import Table, check_observed, read_table, same_rows
+from mcframe.model.reading import read_table
+from mcframe.model.row_labels import same_rows
+from mcframe.model.table import Table
+from mcframe.model.valid_values import check_observed
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.low_rank import LowRank
@@ -253,7 +256,7 @@ class Problem:
             if name in numbers:
                 z = self.layout(name).add_to(z, numbers[name])
         offset = self.tables[name].offset
-        return z if offset is None else z + offset
+        return z if offset is None else z + offset.dense()
 
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
