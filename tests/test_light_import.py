@@ -18,8 +18,9 @@ HEAVY = (
     *("sklearn", "rich", "scipy.optimize", "scipy.linalg", "scipy.stats", "scipy.sparse.csgraph"),
 )
 DECLARED = """
+risk = mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli())
 model = mc.Model(
-    [mc.Block("x", mc.Gaussian(), bias=True), mc.Block("y", mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()))],
+    [mc.Block("x", mc.Gaussian(), bias=True), mc.Block("y", mc.Ordinal(3)), mc.Block("z", risk)],
     [mc.NuclearNorm(0.1), mc.Calibration("x", [1.0, 1.0], [0.0, 0.0])],
 )
 str(model), mc.Proximal(), mc.Reference(), mc.Observations([[1.0]], weights=2.0)
