@@ -137,19 +137,19 @@ def tables_of_new_rows(
 def bound_to_new_rows(
     problem: Problem, effects: Mapping[str, Array], tables: Mapping[str, Table]
 ) -> Problem:
-    """The blocks of these tables with what was fitted of them held fixed, the same scales."""
+    """Return the problem of new rows beside those of a fit, with what was fitted held fixed."""
+    likelihoods = {name: problem.likelihood(name, effects) for name in tables}
     blocks = [
         attrs.evolve(
             problem.model.block(name),
-            likelihood=problem.likelihood(name, effects),
-            weight=problem.scale(name),
-            reduce="sum",
+            likelihood=likelihoods[name],
             bias=False,
             effects_weight=None,
         )
         for name in tables
     ]
-    return Problem.of_tables(Model(blocks, problem.model.terms), tables)
+    totals = attrs.evolve(problem.totals, centres={}, likelihoods=likelihoods)
+    return Problem.of_tables(Model(blocks, problem.model.terms), tables, totals)
 
 
 def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Array]) -> Table:

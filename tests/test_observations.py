@@ -262,9 +262,7 @@ def test_no_array_of_all_cells_is_made_of_a_sparse_table(beside):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", mc.UnobservedWarning)
-            problem = mc.Problem.bind(
-                model, {"y": mc.Observations(values, **BESIDE[beside](given))}
-            )
+            problem = mc.Problem.bind(model, {"y": mc.Observations(values, **beside_it)})
         problem.objective(LowRank(np.zeros((200_000, 1)), np.zeros((50_000, 1))), {})
         peak = tracemalloc.get_traced_memory()[1]
     finally:
