@@ -166,7 +166,7 @@ class Archive:
 
 
 def difference(key: str, there: str, here: str) -> str:
-    """In what two pieces of work differ, in words."""
+    """Say in words what two pieces of work differ in."""
     if max(len(there), len(here)) > READABLE:
         return f"the {key} there differs from the one given"
     return f"{key} is {there} there and {here} here"

@@ -161,7 +161,7 @@ class Iterate:
 
     @classmethod
     def at(cls, problem: "Completion", core: Array) -> "Iterate":
-        """At rest."""
+        """Return the iterate at rest at a core."""
         return cls(core, core, problem.objective(core))
 
     def advance(self, problem: "Completion") -> None:

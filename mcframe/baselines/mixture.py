@@ -221,7 +221,7 @@ def fit_mixture(
 
 
 def variances(table: Array) -> Array:
-    """Of the observed entries of each column; the mean of all columns where that is 0."""
+    """Return the variances of the observed entries by column; their mean where one is 0."""
     away = np.where(np.isnan(table), 0.0, table - mean_imputed(table).mean(axis=0))
     found = np.square(away).sum(axis=0) / np.maximum((~np.isnan(table)).sum(axis=0), 1)
     usual = float(np.mean(found))

@@ -17,7 +17,7 @@ __all__ = ["TwoStage", "two_stage"]
 
 @attrs.frozen(eq=False)
 class TwoStage:
-    """Both stages.
+    """The fits of the two stages: features first, then the whole table.
 
     Attributes
     ----------

@@ -129,7 +129,7 @@ def linear_targets(rng: np.random.Generator, features: Array, n_targets: int) ->
 
 
 def quadratics(x: Array, n_targets: int) -> list[Array]:
-    """Their t^(1), t^(2) and t^(3), entry by entry."""
+    """Return t^(1), t^(2) and t^(3) of the paper, entry by entry."""
     if n_targets != x.shape[1]:
         raise DataError(
             f"n_targets={n_targets} and n_features={x.shape[1]} were given; in the non-linear"

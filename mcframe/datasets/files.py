@@ -1,4 +1,4 @@
-"""Where data files are looked for."""
+"""The folder that data files are looked for in."""
 
 import os
 from pathlib import Path

@@ -48,7 +48,7 @@ def notes_on_unobserved(
 
 
 def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Where a term states sums of Z that are not those of means, which users may have in mind."""
+    """Return notes on terms that state sums of Z where users may mean sums of means."""
     notes = []
     for term in model.terms:
         if term.block is None or not term.states_sums:

@@ -112,7 +112,7 @@ class Problem:
         )
 
     def reweighted(self, place: int, weight: float) -> "Problem":
-        """The same data, which are shared, with another weight of the term at that place."""
+        """Return the problem with another weight of one term; the data are shared."""
 
         def changed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
             term = attrs.evolve(terms[place], weight=weight)  # type: ignore[misc]
@@ -157,7 +157,7 @@ class Problem:
         return Uniform(scale * weight, centre, scale * constant, *places)
 
     def written_out(self) -> "Problem":
-        """The same problem with every cell that carries loss among the entries."""
+        """Return the problem with every cell that carries loss among its entries."""
         tables = {
             name: table.completed() if table.unwritten else table
             for name, table in self.tables.items()
@@ -165,7 +165,7 @@ class Problem:
         return attrs.evolve(self, tables=tables)
 
     def columns(self, name: str) -> slice:
-        """Where a block's columns stand in Z."""
+        """Return the slice of the columns of Z that belong to a block."""
         self.model.block(name)
         start = 0
         for block in self.model.blocks:
@@ -238,7 +238,7 @@ class Problem:
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
     ) -> Array:
-        """The same at the entries that carry loss: one number each, or one a class."""
+        """Return Z + effects + offset at the entries with loss: one number each, or one a class."""
         table = self.tables[name]
         return self.predictor_at(name, latent, effects, table.rows, table.columns)
 
@@ -250,7 +250,7 @@ class Problem:
         rows: IntArray,
         columns: IntArray,
     ) -> Array:
-        """The same at any entries of the block, by their rows and columns, not forming Z."""
+        """Return Z + effects + offset at some entries, by rows and columns; Z is not formed."""
         z = self.fitted_at(name, latent, effects, rows, columns)
         if name in self.origins:  # of a location, which has one latent column for each of its data
             z = z + self.layout(name).at(rows, columns, self.origins[name])

@@ -35,7 +35,7 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
 
 
 def first_difference(one: Any, other: Any) -> int | None:
-    """Where two equally long indexes differ first; None where they hold the same labels.
+    """Return the place where two equally long indexes differ first; None where all labels agree.
 
     Of different dtypes they may do so without being ``equals``.
     """

@@ -17,7 +17,7 @@ LARGEST = 1e140
 
 
 def check_observed(block: Block, table: Table) -> None:
-    """At least one observed entry, or a ``DataError``."""
+    """Raise a ``DataError`` where not one entry is observed."""
     if table.n_observed == 0:
         raise DataError(
             f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"

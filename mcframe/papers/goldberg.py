@@ -226,7 +226,7 @@ def weight_of(model: Model) -> float:
 
 
 def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
-    """Where a stage ended, as a fit: with the algorithm's own biases, and a lower bound.
+    """Return the end of a stage as a fit: with the algorithm's own biases, and a lower bound.
 
     The dual point of Algorithm 2's certificate comes from the shrinkage: with A the target,
     ``(A - shrink(A)) / tau`` has spectral norm at most mu, and its last column is minus the

@@ -38,7 +38,7 @@ def projected_factors(
     tol: float = 0.0,
     random_state: int = 0,
 ) -> Fit:
-    """Their section 5.4 for one width: gradient steps in factors, then projections.
+    """Fit factors of one width by section 5.4: gradient steps, then projections.
 
     **It does not solve the problem**, for two reasons that the fit's ``gap`` shows together:
     factors of a small width are rank-starved, and the scaling of Eq. 108 is no projection onto
@@ -74,12 +74,12 @@ class ProjectedState:
 
     @property
     def rank(self) -> int:
-        """The width."""
+        """Return the width of the factors."""
         return int(self.stacked.shape[1])
 
     @property
     def objective(self) -> float:
-        """The risk."""
+        """Return the risk at the factors."""
         return self.evaluation.value
 
     def sharpen(self) -> None:
@@ -106,7 +106,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
     name = "projected_factors"
 
     def refuses(self, program: Program) -> str | None:
-        """It is for a smooth risk in a ball of the max norm, and a box."""
+        """Say what a program has beside a smooth risk, a ball of the max norm and a box."""
         return None if isinstance(program.factored, MaxNormBall) else "it is for K_max alone"
 
     def init(

@@ -168,7 +168,7 @@ class RiskSlopes:
 
     @classmethod
     def of(cls, problem: Problem, name: str, precision: Any = np.float64) -> "RiskSlopes":
-        """Those of a block: a mixture's table of states, or the labels of PN alone."""
+        """Return the slopes of a block: those of a mixture's states, or of PN's labels alone."""
         risk, table = problem.likelihood(name, {}), problem.tables[name]
         if not isinstance(risk, RiskMixture):
             risk = RiskMixture(pn=1.0, likelihood=risk)

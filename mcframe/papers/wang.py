@@ -32,7 +32,7 @@ FEATURES = "features"
 
 
 def three_tasks() -> dict[str, Likelihood]:
-    """Their tasks: labels, counts, and measurements of known variance 1."""
+    """Return the tasks of the paper: labels, counts, and measurements of known variance 1."""
     return {"bernoulli": Bernoulli(), "poisson": Poisson(), "gaussian": Gaussian()}
 
 
@@ -204,7 +204,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
     name = "tmcc_accelerated"
 
     def refuses(self, program: Program) -> str | None:
-        """It is for smooth losses, a smooth calibration and a nuclear norm."""
+        """Say what a program has beside smooth losses, a smooth calibration, a nuclear norm."""
         if program.factored is not None or program.penalty.main is None:
             return "its main term must be a nuclear norm"
         if not program.plain:
@@ -240,7 +240,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         state.become(moved)
 
     def candidate(self, program: Program, state: TmccState) -> Point:
-        """The iterate."""
+        """Return the iterate as a point to be judged."""
         return Point(state.latent)
 
 

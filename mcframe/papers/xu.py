@@ -162,7 +162,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
     answers_last = True
 
     def refuses(self, program: Program) -> str | None:
-        """It is for a nuclear norm, smooth losses, and at most a residual's nuclear norm."""
+        """Say what a program has beside smooth losses and nuclear norms of Z and of a residual."""
         return None if program.loss.smooth and not program.ones else "it is for COCO alone"
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
@@ -217,7 +217,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
 
 def subgradient(program: Program, state: CocoState) -> Array:
-    """Of the losses and of the residual's nuclear norm, dense."""
+    """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
     matrix = program.slope_matrix(state.evaluation)
     for term, dual in zip(program.terms, state.duals, strict=True):
         matrix[:, term.columns] += term.pull(dual)

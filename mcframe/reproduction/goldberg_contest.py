@@ -101,7 +101,7 @@ def completed(
 
 
 def judged(task: Transduction, name: str, answer: Fit) -> dict[str, float]:
-    """Both errors of a fit."""
+    """Return the errors of labels and of features of a fit."""
     return {
         f"{name} {LABEL}": label_error(task, answer.predict("labels")),
         f"{name} {FEATURE}": feature_error(task, answer.predict("features")),

@@ -61,7 +61,7 @@ class Synthetic(Experiment):
     measure = "relative Frobenius error at"
 
     def settings(self) -> Sequence[str]:
-        """As printed, and with the shares of observed and missing exchanged."""
+        """Return the settings as printed, and with observed and missing shares exchanged."""
         return tuple(MISSING)
 
     def drawn(

@@ -143,7 +143,7 @@ class MovieLens(Experiment):
 
 
 def small(experiment: Kind) -> Kind:
-    """The same of the first 60 users, in two factors and without tuning."""
+    """Return the experiment on the first 60 users, in two factors and without tuning."""
     return attrs.evolve(
         experiment,
         n_held=300,

@@ -43,7 +43,7 @@ class Row:
         return self.distance is not None and abs(self.distance) > FAR
 
     def cells(self, *, beside: bool) -> tuple[str, ...]:
-        """As text; ``beside`` says whether the paper has figures at all."""
+        """Return the line as text; ``beside`` says whether the paper has figures at all."""
         ours = NOTHING if self.measured is None else spread(self.measured)
         trials = NOTHING if self.measured is None else str(self.measured.trials)
         if not beside:
@@ -146,7 +146,7 @@ class Report:
         yield f"{far} of {known} differences are more than {FAR:g} standard errors."
 
     def origin(self) -> Iterator[tuple[str, str]]:
-        """Where the results come from."""
+        """Yield what the results come from: each origin with its words."""
         header, results = self.store.header, self.store.results
         today = dt.datetime.now(dt.UTC).date().isoformat()
         own = sum(result.seconds for result in results.values() if result.seconds >= 0.0)

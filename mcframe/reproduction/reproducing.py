@@ -51,7 +51,7 @@ class Run:
 
     @property
     def file(self) -> Path:
-        """Where the results are stored; table and picture have another ending."""
+        """Return the file of the results; table and picture have another ending."""
         return Path(self.folder).expanduser() / f"{self.name}{'-tiny' * self.tiny}.jsonl"
 
 
@@ -91,7 +91,7 @@ def reproduce(run: Run) -> int:
 
 
 def number_of_trials(run: Run, experiment: Experiment) -> int:
-    """As many as asked for; by default the experiment's, few where it is tiny."""
+    """Return how many trials are asked for; by default the experiment's, few where it is tiny."""
     if run.trials is not None:
         return run.trials
     return min(TINY_TRIALS, experiment.default_trials) if run.tiny else experiment.default_trials

@@ -170,5 +170,5 @@ class Store:
             file.write(line + "\n")
 
     def missing(self, trials: list[Trial]) -> Iterator[Trial]:
-        """Those of the trials that are not there yet, in their order."""
+        """Yield the trials that are not stored yet, in their order."""
         return (trial for trial in trials if trial not in self.results)

@@ -176,7 +176,7 @@ def tuned(design: Design, setting: str) -> Tuned:
 
 
 def without_features(data: Data) -> dict[str, Array]:
-    """The tasks."""
+    """Return the tasks alone, without the features."""
     return {name: block for name, block in data.items() if name != FEATURES}
 
 
@@ -196,7 +196,7 @@ class TmccFigure(Experiment):
     design: Design
 
     def settings(self) -> Sequence[str]:
-        """Their two cases, and the linear one with centred factors."""
+        """Return the two cases of the paper, and the linear one with centred factors."""
         return ("linear", "non-linear", "linear" + CENTRED)
 
     def trials_of(self, setting: str, trials: int) -> int:
