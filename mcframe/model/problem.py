@@ -238,7 +238,7 @@ class Problem:
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
     ) -> Array:
-        """Return Z + effects + offset at the entries with loss: one number each, or one a class."""
+        """Return Z + effects + offset at the entries with loss: a number each, or one a class."""
         table = self.tables[name]
         return self.predictor_at(name, latent, effects, table.rows, table.columns)
 

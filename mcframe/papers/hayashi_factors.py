@@ -106,7 +106,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
     name = "projected_factors"
 
     def refuses(self, program: Program) -> str | None:
-        """Say what a program has beside a smooth risk, a ball of the max norm and a box."""
+        """Return why a program is not that of a risk over K_max and a box; None if it is."""
         return None if isinstance(program.factored, MaxNormBall) else "it is for K_max alone"
 
     def init(

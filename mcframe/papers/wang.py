@@ -204,7 +204,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
     name = "tmcc_accelerated"
 
     def refuses(self, program: Program) -> str | None:
-        """Say what a program has beside smooth losses, a smooth calibration, a nuclear norm."""
+        """Return why a program is not that of TMCC; None if it is."""
         if program.factored is not None or program.penalty.main is None:
             return "its main term must be a nuclear norm"
         if not program.plain:

@@ -162,7 +162,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
     answers_last = True
 
     def refuses(self, program: Program) -> str | None:
-        """Say what a program has beside smooth losses and nuclear norms of Z and of a residual."""
+        """Return why a program is not that of COCO; None if it is."""
         return None if program.loss.smooth and not program.ones else "it is for COCO alone"
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:

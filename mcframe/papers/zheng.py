@@ -138,7 +138,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
     name = "soft_impute_iterations"
 
     def refuses(self, program: Program) -> str | None:
-        """Say what a program has beside squares of weight 1 and a nuclear norm."""
+        """Return why a program is not that of Soft-Impute; None if it is."""
         gaussian = all(isinstance(piece.likelihood, Gaussian) for piece in program.loss.pieces)
         if not (gaussian and program.plain and not program.terms and program.curvature == 1.0):
             return "Soft-Impute is for Gaussian entries that count 1 each, and nothing else"
