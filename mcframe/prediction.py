@@ -128,7 +128,9 @@ def tables_of_new_rows(
     for name in data:
         problem.model.block(name)
     return {
-        block.name: shifted(problem, block.name, read_table(block, data[block.name]), effects)
+        block.name: with_fitted_biases(
+            problem, block.name, read_table(block, data[block.name]), effects
+        )
         for block in problem.model.blocks
         if block.name in data
     }
@@ -152,7 +154,9 @@ def bound_to_new_rows(
     return Problem.of_tables(Model(blocks, problem.model.terms), tables, totals)
 
 
-def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Array]) -> Table:
+def with_fitted_biases(
+    problem: Problem, name: str, table: Table, effects: Mapping[str, Array]
+) -> Table:
     """A table of new rows with the fitted biases in its offset; its columns are checked."""
     fitted = problem.tables[name]
     if table.shape[1] != fitted.shape[1]:

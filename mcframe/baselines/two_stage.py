@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.baselines.collective import split
+from mcframe.baselines.collective import features_and_tasks
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.fitting import Fit, fit
 from mcframe.papers.wang import FEATURES, mc0
@@ -62,7 +62,7 @@ def two_stage(
     DataError
         Where there are no features, or no tasks.
     """
-    features, others = split(data)
+    features, others = features_and_tasks(data)
     first = fit(soft_impute(lam, [FEATURES]), features, **options)
     filled = {FEATURES: first.impute(FEATURES), **others}
     n_cells = sum(int(np.prod(np.shape(block))) for block in filled.values())

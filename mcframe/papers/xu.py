@@ -172,7 +172,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
             begin = Shrunk(nothing.left, np.zeros(0), nothing.right)
         else:
             begin = shrink_full(start.latent.dense(), lambda values: values)
-        return self.arrived(program, begin, self.first_step)
+        return self.state_at(program, begin, self.first_step)
 
     def step(self, program: Program, state: CocoState) -> None:
         """Z - step * subgradient, shrunk by step * lambda_1."""
@@ -185,14 +185,14 @@ class CocoSubgradient(Solver[Program, CocoState]):
         step = state.step
         if step >= self.least_step:
             step *= self.decay
-        moved = self.arrived(program, shrunk, step)
+        moved = self.state_at(program, shrunk, step)
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate)) / state.step
         moved.t = state.t + 1
         state.become(moved)
         if self.observe is not None:
             self.observe(state.t, state.latent)
 
-    def arrived(self, program: Program, shrunk: Shrunk, step: float) -> CocoState:
+    def state_at(self, program: Program, shrunk: Shrunk, step: float) -> CocoState:
         """The state at some Z."""
         latent = LowRank(shrunk.left * shrunk.values, shrunk.right)
         iterate = latent.dense()

@@ -148,7 +148,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> SoftImputeState:
         """Z = 0, or the start."""
-        return reached(program, LowRank.zeros(program.shape) if start is None else start.latent)
+        return state_at(program, LowRank.zeros(program.shape) if start is None else start.latent)
 
     def step(self, program: Program, state: SoftImputeState) -> None:
         """Fill in, shrink, and look whether Z has moved."""
@@ -156,7 +156,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         left, values, right = np.linalg.svd(filled, full_matrices=False)
         values = program.penalty.shrink(values, 1.0)
         kept = values > 0.0
-        moved = reached(program, LowRank(left[:, kept] * values[kept], right[kept].T))
+        moved = state_at(program, LowRank(left[:, kept] * values[kept], right[kept].T))
         size = float(np.linalg.norm(state.iterate))
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate))
         if size > 0.0 and moved.residual**2 <= self.change * size**2:
@@ -168,7 +168,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         return Point(state.latent)
 
 
-def reached(program: Program, latent: LowRank) -> SoftImputeState:
+def state_at(program: Program, latent: LowRank) -> SoftImputeState:
     """The state at some Z."""
     iterate = latent.dense()
     evaluation = program.loss.evaluate(np.take(iterate, program.flat))

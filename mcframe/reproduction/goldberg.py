@@ -304,10 +304,10 @@ class Optimum(Experiment):
             return {
                 f"{name}: {measure}": value
                 for name, algorithm in self.algorithms.items()
-                for measure, value in self.compared(task, algorithm, mu).items()
+                for measure, value in self.run_twice(task, algorithm, mu).items()
             }
 
-    def compared(
+    def run_twice(
         self, task: Transduction, algorithm: Callable[..., Fit], mu: float
     ) -> dict[str, float]:
         """One algorithm, twice, and the optimum."""

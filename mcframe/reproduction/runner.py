@@ -76,11 +76,11 @@ def attempts(
     with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
         yield from parallel(
-            joblib.delayed(undisturbed)(attempt, experiment, trial, seed) for trial in trials
+            joblib.delayed(run_undisturbed)(attempt, experiment, trial, seed) for trial in trials
         )
 
 
-def undisturbed(task: Callable[..., Any], *arguments: Any) -> Any:
+def run_undisturbed(task: Callable[..., Any], *arguments: Any) -> Any:
     """Run in a process of joblib's; Ctrl-C, which reaches all, is the business of their parent."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

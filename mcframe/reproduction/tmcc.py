@@ -138,7 +138,7 @@ class Tuning:
 
 
 @cache
-def tuned(design: Design, setting: str) -> Tuned:
+def tune_weights(design: Design, setting: str) -> Tuned:
     """The weights of a setting, tuned on entries kept back in a draw of their own.
 
     One such draw serves all trials: tuning within each would take ten times as long. Weights
@@ -205,7 +205,7 @@ class TmccFigure(Experiment):
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """The relative errors of the figure's blocks, method by method."""
-        weights = tuned(self.design, setting)
+        weights = tune_weights(self.design, setting)
         tasks = self.design.draw(setting, rng)
         return {
             measure(method, block, self.blocks): tasks.relative_error(block, answer(block))
