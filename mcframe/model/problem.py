@@ -302,11 +302,10 @@ class Problem:
         total = self.loss(latent, effects)
         singular_values = latent.singular_values()
         for term in self.terms:
-            if term.block is not None:
-                total += term.value(latent.columns(self.placed(term)).dense())
-            elif isinstance(term, Spectral):
+            whole = term.block is None
+            if whole and isinstance(term, Spectral):
                 total += term.of_singular_values(singular_values)
-            elif isinstance(term, Factored) and given is not None:
+            elif whole and isinstance(term, Factored) and given is not None:
                 total += term.of_factors(given.balanced())
             else:
                 total += term.value(latent.columns(self.placed(term)).dense())
@@ -346,7 +345,7 @@ class Problem:
         wanted = {name: (size,) for name, size in sizes.items() if size}
         given = {name: np.shape(vector) for name, vector in effects.items()}
         if given != wanted:
-            raise DataError(f"biases of shapes {given} were given; {wanted} are needed")
+            raise DataError(f"effects of shapes {given} were given; {wanted} are needed")
 
     def loss_at_zero(self) -> float:
         """The losses at Z = 0 and effects of 0, or the values where they are infinite: a size.

@@ -91,7 +91,7 @@ class Synthetic(Experiment):
         found = {}
         for name, model in models.items():
             problem = Problem.bind(model, {"labels": draw.labels})
-            latent = scheme.completed(problem, np.random.default_rng(seed))
+            latent = scheme.last_latent(problem, np.random.default_rng(seed))
             found[name] = draw.relative_error(latent.dense())
         return found
 

@@ -127,7 +127,7 @@ class MovieLens(Experiment):
         scheme = GrowingFactors(
             first=self.first, largest=self.largest, max_iter=self.max_iter, single=True
         )
-        return scheme.completed(problem, np.random.default_rng(seed)).dense()
+        return scheme.last_latent(problem, np.random.default_rng(seed)).dense()
 
     def tuned(self, split: Split, seed: int) -> tuple[float, float, Array]:
         """Alpha and r with the least validation error of PN, and its Z."""
