@@ -11,7 +11,10 @@ from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Model, Problem
-from mcframe.model.table import Table, read_table, same_rows
+from mcframe.model.cell_numbers import CellNumbers
+from mcframe.model.reading import read_table
+from mcframe.model.row_labels import same_rows
+from mcframe.model.table import Table
 from mcframe.numerics.low_rank import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
@@ -83,7 +86,7 @@ class NewRows:
         z = self.scores @ self.loadings[problem.columns(name)].T
         offset = self.tables[name].offset if name in self.tables else None
         if offset is not None:  # the biases are in there already
-            return z + offset
+            return z + offset.dense()
         if name not in effects:
             return z
         return problem.layout(name).add_to(z, problem.effects(name, effects))
@@ -125,7 +128,9 @@ def tables_of_new_rows(
     for name in data:
         problem.model.block(name)
     return {
-        block.name: shifted(problem, block.name, read_table(block, data[block.name]), effects)
+        block.name: with_fitted_biases(
+            problem, block.name, read_table(block, data[block.name]), effects
+        )
         for block in problem.model.blocks
         if block.name in data
     }
@@ -134,22 +139,24 @@ def tables_of_new_rows(
 def bound_to_new_rows(
     problem: Problem, effects: Mapping[str, Array], tables: Mapping[str, Table]
 ) -> Problem:
-    """The blocks of these tables with what was fitted of them held fixed, the same scales."""
+    """Return the problem of new rows beside those of a fit, with what was fitted held fixed."""
+    likelihoods = {name: problem.likelihood(name, effects) for name in tables}
     blocks = [
         attrs.evolve(
             problem.model.block(name),
-            likelihood=problem.likelihood(name, effects),
-            weight=problem.scale(name),
-            reduce="sum",
+            likelihood=likelihoods[name],
             bias=False,
             effects_weight=None,
         )
         for name in tables
     ]
-    return Problem.of_tables(Model(blocks, problem.model.terms), tables)
+    totals = attrs.evolve(problem.totals, centres={}, likelihoods=likelihoods)
+    return Problem.of_tables(Model(blocks, problem.model.terms), tables, totals)
 
 
-def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Array]) -> Table:
+def with_fitted_biases(
+    problem: Problem, name: str, table: Table, effects: Mapping[str, Array]
+) -> Table:
     """A table of new rows with the fitted biases in its offset; its columns are checked."""
     fitted = problem.tables[name]
     if table.shape[1] != fitted.shape[1]:
@@ -167,5 +174,7 @@ def shifted(problem: Problem, name: str, table: Table, effects: Mapping[str, Arr
     if not problem.layout(name).n_biases:
         return table
     biases = problem.layout(name).biases(problem.effects(name, effects))
-    offset = np.zeros((table.shape[0], biases.size)) if table.offset is None else table.offset
-    return attrs.evolve(table, offset=offset + biases)
+    if table.offset is None:
+        shape = (table.shape[0], biases.size)
+        return attrs.evolve(table, offset=CellNumbers(shape, biases[None, :]))
+    return attrs.evolve(table, offset=table.offset.plus(biases))

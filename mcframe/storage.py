@@ -166,7 +166,7 @@ class Archive:
 
 
 def difference(key: str, there: str, here: str) -> str:
-    """In what two pieces of work differ, in words."""
+    """Say in words what two pieces of work differ in."""
     if max(len(there), len(here)) > READABLE:
         return f"the {key} there differs from the one given"
     return f"{key} is {there} there and {here} here"
@@ -183,7 +183,8 @@ def fit_to_entry(fit: Fit) -> Entry:
             arrays[f"biases.{position}"] = fit.biases[block.name]
     if dual is not None:
         arrays["dual.slope"] = dual.slope
-        arrays |= numbered("dual.terms", dual.terms) | numbered("dual.given", dual.given)
+        arrays |= arrays_by_position("dual.terms", dual.terms)
+        arrays |= arrays_by_position("dual.given", dual.given)
     arrays |= {f"history.{name}": column for name, column in fit.history.table().items()}
     facts = {
         "status": fit.status,
@@ -221,7 +222,7 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
     )
 
 
-def numbered(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:
+def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:
     """Arrays by their position; None is left out."""
     return {f"{name}.{k}": value for k, value in enumerate(values) if value is not None}
 

@@ -11,7 +11,7 @@ from mcframe.backends.alternating import Alternating
 from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import Point, judge
 from mcframe.compile import compile_problem
-from mcframe.model import Problem, table
+from mcframe.model import Problem, reading
 from mcframe.numerics import blockwise
 from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.low_rank import LowRank
@@ -38,7 +38,7 @@ RISKS |= LOGISTIC
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     """No cell is written out; those that are read come in several blocks and slices."""
-    monkeypatch.setattr(table, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(reading, "WRITTEN_OUT", 0)
     monkeypatch.setattr(blockwise, "BLOCK", 530)
     monkeypatch.setattr(blockwise, "SLICE", 128)
 
@@ -219,7 +219,7 @@ def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
     found = mc.fit(model, data, tol=1e-7)
     assert found.backend == "alternating"
     assert found.status == "certified"
-    monkeypatch.setattr(table, "WRITTEN_OUT", 10**9)
+    monkeypatch.setattr(reading, "WRITTEN_OUT", 10**9)
     exact = mc.fit(model, data, tol=1e-8)
     assert exact.backend == "proximal"
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
@@ -243,7 +243,7 @@ def test_both_kinds_of_background_stand_side_by_side(formed, monkeypatch):
     program = compile_problem(Problem.bind(model, data))
     assert len(program.background.parts) == 3
     found = mc.fit(model, data, tol=1e-6)
-    monkeypatch.setattr(table, "WRITTEN_OUT", 10**9)
+    monkeypatch.setattr(reading, "WRITTEN_OUT", 10**9)
     exact = mc.fit(model, data, tol=1e-8)
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
     assert found.bound <= exact.objective
@@ -329,7 +329,7 @@ def test_what_is_no_background_is_written_out(change):
 
 
 def test_cells_that_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr(table, "physical_gigabytes", lambda: 1e-4)
+    monkeypatch.setattr(reading, "physical_gigabytes", lambda: 1e-4)
     model, data = problem_of("pu")
     assert Problem.bind(model, data).tables["y"].n_entries == data["y"].nnz
     beside = attrs.evolve(model, terms=[*model.terms, mc.Box(0.0, 1.0)])

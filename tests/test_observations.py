@@ -1,5 +1,8 @@
 """Weights, offsets and exposures of entries; effects of rows; what is refused."""
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -228,3 +231,106 @@ def test_an_optimum_of_zero_is_certified_and_verified():
     assert mc.verify(model, {"x": x}).agrees
     rough = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNormBall(20.0)])
     assert mc.fit(rough, {"x": x}, max_iter=3000).status == "certified"
+
+
+def sparse_table(shape, n_entries, rng):
+    """Places without repetition, as a matrix of random numbers above 0.1."""
+    cells = rng.choice(shape[0] * shape[1], n_entries, replace=False)
+    values = 0.1 + rng.random(n_entries)
+    return sp.coo_array((values, np.divmod(cells, shape[1])), shape=shape)
+
+
+BESIDE = {
+    "weights": lambda given: {"weights": given},
+    "offset": lambda given: {"offset": given},
+    "a column": lambda given: {"offset": given.sum(axis=1)[:, None]},
+    "a row": lambda given: {"offset": given.sum(axis=0)[None, :]},
+    "exposure by column": lambda given: {"exposure": 1.0 + given.sum(axis=0)[None, :]},
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_no_array_of_all_cells_is_made_of_a_sparse_table(beside):
+    """200,000 x 50,000 cells take 80 GB as numbers, and 10 GB as truth values."""
+    rng = np.random.default_rng(0)
+    values = sparse_table((200_000, 50_000), 20_000, rng)
+    values.data = np.ceil(values.data)
+    given = of_the_same_places(values, rng) if beside in ("weights", "offset") else values
+    beside_it = BESIDE[beside](given)
+    model = mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(1.0)])
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", mc.UnobservedWarning)
+            problem = mc.Problem.bind(model, {"y": mc.Observations(values, **beside_it)})
+        problem.objective(LowRank(np.zeros((200_000, 1)), np.zeros((50_000, 1))), {})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100e6
+    assert problem.tables["y"].n_entries <= 20_000
+
+
+def of_the_same_places(values, rng):
+    """Numbers of the same entries, stored in another order."""
+    order = rng.permutation(values.nnz)
+    rows, columns = (at[order] for at in values.coords)
+    return sp.coo_array((values.data[order] + 1.0, (rows, columns)), shape=values.shape).tocsc()
+
+
+@pytest.mark.parametrize("likelihood", [mc.Poisson(), mc.Multinomial(3)], ids=["one", "classes"])
+@pytest.mark.parametrize("what", ["weights", "offset"])
+def test_sparse_weights_and_offsets_are_those_of_dense_ones(what, likelihood):
+    rng = np.random.default_rng(1)
+    values = sparse_table((30, 20), 200, rng)
+    values.data = np.floor(3.0 * rng.random(200)).clip(0, 2)
+    beside = sparse_table((30, 20), 300, rng)  # of other places: what is not stored is 0
+    model = mc.Model([mc.Block("y", likelihood, bias=True)], [mc.NuclearNorm(1.0)])
+    problems = [
+        mc.Problem.bind(model, {"y": mc.Observations(values, **{what: given})})
+        for given in (beside, beside.toarray())
+    ]
+    latent = LowRank(*(rng.standard_normal((n, 2)) for n in problems[0].shape))
+    effects = {"y": rng.standard_normal(20 * likelihood.width)}
+    sparse, dense = problems
+    assert sparse.objective(latent, effects) == dense.objective(latent, effects)
+    np.testing.assert_array_equal(
+        sparse.predictor("y", latent, effects), dense.predictor("y", latent, effects)
+    )
+
+
+def test_sparse_offsets_of_new_rows():
+    rng = np.random.default_rng(2)
+    counts = rng.poisson(2.0, (12, 5)).astype(float)
+    model = mc.Model([mc.Block("y", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)])
+    fit = mc.fit(model, {"y": counts})
+    offset = sparse_table((3, 5), 6, rng)
+    given = [{"y": mc.Observations(counts[:3], offset=o)} for o in (offset, offset.toarray())]
+    sparse, dense = (fit.predict_rows(new, "y") for new in given)
+    np.testing.assert_array_equal(sparse, dense)
+    assert np.abs(sparse - fit.predict_rows({"y": counts[:3]}, "y")).max() > 1e-3
+
+
+def test_a_sparse_exposure_is_stored_for_every_cell():
+    model = mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(1.0)])
+    counts = np.array([[1.0, 2.0], [3.0, 0.0]])
+    whole = mc.fit(model, {"y": mc.Observations(counts, exposure=sp.csr_array(counts + 1.0))})
+    dense = mc.fit(model, {"y": mc.Observations(counts, exposure=counts + 1.0)})
+    assert whole.objective == dense.objective
+    for kept, place in (
+        ([[1.0, 0.0], [0.0, 1.0]], "column 1, row 0 and 1 more"),
+        ([[1.0, 1.0], [1.0, 0.0]], "column 1, row 1;"),
+    ):
+        with pytest.raises(mc.DataError, match=f"exposure 0 in {place}"):
+            mc.fit(model, {"y": mc.Observations(counts, exposure=sp.csr_array(kept))})
+
+
+def test_wrong_numbers_of_sparse_weights_and_offsets_are_named():
+    model = mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(1.0)])
+    wrong = sp.coo_array(([np.nan, np.inf, 1.0], ([1, 2, 0], [1, 0, 0])), shape=(3, 2))
+    with pytest.raises(mc.DataError, match=r"offset nan in column 1, row 1 and 1 more; .* finite"):
+        mc.fit(model, {"y": mc.Observations(np.ones((3, 2)), offset=wrong)})
+    with pytest.raises(mc.DataError, match=r"weight nan in column 1, row 1 and 1 more; .* finite"):
+        mc.fit(model, {"y": mc.Observations(np.ones((3, 2)), weights=wrong)})
+    with pytest.raises(mc.DataError, match=r"weights of shape \(2, 3\) were given"):
+        mc.fit(model, {"y": mc.Observations(np.ones((3, 2)), weights=wrong.T)})

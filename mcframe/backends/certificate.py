@@ -2,7 +2,7 @@
 
 import attrs
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from mcframe.compile import Behind, Evaluation, Known, Program
 from mcframe.contracts.arrays import Array, Matrix
@@ -493,7 +493,7 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
         return reached
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
-    search = minimize_scalar(
+    search = scipy.optimize.minimize_scalar(
         lambda c: -bound_at(point.scaled(float(c)), main, float(c)).value,
         bounds=(0.0, 1.0),
         method="bounded",

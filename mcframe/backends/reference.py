@@ -5,11 +5,11 @@ import warnings
 from typing import Any, Literal
 
 import attrs
-import cvxpy as cp
 import numpy as np
 
 from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Settings
 from mcframe.backends.certificate import Dual, Judgement, Point, at_zero, judge, relative_gap
+from mcframe.backends.conic import cp
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.statement import Statement, refusal_to_state
@@ -119,7 +119,7 @@ class Reference(Backend):
 
     def refuses(self, compiled: CompiledProblem) -> str | None:
         """It needs losses that CVXPY can state, and a program: that is what certifies it."""
-        return refusal_to_state(compiled.problem) or compiled.refusal
+        return cp.absence() or refusal_to_state(compiled.problem) or compiled.refusal
 
     def cost(self, compiled: CompiledProblem) -> Cost:
         """The order of its cone, seconds and gigabytes."""
@@ -139,6 +139,7 @@ class Reference(Backend):
         ``max_iter`` and ``random_state`` mean nothing to it, ``max_seconds`` limits SCS, and the
         callback sees the one record that there is.
         """
+        cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         with blas_alone():
             outcome = self.answered(compiled, settings.budget, settings.progress)
         if settings.callback is not None:

@@ -3,9 +3,9 @@
 from typing import Any
 
 import attrs
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.compile import Program
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
@@ -15,7 +15,7 @@ from mcframe.model import Block, Problem
 __all__ = ["Statement", "refusal_to_state", "to_cvxpy"]
 
 
-def to_cvxpy(problem: Problem) -> tuple[cp.Problem, dict[str, cp.Variable]]:
+def to_cvxpy(problem: Problem) -> tuple[Any, dict[str, Any]]:
     """The problem as it is stated, term by term, and its variables by name.
 
     ``"Z"`` is the latent matrix (n_items x n_columns); ``"bias:NAME"``, ``"row_effects:NAME"``,
@@ -48,7 +48,7 @@ class Statement:
     """
 
     source: Problem
-    variables: dict[str, cp.Variable]
+    variables: dict[str, Any]
     unit: float = 1.0
     summands: list[Any] = attrs.field(factory=list)
     constraints: list[Any] = attrs.field(factory=list)
@@ -81,7 +81,7 @@ class Statement:
             stated.add_term(len(problem.model.blocks) + k, term, id(term) in rough)
         return stated
 
-    def problem(self, scale: float = 1.0) -> cp.Problem:
+    def problem(self, scale: float = 1.0) -> Any:
         """The whole, its objective divided by a scale."""
         objective = cp.sum(cp.hstack(self.summands)) / scale
         return cp.Problem(cp.Minimize(objective), self.constraints)

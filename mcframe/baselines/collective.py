@@ -13,7 +13,7 @@ from mcframe.fitting import fit
 from mcframe.papers.wang import FEATURES, collective
 from mcframe.papers.zheng import soft_impute
 
-__all__ = ["Separate", "collective_soft_impute", "split"]
+__all__ = ["Separate", "collective_soft_impute", "features_and_tasks"]
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +60,7 @@ def collective_soft_impute(
     DataError
         Where there are no features, or no tasks.
     """
-    features, others = split(data)
+    features, others = features_and_tasks(data)
     n_cells = sum(int(np.prod(np.shape(block))) for block in others.values())
     return Separate(
         fit(soft_impute(lam, [FEATURES]), features, **options),
@@ -68,7 +68,7 @@ def collective_soft_impute(
     )
 
 
-def split(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def features_and_tasks(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The features, and the tasks."""
     others = {name: block for name, block in data.items() if name != FEATURES}
     if FEATURES not in data or not others:

@@ -53,7 +53,7 @@ class SideCompletion:
 
     def predict(self) -> Array:
         """A Z B', every entry."""
-        return spread(self.core, self.rows, self.columns)
+        return table_of_core(self.core, self.rows, self.columns)
 
     def __repr__(self) -> str:
         return (
@@ -132,13 +132,13 @@ def maxide(
         last = iterate.objective
         iterate.advance(problem)
         look = tol > 0.0 and iterate.count % LOOKS == 0
-        if look and relative_gap(*problem.judged(iterate.core)) <= tol:
+        if look and relative_gap(*problem.objective_and_bound(iterate.core)) <= tol:
             status = "certified"
             break
         if iterate.count > 1 and abs(iterate.objective - last) < change * iterate.objective:
             status = "stopped"
             break
-    objective, bound = problem.judged(iterate.core)
+    objective, bound = problem.objective_and_bound(iterate.core)
     if tol > 0.0 and relative_gap(objective, bound) <= tol:
         status = "certified"
     sides = problem.rows, problem.columns
@@ -159,7 +159,7 @@ class Iterate:
 
     @classmethod
     def at(cls, problem: "Completion", core: Array) -> "Iterate":
-        """At rest."""
+        """Return the iterate at rest at a core."""
         return cls(core, core, problem.objective(core))
 
     def advance(self, problem: "Completion") -> None:
@@ -169,7 +169,7 @@ class Iterate:
         """
         ahead = self.core + self.momentum * (self.core - self.previous)
         residual = problem.residual(ahead)
-        loss, slope = 0.5 * float(np.vdot(residual, residual)), problem.gathered(residual)
+        loss, slope = 0.5 * float(np.vdot(residual, residual)), problem.core_of_table(residual)
         while True:
             threshold = problem.weight / self.curvature
             core, nuclear = shrunk(ahead - slope / self.curvature, threshold)
@@ -233,9 +233,9 @@ class Completion:
 
     def residual(self, core: Array) -> Array:
         """R_Omega(A Z B' - Y)."""
-        return self.seen * spread(core, self.rows, self.columns) - self.known
+        return self.seen * table_of_core(core, self.rows, self.columns) - self.known
 
-    def gathered(self, matrix: Array) -> Array:
+    def core_of_table(self, matrix: Array) -> Array:
         """A' S B."""
         image = matrix if self.rows is None else self.rows.T @ matrix
         return image if self.columns is None else image @ self.columns
@@ -250,10 +250,10 @@ class Completion:
         nuclear = float(np.sum(np.linalg.svd(core, compute_uv=False))) if core.any() else 0.0
         return self.loss(core) + self.weight * nuclear
 
-    def judged(self, core: Array) -> tuple[float, float]:
+    def objective_and_bound(self, core: Array) -> tuple[float, float]:
         """The objective, and Fenchel's bound from the residual."""
         residual = self.residual(core)
-        norm = norm_upper_bound(self.gathered(residual), NORM_SLACK)
+        norm = norm_upper_bound(self.core_of_table(residual), NORM_SLACK)
         square = float(np.vdot(residual, residual))
         product = float(np.vdot(residual, self.known))
         scale = 0.0 if square == 0.0 else max(0.0, -product / square)
@@ -265,7 +265,7 @@ class Completion:
         return self.objective(core), bound - 8.0 * EPS * np.log2(residual.size + 2.0) * summands
 
 
-def spread(core: Array, rows: Array | None, columns: Array | None) -> Array:
+def table_of_core(core: Array, rows: Array | None, columns: Array | None) -> Array:
     """A Z B'."""
     image = core if rows is None else rows @ core
     return image if columns is None else image @ columns.T

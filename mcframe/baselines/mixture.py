@@ -65,20 +65,22 @@ class GaussianMixture:
     def log_likelihoods(self, features: Array) -> Array:
         """log p(observed entries) of each item, (n_items,)."""
         table = checked_features(features)
-        logs = self.joint(self.conditioned(table, tuple(patterns(table))))
+        logs = self.joint(self.condition_on_observed(table, tuple(patterns(table))))
         return np.asarray(logsumexp(logs, axis=1))
 
     def impute(self, features: Array) -> Array:
         """Fill missing entries with their conditional means, given what is observed of an item."""
         table = checked_features(features)
-        parts = self.conditioned(table, tuple(patterns(table)))
+        parts = self.condition_on_observed(table, tuple(patterns(table)))
         filled = np.einsum("ik,kij->ij", memberships(self.joint(parts)), [p.filled for p in parts])
         return np.where(np.isnan(table), filled, table)
 
-    def conditioned(self, table: Array, groups: tuple[Pattern, ...]) -> list[Conditioned]:
+    def condition_on_observed(
+        self, table: Array, groups: tuple[Pattern, ...]
+    ) -> list[Conditioned]:
         """The items under each of the components."""
         return [
-            conditioned(table, groups, mean, covariance)
+            condition_on_observed(table, groups, mean, covariance)
             for mean, covariance in zip(self.means, self.covariances, strict=True)
         ]
 
@@ -105,7 +107,7 @@ def patterns(table: Array) -> Iterator[Pattern]:
             yield Pattern(part, np.nonzero(seen[part])[1].reshape(part.size, int(count)))
 
 
-def conditioned(
+def condition_on_observed(
     table: Array, groups: tuple[Pattern, ...], mean: Array, covariance: Array
 ) -> Conditioned:
     """The items under one Gaussian; with P the inverse on what is observed, C P (x - m) + m."""
@@ -214,21 +216,27 @@ def fit_mixture(
     if count > len(table):
         raise ModelError(f"components={count} were asked for, and there are {len(table)} items")
     runs = [
-        climbed(table, started(table, count, rng), ridge, change, whole(max_iter, "max_iter", 1))
+        maximise_likelihood(
+            table,
+            initial_mixture(table, count, rng),
+            ridge,
+            change,
+            whole(max_iter, "max_iter", 1),
+        )
         for _ in range(1 if count == 1 else whole(starts, "starts", 1))
     ]
     return max(runs, key=lambda run: run.objectives[-1])
 
 
 def variances(table: Array) -> Array:
-    """Of the observed entries of each column; the mean of all columns where that is 0."""
+    """Return the variances of the observed entries by column; their mean where one is 0."""
     away = np.where(np.isnan(table), 0.0, table - mean_imputed(table).mean(axis=0))
     found = np.square(away).sum(axis=0) / np.maximum((~np.isnan(table)).sum(axis=0), 1)
     usual = float(np.mean(found))
     return np.where(found > 0.0, found, usual if usual > 0.0 else 1.0)
 
 
-def started(table: Array, count: int, rng: np.random.Generator) -> GaussianMixture:
+def initial_mixture(table: Array, count: int, rng: np.random.Generator) -> GaussianMixture:
     """Equal shares, the observed variances, and means at random items; of one, the mean."""
     filled = mean_imputed(table)
     means = filled.mean(axis=0)[None]
@@ -238,7 +246,7 @@ def started(table: Array, count: int, rng: np.random.Generator) -> GaussianMixtu
     return GaussianMixture(np.full(count, 1.0 / count), means, covariances)
 
 
-def climbed(
+def maximise_likelihood(
     table: Array, mixture: GaussianMixture, ridge: float, change: float, max_iter: int
 ) -> GaussianMixture:
     """Expectation and maximisation in turn until the objective stands still."""
@@ -246,7 +254,7 @@ def climbed(
     around = ridge * np.diag(variances(table))
     objectives: list[float] = []
     for iteration in range(max_iter + 1):
-        parts = mixture.conditioned(table, groups)
+        parts = mixture.condition_on_observed(table, groups)
         joint = mixture.joint(parts)
         objective = float(np.sum(logsumexp(joint, axis=1)))
         for covariance in mixture.covariances:
@@ -259,11 +267,11 @@ def climbed(
             done = done or objective - objectives[-2] <= change * abs(objective)
         if done:
             break
-        mixture = maximised(mixture, groups, parts, memberships(joint), around, ridge)
+        mixture = maximisation_step(mixture, groups, parts, memberships(joint), around, ridge)
     return attrs.evolve(mixture, objectives=tuple(objectives))
 
 
-def maximised(
+def maximisation_step(
     mixture: GaussianMixture,
     groups: tuple[Pattern, ...],
     parts: list[Conditioned],

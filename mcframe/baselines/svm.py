@@ -81,12 +81,12 @@ def of_one_label(
         for k in range(min(folds, len(y))):
             out = part == k
             for place, strength in enumerate(grid):
-                wrong[place] += np.sum(trained(x[~out], y[~out], strength)(x[out]) != y[out])
-    predicted: Mask = trained(x, y, float(grid[np.argmin(wrong)]))(features)
+                wrong[place] += np.sum(train_svm(x[~out], y[~out], strength)(x[out]) != y[out])
+    predicted: Mask = train_svm(x, y, float(grid[np.argmin(wrong)]))(features)
     return predicted
 
 
-def trained(x: Array, y: Mask, strength: float) -> Any:
+def train_svm(x: Array, y: Mask, strength: float) -> Any:
     """A function from features to predictions."""
     if y.all() or not y.any():
         return lambda features: np.full(len(features), bool(y.all()))

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.baselines.collective import split
+from mcframe.baselines.collective import features_and_tasks
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.fitting import fit
 from mcframe.papers.wang import FEATURES, mc0
@@ -18,7 +18,7 @@ __all__ = ["TwoStage", "two_stage"]
 
 @attrs.frozen(eq=False)
 class TwoStage:
-    """Both stages.
+    """The fits of the two stages: features first, then the whole table.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def two_stage(
     DataError
         Where there are no features, or no tasks.
     """
-    features, others = split(data)
+    features, others = features_and_tasks(data)
     first = fit(soft_impute(lam, [FEATURES]), features, **options)
     filled = {FEATURES: first.impute(FEATURES), **others}
     n_cells = sum(int(np.prod(np.shape(block))) for block in filled.values())

@@ -29,15 +29,15 @@ class Parser(argparse.ArgumentParser):
 
 def whole(text: str) -> int:
     """Read a count or a seed."""
-    return counted(text, 0)
+    return count_from(text, 0)
 
 
 def natural(text: str) -> int:
     """Read a count of which there is at least one."""
-    return counted(text, 1)
+    return count_from(text, 1)
 
 
-def counted(text: str, least: int) -> int:
+def count_from(text: str, least: int) -> int:
     """Read a whole number that is no smaller than ``least``."""
     try:
         value = int(text)

@@ -112,7 +112,7 @@ def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
             return
         if keyword == "@attribute":
             empty = False
-            yield declared(line)
+            yield read_attribute(line)
         elif keyword != "@relation":
             raise line.wrong(
                 f"{line.text[:40]!r} is neither @relation, @attribute, @data nor a comment, which"
@@ -121,12 +121,12 @@ def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
     raise DataError(f"{file} has no line @data; is it an ARFF file, and complete?")
 
 
-def declared(line: Line) -> Attribute:
+def read_attribute(line: Line) -> Attribute:
     """Read one attribute."""
     found = DECLARATION.fullmatch(line.text)
     if found is None:
         raise line.wrong(f"{line.text[:60]!r} declares nothing; @attribute NAME TYPE is needed")
-    name, kind = unquoted(found[1]), found[2]
+    name, kind = without_quotes(found[1]), found[2]
     if NUMERIC.fullmatch(kind):
         return Attribute(name)
     nominal = NOMINAL.fullmatch(kind)
@@ -135,7 +135,7 @@ def declared(line: Line) -> Attribute:
             f"attribute {name!r} is of the type {kind[:40]!r}; only numeric, real, integer and"
             " {value, value} are read: remove the attribute, or turn it into numbers"
         )
-    return Attribute(name, tuple(unquoted(value) for value in values_of(nominal[1], line)))
+    return Attribute(name, tuple(without_quotes(value) for value in values_of(nominal[1], line)))
 
 
 def values_of(text: str, line: Line) -> list[str]:
@@ -152,7 +152,7 @@ def values_of(text: str, line: Line) -> list[str]:
     return values
 
 
-def unquoted(text: str) -> str:
+def without_quotes(text: str) -> str:
     """Take off quotation marks and undo backslashes between them."""
     if text[:1] in ("'", '"') and len(text) > 1:
         return ESCAPED.sub(lambda found: CONTROL.get(found[1], found[1]), text[1:-1])
@@ -209,7 +209,7 @@ class Row:
         if text == MISSING:
             return math.nan
         if attribute.values is not None:
-            value = unquoted(text)
+            value = without_quotes(text)
             if value in attribute.values:
                 return float(attribute.values.index(value))
             some = ", ".join(attribute.values[:8]) + ", ..." * (len(attribute.values) > 8)

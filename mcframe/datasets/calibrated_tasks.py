@@ -98,7 +98,7 @@ def calibrated_tasks(
     True
     """
     left = shift + rng.uniform(-1.0, 1.0, (n_items, rank))
-    features = scaled(left @ rng.uniform(-1.0, 1.0, (rank, n_features)))
+    features = over_largest(left @ rng.uniform(-1.0, 1.0, (rank, n_features)))
     targets = (
         linear_targets(rng, features, n_targets) if linear else quadratics(features, n_targets)
     )
@@ -117,7 +117,7 @@ def calibrated_tasks(
     return CalibratedTasks(data, truth, average, average @ features)
 
 
-def scaled(matrix: Array) -> Array:
+def over_largest(matrix: Array) -> Array:
     """Divided by its largest entry in size."""
     return matrix / np.max(np.abs(matrix))
 
@@ -125,11 +125,11 @@ def scaled(matrix: Array) -> Array:
 def linear_targets(rng: np.random.Generator, features: Array, n_targets: int) -> list[Array]:
     """X W, scaled, for each task."""
     shape = (features.shape[1], n_targets)
-    return [scaled(features @ rng.uniform(-1.0, 1.0, shape)) for _ in TASKS]
+    return [over_largest(features @ rng.uniform(-1.0, 1.0, shape)) for _ in TASKS]
 
 
 def quadratics(x: Array, n_targets: int) -> list[Array]:
-    """Their t^(1), t^(2) and t^(3), entry by entry."""
+    """Return t^(1), t^(2) and t^(3) of the paper, entry by entry."""
     if n_targets != x.shape[1]:
         raise DataError(
             f"n_targets={n_targets} and n_features={x.shape[1]} were given; in the non-linear"

@@ -14,7 +14,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.arff import as_number
-from mcframe.datasets.files import located
+from mcframe.datasets.files import find_file
 
 __all__ = ["read_csv"]
 
@@ -78,14 +78,14 @@ def read_csv(
     >>> data["labels"].tolist()
     [[1.0], [nan]]
     """
-    file = located(path)
+    file = find_file(path)
     if len(delimiter) != 1:
         raise DataError(f"delimiter={delimiter!r} was given; one character is needed")
     if index is not None and not as_frame:
         raise DataError(f"index={index!r} needs as_frame=True: arrays have no names of items")
-    header, lines = opened(file, delimiter, encoding)
+    header, lines = read_header(file, delimiter, encoding)
     names = {block: chosen(file, header, block, wanted) for block, wanted in blocks.items()}
-    places = placed(file, header, names, index)
+    places = find_columns(file, header, names, index)
     cells = Cells(file, header, frozenset(missing))
     rows, items = [], []
     for number, line in lines:
@@ -100,7 +100,7 @@ def read_csv(
     return frames(arrays, names, items, index) if as_frame else arrays
 
 
-def opened(
+def read_header(
     file: Path, delimiter: str, encoding: str
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Read the header, and give the other lines with their numbers; empty ones are left out."""
@@ -150,7 +150,7 @@ def some(names: list[str]) -> str:
     return ", ".join(names[:8]) + ", ..." * (len(names) > 8)
 
 
-def placed(
+def find_columns(
     file: Path, header: list[str], names: Mapping[str, list[str]], index: str | None
 ) -> list[int]:
     """Find the places of all columns, block after block; none may be used twice."""

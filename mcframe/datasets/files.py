@@ -1,11 +1,11 @@
-"""Where data files are looked for."""
+"""The folder that data files are looked for in."""
 
 import os
 from pathlib import Path
 
 from mcframe.contracts.errors import DataError
 
-__all__ = ["folder", "located"]
+__all__ = ["find_file", "folder"]
 
 VARIABLE = "MCFRAME_DATA"
 
@@ -30,7 +30,7 @@ def folder() -> Path | None:
     return path
 
 
-def located(path: str | os.PathLike[str]) -> Path:
+def find_file(path: str | os.PathLike[str]) -> Path:
     """Find the file of a path or, where there is none, of that path inside ``folder()``.
 
     Raises

@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.arff import ArffTable, Attribute, as_number, read_arff
-from mcframe.datasets.files import located
+from mcframe.datasets.files import find_file
 from mcframe.datasets.multilabel import MultiLabel
 
 __all__ = ["read_mulan"]
@@ -69,7 +69,7 @@ def read_mulan(
     >>> data.labels.tolist()
     [[1.0], [0.0]]
     """
-    file, list_of_labels = located(arff), located(xml)
+    file, list_of_labels = find_file(arff), find_file(xml)
     table = read_arff(file, encoding)
     wanted = label_names(list_of_labels)
     check_names(table, wanted, file, list_of_labels)
@@ -130,7 +130,7 @@ def label_column(attribute: Attribute, cells: Array, file: Path) -> Array:
         given = [f"{value:g}" for value in wrong[:1]]
     else:
         given = [value for value in attribute.values if value not in ("0", "1")]
-        numbers = cells if given else coded(cells, [float(value) for value in attribute.values])
+        numbers = cells if given else codes_of(cells, [float(value) for value in attribute.values])
     if given:
         raise DataError(
             f"{file}: the label {attribute.name!r} has the value {given[0]!r}; declare it as"
@@ -146,7 +146,7 @@ def feature_columns(attribute: Attribute, cells: Array) -> Iterator[tuple[str, A
         return
     numbers = [as_number(value) for value in attribute.values]
     if None not in numbers:
-        yield attribute.name, coded(cells, [n for n in numbers if n is not None])
+        yield attribute.name, codes_of(cells, [n for n in numbers if n is not None])
         return
     skipped = 1 if len(attribute.values) == 2 else 0
     for place, value in enumerate(attribute.values[skipped:], skipped):
@@ -156,7 +156,7 @@ def feature_columns(attribute: Attribute, cells: Array) -> Iterator[tuple[str, A
         )
 
 
-def coded(cells: Array, numbers: list[float]) -> Array:
+def codes_of(cells: Array, numbers: list[float]) -> Array:
     """Replace places among the declared values by numbers."""
     places = np.where(np.isnan(cells), len(numbers), cells).astype(np.intp)
     column: Array = np.array([*numbers, np.nan])[places]

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.archives import read_arrays
-from mcframe.datasets.files import located
+from mcframe.datasets.files import find_file
 
 __all__ = ["MultiLabel", "read_multilabel"]
 
@@ -139,7 +139,7 @@ def read_multilabel(path: str | os.PathLike[str]) -> MultiLabel:
     ...     read_multilabel(file)
     two: 2 items, 2 features (0% missing), 1 labels (0% missing, 100% of the rest are 1)
     """
-    file = located(path)
+    file = find_file(path)
     arrays = read_arrays(
         file,
         needed=("X", "Y"),

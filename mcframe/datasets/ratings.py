@@ -16,7 +16,7 @@ from scipy import sparse
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.archives import read_arrays
-from mcframe.datasets.files import located
+from mcframe.datasets.files import find_file
 
 __all__ = ["Ratings", "read_ratings"]
 
@@ -101,7 +101,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     >>> ratings.matrix().toarray().tolist()
     [[1.0, 5.0], [0.0, 4.0]]
     """
-    file = located(path)
+    file = find_file(path)
     columns = from_archive(file) if zipfile.is_zipfile(file) else from_text(file)
     users, items, ratings, timestamps = columns
     user_ids, user_places = np.unique(users, return_inverse=True)

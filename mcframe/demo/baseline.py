@@ -17,7 +17,7 @@ MAX_ITER = 5000
 
 @attrs.frozen(eq=False)
 class Baseline:
-    """Its predictions: features (observed kept, hidden by means) and label probabilities.
+    """What the baseline predicts: features (hidden ones by means) and label probabilities.
 
     ``unconverged`` counts labels whose regression stopped at its iteration limit.
     """

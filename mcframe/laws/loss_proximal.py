@@ -1,8 +1,8 @@
 """The laws of a loss's prox."""
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
 from mcframe.laws.directions import along, unit_of

@@ -2,9 +2,9 @@
 
 import itertools
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Factored, Prox, Term
 from mcframe.laws.samples import STEPS, solved, stacked_samples

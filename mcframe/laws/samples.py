@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.term import Factored, Prox, Term
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Approximated, Likelihood, Parametric
 from mcframe.laws.directions import unit_of

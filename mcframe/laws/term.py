@@ -5,9 +5,9 @@ import itertools
 from typing import Any
 
 import attrs
-import cvxpy as cp
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.laws.duality import composition, fenchel_young

@@ -1,4 +1,4 @@
-"""Where the effects of a block count from: values far from 0 are centred before any arithmetic."""
+"""Origins of effects: values far from 0 are centred before any arithmetic."""
 
 import numpy as np
 
@@ -8,20 +8,28 @@ from mcframe.model.layout import Layout
 __all__ = ["origin_of"]
 
 
-def origin_of(layout: Layout, rows: IntArray, columns: IntArray, values: Array) -> Array | None:
-    """A vector of effects close to all values, in the order of the layout; None where all are 0.
+def origin_of(
+    layout: Layout,
+    rows: IntArray,
+    columns: IntArray,
+    values: Array,
+    centres: Array | None = None,
+) -> Array | None:
+    """Return a vector of effects close to all values, as the layout has them; None if all are 0.
 
     The values of a column, and what is left of those of a row, are centred where they lie within
     a factor of two of each other. Differences from a number between them are then exact (Sterbenz,
     Floating-point computation, 1974): a time stamp, an identifier or a sum in dollars loses no
     digit, and what is fitted afterwards has the size of what varies. Other values have no use for
     a centre, since they vary by as much as they are large.
+
+    ``centres`` of the columns (n_biases,) may be given: values in other rows count, too.
     """
     origin = np.zeros(layout.size)
     left = values
     if layout.n_biases:
         own = layout.biases(origin)
-        own[:] = middles(columns, left, own.size)
+        own[:] = middles(columns, left, own.size) if centres is None else centres
         left = left - own[columns]
     if layout.n_row_effects:
         own = layout.row_effects(origin)
@@ -30,7 +38,7 @@ def origin_of(layout: Layout, rows: IntArray, columns: IntArray, values: Array) 
 
 
 def middles(groups: IntArray, values: Array, n_groups: int) -> Array:
-    """The middle of each group whose values lie within a factor of two of each other, else 0."""
+    """Return the middle of each group whose values lie within a factor of two, 0 of others."""
     lowest, highest = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
     np.minimum.at(lowest, groups, values)
     np.maximum.at(highest, groups, values)

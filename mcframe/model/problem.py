@@ -9,27 +9,26 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.errors import DataError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
-from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, Term
-from mcframe.model.block import Block
+from mcframe.contracts.term import Constraint, Factored, Spectral, Term
+from mcframe.model.binding import bound_term, tables_of
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
-from mcframe.model.origin import origin_of
-from mcframe.model.table import Table, check_observed, read_table, same_rows
+from mcframe.model.notes import notes_on_sums, notes_on_unobserved
+from mcframe.model.row_labels import same_rows
+from mcframe.model.table import Table
+from mcframe.model.targets import layout_of, origins_of, targets_of
+from mcframe.model.totals import Totals
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.uniform import Uniform
 from mcframe.numerics.unwritten import Unwritten
 
-UNLABELED = np.array([np.nan])
 __all__ = ["Problem"]
 
-# What is predicted in a column without an observed entry.
-NOT_LEARNT = "Z = 0, not learnt from data"
-MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
-FROM_UNLABELED = "learnt from its unlabeled entries alone"
+UNLABELED = np.array([np.nan])
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -43,7 +42,7 @@ class Problem:
 
     model: Model
     tables: Mapping[str, Table]
-    likelihoods: Mapping[str, Likelihood]
+    totals: Totals
     terms: tuple[Term, ...]
     n_items: int
     index: Any
@@ -65,37 +64,21 @@ class Problem:
         DataError
             For anything in the data that the model cannot mean.
         """
-        if not isinstance(model, Model):
-            raise ModelError(f"{type(model).__name__} was given where a Model is needed")
-        if not isinstance(data, Mapping):
-            raise DataError(
-                f"data of type {type(data).__name__} were given; a dict from block name to"
-                f" matrix is needed, here with {block_names(model)}"
-            )
-        for name in data:
-            if name not in {block.name for block in model.blocks}:
-                raise DataError(
-                    f"data hold {name!r}, which no block is named; the blocks are"
-                    f" {block_names(model)}"
-                )
-        for block in model.blocks:
-            if block.name not in data:
-                raise DataError(f"block {block.name!r} has no data; add data[{block.name!r}]")
-        tables = {
-            block.name: read_table(block, data[block.name], stays_unwritten(model, block))
-            for block in model.blocks
-        }
-        for block in model.blocks:
-            check_observed(block, tables[block.name])
+        tables = tables_of(model, data)
         problem = cls.of_tables(model, tables)
-        unobserved = notes_on(model, tables, problem.n_items)
+        unobserved = notes_on_unobserved(model, tables, problem.n_items)
         for note in unobserved:
             warnings.warn(note, UnobservedWarning, stacklevel=3)
         return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
 
     @classmethod
-    def of_tables(cls, model: Model, tables: Mapping[str, Table]) -> "Problem":
-        """The problem of tables that are read, without notes; a table may be empty.
+    def of_tables(
+        cls, model: Model, tables: Mapping[str, Table], totals: Totals | None = None
+    ) -> "Problem":
+        """Return the problem of tables that are read, without notes; a table may be empty.
+
+        With ``totals`` of other tables these are some of their rows, and what is counted over rows
+        is counted over theirs. Terms are those of the rows that are here.
 
         Raises
         ------
@@ -103,18 +86,15 @@ class Problem:
             Where the tables have different rows, or do not fit a likelihood or a term.
         """
         n_items, index = same_rows(tables.items())
-        origins = origins_of(model, tables)
-        targets = {
-            block.name: targets_of(block, tables[block.name].observed(), origins.get(block.name))
-            for block in model.blocks
-        }
-        size = size_of_predictors(model, targets)
-        likelihoods = {
-            block.name: bound_likelihood(block, tables[block.name], targets[block.name], size)
-            for block in model.blocks
-        }
-        terms = tuple(bound(term, model, tables) for term in model.terms)
-        return cls(model, tables, likelihoods, terms, n_items, index, (), origins)
+        origins = origins_of(model, tables, None if totals is None else totals.centres)
+        totals = totals or Totals.of(model, tables, origins)
+        terms = tuple(bound_term(term, model, tables) for term in model.terms)
+        return cls(model, tables, totals, terms, n_items, index, (), origins)
+
+    @property
+    def likelihoods(self) -> Mapping[str, Likelihood]:
+        """The likelihood of each block, with what it estimates from all observed values."""
+        return self.totals.likelihoods
 
     @cached_property
     def digest(self) -> str:
@@ -132,7 +112,7 @@ class Problem:
         )
 
     def reweighted(self, place: int, weight: float) -> "Problem":
-        """The same data, which are shared, with another weight of the term at that place."""
+        """Return the problem with another weight of one term; the data are shared."""
 
         def changed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
             term = attrs.evolve(terms[place], weight=weight)  # type: ignore[misc]
@@ -177,7 +157,7 @@ class Problem:
         return Uniform(scale * weight, centre, scale * constant, *places)
 
     def written_out(self) -> "Problem":
-        """The same problem with every cell that carries loss among the entries."""
+        """Return the problem with every cell that carries loss among its entries."""
         tables = {
             name: table.completed() if table.unwritten else table
             for name, table in self.tables.items()
@@ -185,7 +165,7 @@ class Problem:
         return attrs.evolve(self, tables=tables)
 
     def columns(self, name: str) -> slice:
-        """Where a block's columns stand in Z."""
+        """Return the slice of the columns of Z that belong to a block."""
         self.model.block(name)
         start = 0
         for block in self.model.blocks:
@@ -198,7 +178,7 @@ class Problem:
     def scale(self, name: str) -> float:
         """weight / N: what one entry of a block counts, its own weight aside."""
         block = self.model.block(name)
-        return block.weight / (self.tables[name].total_weight if block.reduce == "mean" else 1.0)
+        return block.weight / (self.totals.weights[name] if block.reduce == "mean" else 1.0)
 
     def layout(self, name: str) -> Layout:
         """The free numbers of a block: effects and fitted parameters."""
@@ -253,12 +233,12 @@ class Problem:
             if name in numbers:
                 z = self.layout(name).add_to(z, numbers[name])
         offset = self.tables[name].offset
-        return z if offset is None else z + offset
+        return z if offset is None else z + offset.dense()
 
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
     ) -> Array:
-        """The same at the entries that carry loss: one number each, or one a class."""
+        """Return Z + effects + offset at the entries with loss: a number each, or one a class."""
         table = self.tables[name]
         return self.predictor_at(name, latent, effects, table.rows, table.columns)
 
@@ -270,7 +250,7 @@ class Problem:
         rows: IntArray,
         columns: IntArray,
     ) -> Array:
-        """The same at any entries of the block, by their rows and columns, not forming Z."""
+        """Return Z + effects + offset at some entries, by rows and columns; Z is not formed."""
         z = self.fitted_at(name, latent, effects, rows, columns)
         if name in self.origins:  # of a location, which has one latent column for each of its data
             z = z + self.layout(name).at(rows, columns, self.origins[name])
@@ -322,11 +302,10 @@ class Problem:
         total = self.loss(latent, effects)
         singular_values = latent.singular_values()
         for term in self.terms:
-            if term.block is not None:
-                total += term.value(latent.columns(self.placed(term)).dense())
-            elif isinstance(term, Spectral):
+            whole = term.block is None
+            if whole and isinstance(term, Spectral):
                 total += term.of_singular_values(singular_values)
-            elif isinstance(term, Factored) and given is not None:
+            elif whole and isinstance(term, Factored) and given is not None:
                 total += term.of_factors(given.balanced())
             else:
                 total += term.value(latent.columns(self.placed(term)).dense())
@@ -366,7 +345,7 @@ class Problem:
         wanted = {name: (size,) for name, size in sizes.items() if size}
         given = {name: np.shape(vector) for name, vector in effects.items()}
         if given != wanted:
-            raise DataError(f"biases of shapes {given} were given; {wanted} are needed")
+            raise DataError(f"effects of shapes {given} were given; {wanted} are needed")
 
     def loss_at_zero(self) -> float:
         """The losses at Z = 0 and effects of 0, or the values where they are infinite: a size.
@@ -407,155 +386,3 @@ class Problem:
                 + ", with offsets" * (table.offset is not None)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-
-def stays_unwritten(model: Model, block: Block) -> bool:
-    """Whether the unlabeled cells of a block, if many, need not be among the entries.
-
-    That takes one convex loss for all of them, of bounded curvature, and a solver that works in
-    factors: smooth losses and a norm of all of Z that is a function of singular values and of
-    factors, and nothing else.
-    """
-    if block.likelihood.unlabeled is None or block.bias or block.row_effects:
-        return False
-    losses = [other.likelihood for other in model.blocks]
-    if not all(loss.smooth and loss.convex for loss in losses) or len(model.terms) != 1:
-        return False
-    term = model.terms[0]
-    both = isinstance(term, Spectral) and isinstance(term, Factored)
-    return both and isinstance(term, Regularizer) and term.block is None
-
-
-def layout_of(block: Block, table: Table) -> Layout:
-    """The free numbers of a block with these data."""
-    likelihood = block.likelihood
-    return Layout(
-        n_biases=table.shape[1] * likelihood.width if block.bias else 0,
-        n_row_effects=table.shape[0] if block.row_effects else 0,
-        n_intercepts=int(block.intercept),
-        n_parameters=likelihood.n_parameters if isinstance(likelihood, Parametric) else 0,
-    )
-
-
-def origins_of(model: Model, tables: Mapping[str, Table]) -> dict[str, Array]:
-    """Where the effects of locations count from, for those blocks that lie far from 0."""
-    origins = {}
-    for block in model.blocks:
-        table = tables[block.name].observed()
-        layout = layout_of(block, table)
-        if block.likelihood.location and layout.n_effects:
-            values = targets_of(block, table, None)
-            origin = origin_of(layout, table.rows, table.columns, values)
-            if origin is not None:
-                origins[block.name] = origin
-    return origins
-
-
-def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
-    """The values of a table; of a location less offset and origin, in this order."""
-    values = table.values
-    if not block.likelihood.location:
-        return values
-    if table.offsets is not None:
-        values = values - table.offsets
-    if origin is not None:
-        layout = layout_of(block, table)
-        # One kind after the other: each of the differences is exact.
-        if layout.n_biases:
-            values = values - layout.biases(origin)[table.columns]
-        if layout.n_row_effects:
-            values = values - layout.row_effects(origin)[table.rows]
-    return values
-
-
-def size_of_predictors(model: Model, targets: Mapping[str, Array]) -> float:
-    """The largest target of a location; of others, whose predictors have no unit, 1."""
-    sizes = [
-        float(np.max(np.abs(targets[block.name]), initial=0.0))
-        if block.likelihood.location
-        else 1.0
-        for block in model.blocks
-    ]
-    return max(sizes) or 1.0
-
-
-def bound_likelihood(block: Block, table: Table, targets: Array, size: float) -> Likelihood:
-    """The likelihood of a block with what it estimates from the observed values.
-
-    Where all of them are alike, and so 0 once centred, those of the others say how large they are.
-    """
-    known = targets
-    if block.likelihood.location and targets.size and not targets.any():
-        known = np.array([size])
-    try:
-        return block.likelihood.bound_to(table.shape, known)
-    except DataError as error:
-        raise DataError(f"block {block.name!r}: {error}") from None
-
-
-def bound(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
-    """A term with the data of its block, checked against the shape of its columns of Z."""
-    if term.block is None:
-        return term
-    table = tables[term.block].observed()
-    n_rows, n_columns = table.shape
-    shape = (n_rows, n_columns * model.block(term.block).likelihood.width)
-    return term.bound_to(shape, table.rows, table.columns, table.values)
-
-
-def block_names(model: Model) -> str:
-    """The names of a model's blocks, quoted."""
-    return ", ".join(repr(block.name) for block in model.blocks)
-
-
-def notes_on(model: Model, tables: Mapping[str, Table], n_items: int) -> tuple[str, ...]:
-    """What is allowed but worth saying: columns and rows without an observed entry."""
-    notes = []
-    for name, table in tables.items():
-        block = model.block(name)
-        unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
-        observed = table.observed()
-        counts = np.bincount(observed.columns, minlength=table.shape[1])
-        empty = np.flatnonzero(counts == 0)
-        if empty.size:
-            first = table.column_label(int(empty[0]))
-            others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
-            notes.append(
-                f"block {name!r}: column {first}{others} without one observed entry;"
-                f" what is predicted there is"
-                f" {FROM_UNLABELED if block.likelihood.reads_unlabeled else unlearnt}"
-            )
-    seen = np.zeros(n_items, dtype=bool)
-    for table in tables.values():
-        seen[slice(None) if table.unwritten else table.rows] = True
-    if not seen.all():
-        first_row = int(np.flatnonzero(~seen)[0])
-        others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""
-        notes.append(
-            f"row {first_row}{others} without one observed entry in any block;"
-            " what is predicted there is not learnt from that row"
-        )
-    return tuple(notes)
-
-
-def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Where a term states sums of Z that are not those of means, which users may have in mind."""
-    notes = []
-    for term in model.terms:
-        if term.block is None or not term.states_sums:
-            continue
-        block = model.block(term.block)
-        beside = {
-            "biases": block.bias,
-            "effects of rows": block.row_effects,
-            "offsets": tables[term.block].offset is not None,
-        }
-        apart = ", ".join(name for name, there in beside.items() if there)
-        if block.likelihood.z_name or apart:
-            notes.append(
-                f"block {term.block!r}: {term.word} is about sums of Z"
-                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
-                + (f", without {apart}" if apart else "")
-                + ", and not about sums of means"
-            )
-    return tuple(notes)

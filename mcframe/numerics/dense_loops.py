@@ -4,27 +4,26 @@ One thread each: it takes most of what memory gives, and threads of theirs would
 spinning while those of the matrix products begin. Matrices are of 32 or 64 bits.
 """
 
-import numba as nb
-
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.compiled import compiled
 from mcframe.numerics.kernels import FAST
 
 __all__ = ["descend", "extrapolate", "products"]
 
 
-@nb.njit(fastmath=FAST, cache=True)
+@compiled(fastmath=FAST)
 def extrapolate_loop(now, before, theta, out):  # type: ignore[no-untyped-def]
     for i in range(now.size):
         out[i] = now[i] + theta * (now[i] - before[i])
 
 
-@nb.njit(cache=True)
+@compiled()
 def descend_loop(places, z, slope, step, out):  # type: ignore[no-untyped-def]
     for p in range(places.size):
         out[places[p]] = z[p] - step * slope[p]
 
 
-@nb.njit(fastmath=FAST, cache=True)
+@compiled(fastmath=FAST)
 def products_loop(new, now, before):  # type: ignore[no-untyped-def]
     squared = cross = 0.0
     for i in range(new.size):

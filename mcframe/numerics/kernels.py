@@ -13,10 +13,10 @@ gathered rows of the other factor come from the cache where that factor fits.
 """
 
 import attrs
-import numba as nb
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.compiled import compiled
 from mcframe.numerics.threads import cuts, even_cuts, share
 
 __all__ = [
@@ -45,7 +45,7 @@ def entries(
     share(lambda first, last: entries_of(first, last, *arrays), pieces)
 
 
-@nb.njit(nogil=True, fastmath=FAST, cache=True)
+@compiled(nogil=True, fastmath=FAST)
 def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
     """Those of some lines."""
     width = left.shape[1]
@@ -65,7 +65,7 @@ def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: A
     share(lambda first, last: sampled_of(first, last, *arrays), pieces)
 
 
-@nb.njit(nogil=True, fastmath=FAST, cache=True)
+@compiled(nogil=True, fastmath=FAST)
 def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
     """Those of some entries."""
     width = left.shape[1]
@@ -82,7 +82,7 @@ def gathered(places: IntArray, values: Array, out: Array) -> None:
     share(lambda first, last: gathered_of(first, last, places, values, out), pieces)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def gathered_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
     """Those of some places."""
     for p in range(first, last):
@@ -96,7 +96,7 @@ def product(starts: IntArray, across: IntArray, values: Array, right: Array, out
     share(lambda first, last: product_of(first, last, *arrays), pieces)
 
 
-@nb.njit(nogil=True, fastmath=FAST, cache=True)
+@compiled(nogil=True, fastmath=FAST)
 def product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
     """Some lines of it."""
     width = right.shape[1]
@@ -118,7 +118,7 @@ def product_vector(
     share(lambda first, last: product_vector_of(first, last, *arrays), pieces)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def product_vector_of(first, last, starts, across, values, vector, out):  # type: ignore[no-untyped-def]
     """Some lines of it.
 
@@ -179,7 +179,7 @@ def ridge_solutions(
     share(lambda first, last: solve_lines(first, last, *arrays), cuts(cost, starts))
 
 
-@nb.njit(nogil=True, fastmath=FAST, cache=True)
+@compiled(nogil=True, fastmath=FAST)
 def solve_lines(  # type: ignore[no-untyped-def]
     first_line,
     last_line,
@@ -231,7 +231,7 @@ def solve_lines(  # type: ignore[no-untyped-def]
         out[line, :] = image
 
 
-@nb.njit(nogil=True, fastmath=FAST, cache=True)
+@compiled(nogil=True, fastmath=FAST)
 def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
     """out[c, b] += <left[c, :count], right[b, :count]> for b <= c, of an even number of rows.
 
@@ -251,7 +251,7 @@ def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
             out[c + 1, b + 1] += fourth
 
 
-@nb.njit(nogil=True, fastmath=FAST, cache=True)
+@compiled(nogil=True, fastmath=FAST)
 def solve_normal(normal, image):  # type: ignore[no-untyped-def]
     """image = normal^-1 image by Cholesky; of ``normal`` the lower triangle is read, and lost."""
     width = image.size

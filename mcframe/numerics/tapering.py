@@ -4,7 +4,7 @@ from functools import cached_property
 
 import attrs
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics.clock import check_time
@@ -136,7 +136,7 @@ def cheapest(shares: Array, needed: Array, linear: Array, bent: Array) -> Array:
         value = needed @ (scaled * units) - 0.5 * np.sum(bent * h * h)
         return -float(value) / size, -(needed - shares.T @ h) * units / size
 
-    solved = minimize(
+    solved = scipy.optimize.minimize(
         negative_dual,
         np.ones(needed.size),
         jac=True,

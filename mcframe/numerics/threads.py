@@ -8,11 +8,12 @@ takes one after the other: a thread that is held up by others takes fewer.
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -74,16 +75,19 @@ def thread_limit(count: int) -> Iterator[None]:
         Limit.count = before
 
 
-@cache
-def controller() -> ThreadpoolController:
-    """The thread pools there are; found once, since that takes milliseconds."""
+@lru_cache(maxsize=1)
+def controller(n_modules: int) -> ThreadpoolController:
+    """The thread pools of a process that has imported so many modules: one of them may be new.
+
+    Looking for them takes milliseconds, so that it is done anew only after something was imported.
+    """
     return ThreadpoolController()
 
 
 @contextmanager
 def blas_alone() -> Iterator[None]:
     """BLAS with one thread inside."""
-    with controller().limit(limits=1, user_api="blas"):
+    with controller(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield
 
 

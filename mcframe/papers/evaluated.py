@@ -19,12 +19,12 @@ class Evaluated:
 
     @property
     def rank(self) -> int:
-        """Of the iterate."""
+        """Return the rank of the iterate."""
         return self.latent.width
 
     @property
     def objective(self) -> float:
-        """At the iterate."""
+        """Return the objective at the iterate."""
         return self.evaluation.value + self.penalty
 
     def sharpen(self) -> None:

@@ -24,7 +24,7 @@ GRAM_SHARE, GRAM_CHANGE = 1e-4, 1e-7
 
 @attrs.frozen(eq=False)
 class Stage:
-    """Where a stage of the continuation ended, by which rule, and after how many iterations.
+    """The end of a stage of the continuation: by which rule, and after how many iterations.
 
     ``iterate`` is Z, with its ones for Algorithm 2, ``biases`` is b, and ``multiplier`` what
     the last overwriting took from each entry of the ones column, divided by the step.
@@ -74,7 +74,7 @@ class FixedPoint:
 
     @classmethod
     def of(cls, problem: Problem, label_weight: float, ones: bool) -> "FixedPoint":
-        """Their start: b = 0, and Z the best rank-1 approximation of the observed entries."""
+        """Return the paper's start: b = 0, Z of rank 1 and closest to the observed entries."""
         features, labels = problem.tables["features"], problem.tables["labels"]
         width = problem.n_columns
         x_at, y_at = flat(features, 0, width), flat(labels, features.shape[1], width)
@@ -167,7 +167,7 @@ class FixedPoint:
 
 
 def flat(table: Table, first: int, width: int) -> IntArray:
-    """Where the entries of a block stand in Z, raveled."""
+    """Return the places of a block's entries in Z, raveled."""
     places: IntArray = table.rows * width + first + table.columns
     return places
 

@@ -164,7 +164,7 @@ def fixed_point_path(
     sequence = checked_weights(weights)
     problem, run = begun(model, data)
     for stage in run.stages([float(mu) for mu in sequence], change, max_iter):
-        yield judged(problem.reweighted(0, stage.mu), stage, history=())
+        yield fit_of_stage(problem.reweighted(0, stage.mu), stage, history=())
 
 
 def published_weights(data: Mapping[str, Any], last: float = 1e-5, eta: float = 0.25) -> Array:
@@ -190,11 +190,11 @@ def last_stage(
     mu = weight_of(model)
     began, made, records = time.perf_counter(), 0, []
     for stage in run.stages(decreasing(run.sigma, mu, eta), change, max_iter):
-        fit = judged(problem.reweighted(0, stage.mu), stage, history=())
+        fit = fit_of_stage(problem.reweighted(0, stage.mu), stage, history=())
         made += stage.iterations
         seconds = time.perf_counter() - began
         records.append(Record(made, seconds, fit.objective, fit.bound, fit.gap, fit.rank))
-    return judged(problem, stage, tuple(records))
+    return fit_of_stage(problem, stage, tuple(records))
 
 
 def begun(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
@@ -225,8 +225,8 @@ def weight_of(model: Model) -> float:
     return nuclear.weight
 
 
-def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
-    """Where a stage ended, as a fit: with the algorithm's own biases, and a lower bound.
+def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
+    """Return the end of a stage as a fit: with the algorithm's own biases, and a lower bound.
 
     The dual point of Algorithm 2's certificate comes from the shrinkage: with A the target,
     ``(A - shrink(A)) / tau`` has spectral norm at most mu, and its last column is minus the

@@ -21,7 +21,13 @@ from mcframe.contracts.validators import positive
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
 
-__all__ = ["ProjectedFactors", "descended", "projected", "projected_factors", "widened"]
+__all__ = [
+    "ProjectedFactors",
+    "gradient_step",
+    "project",
+    "projected_factors",
+    "with_random_columns",
+]
 
 # The size of the random numbers that factors, or columns that join them, begin with.
 BEGINNING = 0.1
@@ -38,7 +44,7 @@ def projected_factors(
     tol: float = 0.0,
     random_state: int = 0,
 ) -> Fit:
-    """Their section 5.4 for one width: gradient steps in factors, then projections.
+    """Fit factors of one width by section 5.4: gradient steps, then projections.
 
     **It does not solve the problem**, for two reasons that the fit's ``gap`` shows together:
     factors of a small width are rank-starved, and the scaling of Eq. 108 is no projection onto
@@ -74,12 +80,12 @@ class ProjectedState:
 
     @property
     def rank(self) -> int:
-        """The width."""
+        """Return the width of the factors."""
         return int(self.stacked.shape[1])
 
     @property
     def objective(self) -> float:
-        """The risk."""
+        """Return the risk at the factors."""
         return self.evaluation.value
 
     def sharpen(self) -> None:
@@ -106,7 +112,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
     name = "projected_factors"
 
     def refuses(self, program: Program) -> str | None:
-        """It is for a smooth risk in a ball of the max norm, and a box."""
+        """Return why a program is not that of a risk over K_max and a box; None if it is."""
         return None if isinstance(program.factored, MaxNormBall) else "it is for K_max alone"
 
     def init(
@@ -116,20 +122,20 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         stacked: Array = np.zeros((sum(program.shape), 0))
         if start is not None:
             stacked = np.vstack([start.latent.left, start.latent.right])
-        return self.arrived(program, widened(stacked, self.width, rng))
+        return self.state_at(program, with_random_columns(stacked, self.width, rng))
 
     def step(self, program: Program, state: ProjectedState) -> None:
         """One step of the published iteration."""
-        moved = self.arrived(program, descended(state.stacked, state.slope, self.step_size))
+        moved = self.state_at(program, gradient_step(state.stacked, state.slope, self.step_size))
         moved.residual = float(np.linalg.norm(moved.stacked - state.stacked)) / self.step_size
         for field in attrs.fields(ProjectedState):
             setattr(state, field.name, getattr(moved, field.name))
 
-    def arrived(self, program: Program, stacked: Array) -> ProjectedState:
+    def state_at(self, program: Program, stacked: Array) -> ProjectedState:
         """The state at projected factors."""
         assert isinstance(program.factored, MaxNormBall)
         bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
-        stacked, latent = projected(stacked, program.shape[0], program.factored, bound)
+        stacked, latent = project(stacked, program.shape[0], program.factored, bound)
         evaluation = program.loss.evaluate(np.take(latent, program.flat))
         return ProjectedState(stacked, evaluation, program.slope_matrix(evaluation))
 
@@ -146,14 +152,14 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         return Point(latent, None, Dual(evaluation.slope, duals, evaluation.biases, known))
 
 
-def widened(stacked: Array, width: int, rng: np.random.Generator) -> Array:
+def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) -> Array:
     """U over V with small random columns beside them, ``width`` columns in all."""
     missing = max(width - stacked.shape[1], 0)
     fresh = BEGINNING * rng.standard_normal((stacked.shape[0], missing))
     return np.hstack([stacked, fresh])
 
 
-def descended(stacked: Array, slope: Array, step: float) -> Array:
+def gradient_step(stacked: Array, slope: Array, step: float) -> Array:
     """Eq. 107: U - tau G V over V - tau G' U."""
     n_rows = slope.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]
@@ -161,7 +167,7 @@ def descended(stacked: Array, slope: Array, step: float) -> Array:
     return moved
 
 
-def projected(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:
+def project(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:
     """Long rows cut to sqrt(R), then Eq. 108: both factors scaled into the box; and Z."""
     stacked = ball.prox_factors(stacked, 1.0)
     latent = stacked[:n_rows] @ stacked[n_rows:].T

@@ -17,7 +17,12 @@ from mcframe.likelihoods import Bernoulli
 from mcframe.likelihoods.links.probit import mills
 from mcframe.model import Model, Problem
 from mcframe.numerics.low_rank import LowRank
-from mcframe.papers.hayashi_factors import ProjectedFactors, descended, projected, widened
+from mcframe.papers.hayashi_factors import (
+    ProjectedFactors,
+    gradient_step,
+    project,
+    with_random_columns,
+)
 from mcframe.risks import RiskMixture
 
 __all__ = ["GrowingFactors", "growing_factors"]
@@ -52,7 +57,7 @@ def growing_factors(
     """
     scheme = scheme or GrowingFactors()
     problem = Problem.bind(model, data)
-    latent = scheme.completed(problem, np.random.default_rng(random_state))
+    latent = scheme.last_latent(problem, np.random.default_rng(random_state))
     solver = ProjectedFactors(latent.width, 1.0)
     settings = Settings(Budget(max_iter=0), start=Start(Point(latent)))
     outcome = run(solver, compile_problem(problem), settings)
@@ -95,13 +100,13 @@ class GrowingFactors:
     change: float = 0.1
     single: bool = False
 
-    def completed(self, problem: Problem, rng: np.random.Generator) -> LowRank:
+    def last_latent(self, problem: Problem, rng: np.random.Generator) -> LowRank:
         """Z of the last width, without a certificate.
 
         Cost of a step: as of ``ProjectedFactors``, the risk itself not computed.
         """
         precision: Any = np.float32 if self.single else np.float64
-        slopes, ball, bound = stated(problem, precision)
+        slopes, ball, bound = words_of_tri(problem, precision)
         n_rows, step = problem.shape[0], self.step
         if step is None:
             size = min(ball.radius, bound)
@@ -110,17 +115,17 @@ class GrowingFactors:
         latent: Array = np.zeros(problem.shape)
         for width in self.widths(max(problem.shape)):
             before = latent
-            begin = widened(stacked, width, rng).astype(precision)
-            stacked, latent = projected(begin, n_rows, ball, bound)
+            begin = with_random_columns(stacked, width, rng).astype(precision)
+            stacked, latent = project(begin, n_rows, ball, bound)
             for _ in range(self.max_iter):
                 last = latent
-                stacked = descended(stacked, slopes.at(latent), step)
-                stacked, latent = projected(stacked, n_rows, ball, bound)
+                stacked = gradient_step(stacked, slopes.at(latent), step)
+                stacked, latent = project(stacked, n_rows, ball, bound)
                 if nearer(latent, last, self.still):
                     break
             if nearer(latent, before, self.change):
                 break
-        stacked, _ = projected(stacked.astype(np.float64), n_rows, ball, bound)
+        stacked, _ = project(stacked.astype(np.float64), n_rows, ball, bound)
         return LowRank(stacked[:n_rows], stacked[n_rows:])
 
     def widths(self, longest: int) -> Iterator[int]:
@@ -139,7 +144,7 @@ def nearer(latent: Array, other: Array, share: float) -> bool:
     return difference < share * float(np.linalg.norm(latent))
 
 
-def stated(problem: Problem, precision: Any) -> tuple["RiskSlopes", MaxNormBall, float]:
+def words_of_tri(problem: Problem, precision: Any) -> tuple["RiskSlopes", MaxNormBall, float]:
     """The slopes, the ball and the box of a problem as ``tri`` states it."""
     block = problem.model.blocks[0]
     balls = [term for term in problem.terms if isinstance(term, MaxNormBall)]
@@ -169,7 +174,7 @@ class RiskSlopes:
 
     @classmethod
     def of(cls, problem: Problem, name: str, precision: Any = np.float64) -> "RiskSlopes":
-        """Those of a block: a mixture's table of states, or the labels of PN alone."""
+        """Return the slopes of a block: those of a mixture's states, or of PN's labels alone."""
         risk, table = problem.likelihood(name, {}), problem.tables[name]
         if not isinstance(risk, RiskMixture):
             risk = RiskMixture(pn=1.0, likelihood=risk)

@@ -33,7 +33,7 @@ FEATURES = "features"
 
 
 def three_tasks() -> dict[str, Likelihood]:
-    """Their tasks: labels, counts, and measurements of known variance 1."""
+    """Return the tasks of the paper: labels, counts, and measurements of known variance 1."""
     return {"bernoulli": Bernoulli(), "poisson": Poisson(), "gaussian": Gaussian()}
 
 
@@ -77,15 +77,15 @@ def tmcc(
       + 0.5 ‖A Z_features − B‖_F²
     where Z = [features] is n_items × n_columns
     """
-    return declared(n_cells, tau_2, tasks, [Calibration(FEATURES, A, B, weight=tau_1)])
+    return model_of_tasks(n_cells, tau_2, tasks, [Calibration(FEATURES, A, B, weight=tau_1)])
 
 
 def mc0(n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None = None) -> Model:
     """MC.0: TMCC without calibration; parameters as in ``tmcc``."""
-    return declared(n_cells, tau_2, tasks, [])
+    return model_of_tasks(n_cells, tau_2, tasks, [])
 
 
-def declared(
+def model_of_tasks(
     n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None, more: list[Term]
 ) -> Model:
     """Features beside tasks, a nuclear norm, and more terms."""
@@ -205,7 +205,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
     name = "tmcc_accelerated"
 
     def refuses(self, program: Program) -> str | None:
-        """It is for smooth losses, a smooth calibration and a nuclear norm."""
+        """Return why a program is not that of TMCC; None if it is."""
         if program.factored is not None or program.penalty.main is None:
             return "its main term must be a nuclear norm"
         if not program.plain:
@@ -221,7 +221,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
             within = np.ones(program.loss.n_entries)
             biases = program.loss.evaluate(within).biases
             step = 1.0 / program.curvature_at(within, biases)
-        return arrived(program, latent, latent.dense(), step)
+        return state_at(program, latent, latent.dense(), step)
 
     def step(self, program: Program, state: TmccState) -> None:
         """Steps 2 to 12 of Algorithm 1."""
@@ -233,7 +233,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         values = program.penalty.shrink(values, state.step)
         kept = values > 0.0
         latent = LowRank(left[:, kept] * values[kept], right[kept].T)
-        moved = arrived(program, latent, state.iterate, state.step)
+        moved = state_at(program, latent, state.iterate, state.step)
         moved.counter = 1 if moved.objective > state.objective else state.counter + 1
         moved.residual = float(np.linalg.norm(moved.iterate - ahead)) / state.step
         if abs(moved.objective - state.objective) <= self.kappa:
@@ -241,11 +241,11 @@ class TmccAccelerated(Solver[Program, TmccState]):
         state.become(moved)
 
     def candidate(self, program: Program, state: TmccState) -> Point:
-        """The iterate."""
+        """Return the iterate as a point to be judged."""
         return Point(state.latent)
 
 
-def arrived(program: Program, latent: LowRank, before: Array, step: float) -> TmccState:
+def state_at(program: Program, latent: LowRank, before: Array, step: float) -> TmccState:
     """The state at some Z."""
     iterate = latent.dense()
     evaluation = program.evaluate(np.take(iterate, program.flat), iterate)

@@ -163,7 +163,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
     answers_last = True
 
     def refuses(self, program: Program) -> str | None:
-        """It is for a nuclear norm, smooth losses, and at most a residual's nuclear norm."""
+        """Return why a program is not that of COCO; None if it is."""
         return None if program.loss.smooth and not program.ones else "it is for COCO alone"
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
@@ -173,7 +173,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
             begin = Shrunk(nothing.left, np.zeros(0), nothing.right)
         else:
             begin = shrink_full(start.latent.dense(), lambda values: values)
-        return self.arrived(program, begin, self.first_step)
+        return self.state_at(program, begin, self.first_step)
 
     def step(self, program: Program, state: CocoState) -> None:
         """Z - step * subgradient, shrunk by step * lambda_1."""
@@ -186,14 +186,14 @@ class CocoSubgradient(Solver[Program, CocoState]):
         step = state.step
         if step >= self.least_step:
             step *= self.decay
-        moved = self.arrived(program, shrunk, step)
+        moved = self.state_at(program, shrunk, step)
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate)) / state.step
         moved.t = state.t + 1
         state.become(moved)
         if self.observe is not None:
             self.observe(state.t, state.latent)
 
-    def arrived(self, program: Program, shrunk: Shrunk, step: float) -> CocoState:
+    def state_at(self, program: Program, shrunk: Shrunk, step: float) -> CocoState:
         """The state at some Z."""
         latent = LowRank(shrunk.left * shrunk.values, shrunk.right)
         iterate = latent.dense()
@@ -218,7 +218,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
 
 def subgradient(program: Program, state: CocoState) -> Array:
-    """Of the losses and of the residual's nuclear norm, dense."""
+    """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
     matrix = program.slope_matrix(state.evaluation)
     for term, dual in zip(program.terms, state.duals, strict=True):
         matrix[:, term.columns] += term.pull(dual)

@@ -138,7 +138,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
     name = "soft_impute_iterations"
 
     def refuses(self, program: Program) -> str | None:
-        """It is for squares of weight 1 and a nuclear norm."""
+        """Return why a program is not that of Soft-Impute; None if it is."""
         gaussian = all(isinstance(piece.likelihood, Gaussian) for piece in program.loss.pieces)
         if not (gaussian and program.plain and not program.terms and program.curvature == 1.0):
             return "Soft-Impute is for Gaussian entries that count 1 each, and nothing else"
@@ -148,7 +148,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> SoftImputeState:
         """Z = 0, or the start."""
-        return reached(program, LowRank.zeros(program.shape) if start is None else start.latent)
+        return state_at(program, LowRank.zeros(program.shape) if start is None else start.latent)
 
     def step(self, program: Program, state: SoftImputeState) -> None:
         """Fill in, shrink, and look whether Z has moved."""
@@ -156,7 +156,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         left, values, right = np.linalg.svd(filled, full_matrices=False)
         values = program.penalty.shrink(values, 1.0)
         kept = values > 0.0
-        moved = reached(program, LowRank(left[:, kept] * values[kept], right[kept].T))
+        moved = state_at(program, LowRank(left[:, kept] * values[kept], right[kept].T))
         size = float(np.linalg.norm(state.iterate))
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate))
         if size > 0.0 and moved.residual**2 <= self.change * size**2:
@@ -164,11 +164,11 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         state.become(moved)
 
     def candidate(self, program: Program, state: SoftImputeState) -> Point:
-        """The iterate."""
+        """Return the iterate as a point to be judged."""
         return Point(state.latent)
 
 
-def reached(program: Program, latent: LowRank) -> SoftImputeState:
+def state_at(program: Program, latent: LowRank) -> SoftImputeState:
     """The state at some Z."""
     iterate = latent.dense()
     evaluation = program.loss.evaluate(np.take(iterate, program.flat))

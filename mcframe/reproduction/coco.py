@@ -143,7 +143,7 @@ class CocoTable1(Experiment):
         return cls(sizes=TINY, iterations=150)
 
     def settings(self) -> Sequence[str]:
-        """The sizes."""
+        """Return the names of the sizes."""
         return tuple(str(each) for each in self.sizes)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
@@ -155,7 +155,7 @@ class CocoTable1(Experiment):
         return trials if named(self.sizes, setting).n_items <= 1000 else min(trials, 1)
 
     def published(self) -> Mapping[tuple[str, str], Published]:
-        """Table 1."""
+        """Return the numbers of Table 1."""
         return {
             (str(sizes), f"{kind} error, {system}"): Published(
                 row[place] / 10_000, row[place + 1] / 10_000, TABLE_1_TRIALS
@@ -189,7 +189,7 @@ class CocoFig1(Experiment):
         read_multilabel(DATA_FILE)
 
     def settings(self) -> Sequence[str]:
-        """One spectrum."""
+        """Return the name of the one spectrum."""
         return ("labels of CAL500",)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
@@ -201,7 +201,7 @@ class CocoFig1(Experiment):
         return found | {"values for 90 % of the squares": float(1 + np.searchsorted(held, 0.9))}
 
     def trials_of(self, setting: str, trials: int) -> int:
-        """One."""
+        """Return one trial at most: nothing is drawn."""
         return min(trials, 1)
 
     def draw(self, figure: Any, summary: Summary) -> bool:
@@ -398,7 +398,7 @@ class CocoOptimum(Experiment):
         return cls(sizes=TINY, iterations=100)
 
     def settings(self) -> Sequence[str]:
-        """The sizes."""
+        """Return the names of the sizes."""
         return tuple(str(each) for each in self.sizes)
 
     def trials_of(self, setting: str, trials: int) -> int:
@@ -406,7 +406,7 @@ class CocoOptimum(Experiment):
         return trials if named(self.sizes, setting).n_items < 1000 else min(trials, 1)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
-        """Both kinds of COCO, published and solved, and the solved baselines, on one table."""
+        """Run COCO, published and solved, and the solved baselines on one table."""
         table = named(self.sizes, setting).draw(rng)
         found: dict[str, float] = {}
         for system, lambda_2 in LAMBDA_2.items():

@@ -61,7 +61,7 @@ class Sizes:
 
 
 def named(sizes: Sequence[Sizes], setting: str) -> Sizes:
-    """Those that a setting is called by."""
+    """Return the sizes that a setting is called by."""
     return next(each for each in sizes if str(each) == setting)
 
 

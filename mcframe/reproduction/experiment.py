@@ -117,7 +117,7 @@ class Experiment(ABC):
     @classmethod
     @abstractmethod
     def tiny(cls) -> Self:
-        """The same experiment, small enough for seconds."""
+        """Return the experiment in a size that takes seconds."""
 
     def check(self) -> None:  # noqa: B027  # most need nothing
         """Raise a ``DataError`` where something it needs, such as a file, is missing."""

@@ -95,7 +95,7 @@ class Synthetic(Experiment):
         }
 
     def settings(self) -> list[str]:
-        """In the order of the paper's rows."""
+        """Return the settings in the order of the paper's rows."""
         return list(self.cases())
 
     def run(self, setting: str, rng: np.random.Generator) -> dict[str, float]:
@@ -104,7 +104,7 @@ class Synthetic(Experiment):
         return contest(task, self.methods, self.tuning, rng, self.kinds)
 
     def published(self) -> dict[tuple[str, str], Published]:
-        """As printed; nothing where the sizes are others."""
+        """Return what the paper prints; nothing where the sizes are others."""
         whole = type(self)(tuning=self.tuning)
         if self != whole:
             return {}
@@ -114,7 +114,7 @@ class Synthetic(Experiment):
 
 @attrs.frozen
 class Table1(Synthetic):
-    """Label errors."""
+    """Table 1: the label errors."""
 
     name = "goldberg-table1"
     title = "Table 1: transductive label error on 24 synthetic settings"
@@ -164,7 +164,7 @@ class Table3(Experiment):
         return contest(task, self.methods, self.tuning, rng)
 
     def published(self) -> dict[tuple[str, str], Published]:
-        """As printed; nothing where the sizes are others."""
+        """Return what the paper prints; nothing where the sizes are others."""
         if self != type(self)(tuning=self.tuning):
             return {}
         return published_cells(TASKS, self.settings(), (LABEL, FEATURE))
@@ -205,7 +205,7 @@ class RealData(Experiment):
         return contest(task, self.methods, self.tuning, rng)
 
     def published(self) -> dict[tuple[str, str], Published]:
-        """As printed; nothing where the data are others."""
+        """Return what the paper prints; nothing where the data are others."""
         if self != type(self)(tuning=self.tuning):
             return {}
         return published_cells(self.figures, self.settings(), (LABEL, FEATURE))
@@ -238,7 +238,7 @@ class Table5(RealData):
 
 @attrs.frozen
 class Optimum(Experiment):
-    """Both published algorithms beside the optimum of the problem that each is for.
+    """The published algorithms beside the optimum of the problem that each is for.
 
     Algorithm 1 for MC-b and Algorithm 2 for MC-1, on three tables at two mu each, lambda = 1:
     the excess of the objective over the lower bound of a fit that is solved, when their rule of
@@ -296,7 +296,7 @@ class Optimum(Experiment):
         }
 
     def run(self, setting: str, rng: np.random.Generator) -> dict[str, float]:
-        """Both algorithms on one table at one mu."""
+        """Run the two algorithms on one table at one mu."""
         drawn, stage = self.cases()[setting]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
@@ -305,10 +305,10 @@ class Optimum(Experiment):
             return {
                 f"{name}: {measure}": value
                 for name, algorithm in self.algorithms.items()
-                for measure, value in self.compared(task, algorithm, mu).items()
+                for measure, value in self.run_twice(task, algorithm, mu).items()
             }
 
-    def compared(
+    def run_twice(
         self, task: Transduction, algorithm: Callable[..., Fit], mu: float
     ) -> dict[str, float]:
         """One algorithm, twice, and the optimum."""

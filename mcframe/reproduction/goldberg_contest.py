@@ -68,7 +68,7 @@ def feature_error(task: Transduction, predicted: Array) -> float:
     return float(np.sqrt(np.sum(missed**2) / np.sum(x**2)))
 
 
-def completed(
+def complete_and_solve(
     task: Transduction,
     preset: Callable[[float, float], Model],
     tuning: Tuning,
@@ -91,18 +91,18 @@ def completed(
     down_to = chosen.weights[: chosen.best[1] + 1]
     *_, published = papers.fixed_point_path(model, data, down_to)
     name = "MC-1" if model.extra_columns else "MC-b"
-    measures = judged(task, name, published)
+    measures = errors_of(task, name, published)
     if tuning.solve:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotCertifiedWarning)
             solved = fit(model, data, tol=TOL, max_iter=5000)
-        measures |= judged(task, f"{name}, solved", solved)
+        measures |= errors_of(task, f"{name}, solved", solved)
         measures[f"{name} {EXCESS}"] = 100.0 * (published.objective / solved.bound - 1.0)
     return measures
 
 
-def judged(task: Transduction, name: str, answer: Fit) -> dict[str, float]:
-    """Both errors of a fit."""
+def errors_of(task: Transduction, name: str, answer: Fit) -> dict[str, float]:
+    """Return the errors of labels and of features of a fit."""
     return {
         f"{name} {LABEL}": label_error(task, answer.predict("labels")),
         f"{name} {FEATURE}": feature_error(task, answer.predict("features")),
@@ -135,14 +135,16 @@ def completed_alone(task: Transduction, tuning: Tuning, rng: np.random.Generator
 # How each baseline fills the features.
 IMPUTATIONS: Mapping[str, Callable[[Transduction, Tuning, np.random.Generator], Array]] = {
     "FPC+SVM": completed_alone,
-    "EM1+SVM": lambda task, tuning, rng: mixed(task, 1, tuning, rng),
-    "EM4+SVM": lambda task, tuning, rng: mixed(task, 4, tuning, rng),
+    "EM1+SVM": lambda task, tuning, rng: fill_by_mixture(task, 1, tuning, rng),
+    "EM4+SVM": lambda task, tuning, rng: fill_by_mixture(task, 4, tuning, rng),
     "Mean+SVM": lambda task, tuning, rng: mean_imputed(task.observed["features"]),
     "Zero+SVM": lambda task, tuning, rng: zero_imputed(task.observed["features"]),
 }
 
 
-def mixed(task: Transduction, components: int, tuning: Tuning, rng: np.random.Generator) -> Array:
+def fill_by_mixture(
+    task: Transduction, components: int, tuning: Tuning, rng: np.random.Generator
+) -> Array:
     """A mixture of Gaussians fills the features."""
     features = task.observed["features"]
     mixture = fit_mixture(features, components, rng, max_iter=tuning.em_iterations)
@@ -165,7 +167,7 @@ def contest(
             first, second = generators[2 * place : 2 * place + 2]
             if name in ("MC-b", "MC-1"):
                 preset = papers.mc_b if name == "MC-b" else papers.mc_1
-                measures |= completed(task, preset, tuning, first)
+                measures |= complete_and_solve(task, preset, tuning, first)
                 continue
             if name == "Oracle SVM":
                 features = task.truth.features

@@ -61,7 +61,7 @@ class Synthetic(Experiment):
     measure = "relative Frobenius error at"
 
     def settings(self) -> Sequence[str]:
-        """As printed, and with the shares of observed and missing exchanged."""
+        """Return the settings as printed, and with observed and missing shares exchanged."""
         return tuple(MISSING)
 
     def drawn(
@@ -91,7 +91,7 @@ class Synthetic(Experiment):
         found = {}
         for name, model in models.items():
             problem = Problem.bind(model, {"labels": draw.labels})
-            latent = scheme.completed(problem, np.random.default_rng(seed))
+            latent = scheme.last_latent(problem, np.random.default_rng(seed))
             found[name] = draw.relative_error(latent.dense())
         return found
 

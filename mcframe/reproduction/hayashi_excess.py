@@ -69,7 +69,7 @@ class HayashiExcess(Experiment):
         return cls(size=30, rank=2, widths=(2, 8), max_iter=100)
 
     def settings(self) -> Sequence[str]:
-        """The instances."""
+        """Return the names of the instances."""
         return tuple(INSTANCES)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:

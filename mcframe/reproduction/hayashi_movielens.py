@@ -127,7 +127,7 @@ class MovieLens(Experiment):
         scheme = GrowingFactors(
             first=self.first, largest=self.largest, max_iter=self.max_iter, single=True
         )
-        return scheme.completed(problem, np.random.default_rng(seed)).dense()
+        return scheme.last_latent(problem, np.random.default_rng(seed)).dense()
 
     def tuned(self, split: Split, seed: int) -> tuple[float, float, Array]:
         """Alpha and r with the least validation error of PN, and its Z."""
@@ -143,7 +143,7 @@ class MovieLens(Experiment):
 
 
 def small(experiment: Kind) -> Kind:
-    """The same of the first 60 users, in two factors and without tuning."""
+    """Return the experiment on the first 60 users, in two factors and without tuning."""
     return attrs.evolve(
         experiment,
         n_held=300,
@@ -237,7 +237,7 @@ class HayashiTable1(MovieLens):
             error = split.error(other, split.validation)
             if error < best_error:
                 best, best_point, best_error = other, point, error
-        found = {**judged(split, latent, "PN"), **judged(split, best, "proposed")}
+        found = {**errors_of(split, latent, "PN"), **errors_of(split, best, "proposed")}
         found["alpha chosen"], found["r chosen"] = alpha, rank
         found["proposed, share of PN chosen"] = best_point[0]
         return found
@@ -274,7 +274,7 @@ PRINTED = {
 }
 
 
-def judged(split: Split, latent: Array, method: str) -> dict[str, float]:
+def errors_of(split: Split, latent: Array, method: str) -> dict[str, float]:
     """Errors by rating and overall on validation ratings, overall on test ratings."""
     found = {
         f"{method}, rating {rating}": split.error(latent, split.validation, rating)

@@ -45,7 +45,7 @@ class HayashiOptimum(Experiment):
         return cls(radii=(1.0,), widths=(2,), n_held=300, n_users=60, max_iter=20, tol=1e-2)
 
     def settings(self) -> Sequence[str]:
-        """The radii."""
+        """Return the radii as settings."""
         return tuple(f"R = {radius:g}" for radius in self.radii)
 
     def check(self) -> None:

@@ -43,17 +43,17 @@ class Row:
         return self.distance is not None and abs(self.distance) > FAR
 
     def cells(self, *, beside: bool) -> tuple[str, ...]:
-        """As text; ``beside`` says whether the paper has figures at all."""
-        ours = NOTHING if self.measured is None else spread(self.measured)
+        """Return the line as text; ``beside`` says whether the paper has figures at all."""
+        ours = NOTHING if self.measured is None else with_deviation(self.measured)
         trials = NOTHING if self.measured is None else str(self.measured.trials)
         if not beside:
             return self.setting, self.measure, ours, trials
-        theirs = NOTHING if self.published is None else printed(self.published)
+        theirs = NOTHING if self.published is None else as_printed(self.published)
         distance = NOTHING if self.distance is None else f"{self.distance:+.1f}"
         return self.setting, self.measure, theirs, ours, trials, distance
 
 
-def spread(measured: Measured) -> str:
+def with_deviation(measured: Measured) -> str:
     """Write mean ± deviation, with two digits of the deviation."""
     mean, deviation = measured.mean, measured.deviation
     if deviation is None or not math.isfinite(deviation):
@@ -66,7 +66,7 @@ def spread(measured: Measured) -> str:
     return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
 
 
-def printed(published: Published) -> str:
+def as_printed(published: Published) -> str:
     """Write what the paper prints, mean and deviation with equally many decimals."""
     values = [published.mean, *([] if published.deviation is None else [published.deviation])]
     exponents = [Decimal(repr(float(value))).normalize().as_tuple().exponent for value in values]
@@ -146,7 +146,7 @@ class Report:
         yield f"{far} of {known} differences are more than {FAR:g} standard errors."
 
     def origin(self) -> Iterator[tuple[str, str]]:
-        """Where the results come from."""
+        """Yield what the results come from: each origin with its words."""
         header, results = self.store.header, self.store.results
         today = dt.datetime.now(dt.UTC).date().isoformat()
         own = sum(result.seconds for result in results.values() if result.seconds >= 0.0)

@@ -17,6 +17,7 @@ from mcframe.reproduction.registry import find
 from mcframe.reproduction.report import Report, show
 from mcframe.reproduction.runner import Failure, Interrupted, attempts, prompt_interrupts
 from mcframe.reproduction.store import Header, Store
+from mcframe.selection.jobs import joblib
 
 __all__ = ["Run", "reproduce"]
 
@@ -50,7 +51,7 @@ class Run:
 
     @property
     def file(self) -> Path:
-        """Where the results are stored; table and picture have another ending."""
+        """Return the file of the results; table and picture have another ending."""
         return Path(self.folder).expanduser() / f"{self.name}{'-tiny' * self.tiny}.jsonl"
 
 
@@ -90,7 +91,7 @@ def reproduce(run: Run) -> int:
 
 
 def number_of_trials(run: Run, experiment: Experiment) -> int:
-    """As many as asked for; by default the experiment's, few where it is tiny."""
+    """Return how many trials are asked for; by default the experiment's, few where it is tiny."""
     if run.trials is not None:
         return run.trials
     return min(TINY_TRIALS, experiment.default_trials) if run.tiny else experiment.default_trials
@@ -121,9 +122,7 @@ def compute(
 
 def cores() -> int:
     """How many processes can run at once."""
-    from joblib import cpu_count
-
-    return int(cpu_count())
+    return int(joblib.cpu_count())
 
 
 def say_how_to_go_on(what: str, store: Store, wanted: list[Trial], run: Run) -> None:

@@ -15,6 +15,7 @@ import attrs
 from mcframe.numerics.threads import blas_alone, thread_limit
 from mcframe.reproduction.experiment import Experiment, Trial
 from mcframe.reproduction.store import Result
+from mcframe.selection.jobs import joblib
 
 __all__ = ["Failure", "Interrupted", "attempts", "prompt_interrupts"]
 
@@ -71,17 +72,15 @@ def attempts(
         for trial in trials:
             yield attempt(experiment, trial, seed)
         return
-    from joblib import Parallel, delayed, parallel_config
-
     # One trial a task: joblib would collect short ones, and they would be stored together.
-    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        parallel = Parallel(return_as="generator_unordered", batch_size=1)
+    with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
         yield from parallel(
-            delayed(undisturbed)(attempt, experiment, trial, seed) for trial in trials
+            joblib.delayed(run_undisturbed)(attempt, experiment, trial, seed) for trial in trials
         )
 
 
-def undisturbed(task: Callable[..., Any], *arguments: Any) -> Any:
+def run_undisturbed(task: Callable[..., Any], *arguments: Any) -> Any:
     """Run in a process of joblib's; Ctrl-C, which reaches all, is the business of their parent."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

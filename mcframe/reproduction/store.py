@@ -36,14 +36,14 @@ class Header:
 
     def differences(self, other: "Header") -> list[str]:
         """Say in what two runs differ, here and there; their dates may."""
-        mine, theirs = self.compared(), other.compared()
+        mine, theirs = self.text_without_date(), other.text_without_date()
         return [
             f"{key} is {theirs.get(key, 'absent')} there and {mine.get(key, 'absent')} here"
             for key in dict.fromkeys([*mine, *theirs])
             if mine.get(key, "absent") != theirs.get(key, "absent")
         ]
 
-    def compared(self) -> dict[str, str]:
+    def text_without_date(self) -> dict[str, str]:
         """All but the date as text, the experiment's fields among the rest."""
         values = attrs.asdict(self)
         del values["begun"]
@@ -83,7 +83,7 @@ class Store:
         lines = self.complete_lines()
         if lines and resume:
             self.header = self.same_run(lines[0])
-            self.results = dict(self.parsed(number, text) for number, text in lines[1:])
+            self.results = dict(self.parse_trial(number, text) for number, text in lines[1:])
             self.cut_off_the_rest()
         elif lines[1:] or (lines and '"measures"' in lines[0][1]):
             raise DataError(
@@ -107,7 +107,7 @@ class Store:
 
     def same_run(self, line: tuple[int, str]) -> Header:
         """Read the header, and refuse results of another run."""
-        values = self.decoded(*line)
+        values = self.decode_object(*line)
         names = [field.name for field in attrs.fields(Header)]
         if sorted(values) != sorted(names) or not isinstance(values["fields"], dict):
             expected = json.dumps(attrs.asdict(self.header))
@@ -124,9 +124,9 @@ class Store:
             )
         return there
 
-    def parsed(self, number: int, text: str) -> tuple[Trial, Result]:
+    def parse_trial(self, number: int, text: str) -> tuple[Trial, Result]:
         """Read the line of a trial."""
-        values = self.decoded(number, text)
+        values = self.decode_object(number, text)
         try:
             trial = Trial(str(values["setting"]), int(values["number"]))
             measures = {str(name): float(value) for name, value in values["measures"].items()}
@@ -135,7 +135,7 @@ class Store:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self.unreadable(number, text) from None
 
-    def decoded(self, number: int, text: str) -> dict[str, Any]:
+    def decode_object(self, number: int, text: str) -> dict[str, Any]:
         """Read a line as a JSON object."""
         try:
             values = json.loads(text)
@@ -170,5 +170,5 @@ class Store:
             file.write(line + "\n")
 
     def missing(self, trials: list[Trial]) -> Iterator[Trial]:
-        """Those of the trials that are not there yet, in their order."""
+        """Yield the trials that are not stored yet, in their order."""
         return (trial for trial in trials if trial not in self.results)

@@ -140,7 +140,7 @@ class Tuning:
 
 
 @cache
-def tuned(design: Design, setting: str) -> Tuned:
+def tune_weights(design: Design, setting: str) -> Tuned:
     """The weights of a setting, tuned on entries kept back in a draw of their own.
 
     One such draw serves all trials: tuning within each would take ten times as long. Weights
@@ -178,7 +178,7 @@ def tuned(design: Design, setting: str) -> Tuned:
 
 
 def without_features(data: Data) -> dict[str, Array]:
-    """The tasks."""
+    """Return the tasks alone, without the features."""
     return {name: block for name, block in data.items() if name != FEATURES}
 
 
@@ -198,7 +198,7 @@ class TmccFigure(Experiment):
     design: Design
 
     def settings(self) -> Sequence[str]:
-        """Their two cases, and the linear one with centred factors."""
+        """Return the two cases of the paper, and the linear one with centred factors."""
         return ("linear", "non-linear", "linear" + CENTRED)
 
     def trials_of(self, setting: str, trials: int) -> int:
@@ -207,7 +207,7 @@ class TmccFigure(Experiment):
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """The relative errors of the figure's blocks, method by method."""
-        weights = tuned(self.design, setting)
+        weights = tune_weights(self.design, setting)
         tasks = self.design.draw(setting, rng)
         return {
             measure(method, block, self.blocks): tasks.relative_error(block, answer(block))

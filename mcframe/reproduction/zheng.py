@@ -74,7 +74,7 @@ class ZhengRule(Experiment):
         lam = self.chosen(data, rng)
         answer = fit(soft_impute(lam), data, tol=self.tol)
         rule = answer.predict_rows({"features": drawn.new_features}, "labels")
-        again = refitted(answer, drawn, lam, self.tol)
+        again = refit_rows(answer, drawn, lam, self.tol)
         measures = {
             "lambda": lam,
             "rule - fitted rows, largest": distance(answer, data),
@@ -113,7 +113,7 @@ def distance(answer: Fit, data: Mapping[str, Array]) -> float:
     )
 
 
-def refitted(answer: Fit, drawn: SemiSupervised, lam: float, tol: float) -> Array:
+def refit_rows(answer: Fit, drawn: SemiSupervised, lam: float, tol: float) -> Array:
     """The label of each new row by Soft-Impute on the table extended by that row."""
     found = np.empty(drawn.new_labels.shape)
     for place, row in enumerate(drawn.new_features):

@@ -10,7 +10,7 @@ __all__ = ["chosen_place"]
 
 
 def chosen_place(model: Model, term: object) -> int:
-    """Where the term whose weight changes stands among the model's terms."""
+    """Return the place, among the model's terms, of the one whose weight changes."""
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
     weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]

@@ -155,7 +155,7 @@ def cross_validate(
 
 
 def checked_models(models: Any) -> tuple[Model, ...]:
-    """At least one model, all of blocks with the same names."""
+    """Return the models, at least one, all of blocks with the same names."""
     listed = (models,) if isinstance(models, Model) else models
     try:
         listed = tuple(listed)

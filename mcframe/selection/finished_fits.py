@@ -29,7 +29,7 @@ class FinishedFits:
         budget: Budget,
         random_state: int | None,
     ) -> "FinishedFits":
-        """Those of this very path; a ``DataError`` where the file holds those of another."""
+        """Return the finished fits of a path; a ``DataError`` for the file of another one."""
         identity = {
             "model": digest_of_model(problem, place),
             "data": problem.digest_of_data,

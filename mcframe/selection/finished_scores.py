@@ -24,7 +24,7 @@ class FinishedScores:
 
     @classmethod
     def of(cls, checkpoint: object, work: Work) -> "FinishedScores":
-        """Those of this very cross-validation; a ``DataError`` where the file is another's."""
+        """Return the scores of a cross-validation; a ``DataError`` for the file of another."""
         pairs = zip(work.problems, work.places, strict=True)
         held = [(each.rows, each.columns) for fold in work.folds for each in fold.held.values()]
         identity = {
@@ -42,7 +42,7 @@ class FinishedScores:
         return cls(Archive.opened(checkpoint, "cross-validation", identity))
 
     def file_of(self, model: int, fold: int) -> str:
-        """Where the fits of a model on a fold are kept while their path is walked."""
+        """Return the file of the fits of a model on a fold while their path is walked."""
         return f"{self.archive.path}.model{model}.fold{fold}"
 
     def find(self, part: Part) -> Scored | None:

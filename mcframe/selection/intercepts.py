@@ -4,7 +4,7 @@ from functools import cached_property
 
 import attrs
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
@@ -39,7 +39,7 @@ class Intercepts:
         return self.program.shape[0]
 
     def latent(self, c: Array) -> LowRank:
-        """Z."""
+        """Return Z = 1 (c, 1)' in factors."""
         return LowRank(np.ones((self.n_rows, 1)), np.append(c, 1.0)[:, None])
 
     def evaluation(self, c: Array) -> Evaluation:
@@ -90,7 +90,7 @@ class Intercepts:
 
     @cached_property
     def curvature(self) -> float:
-        """Of F at c = 0."""
+        """Return the curvature of F at c = 0."""
         z = np.zeros(self.program.loss.n_entries)
         return self.program.curvature_at(z, self.evaluation(self.nothing).biases)
 
@@ -127,4 +127,4 @@ class Intercepts:
             low, high = NEAR_ZERO * high, low
             if excess(low) <= 0.0:
                 return 0.0
-        return float(brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)
+        return float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)

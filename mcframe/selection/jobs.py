@@ -7,10 +7,13 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import whole
 
-__all__ = ["checked_jobs", "finished"]
+__all__ = ["checked_jobs", "finished", "joblib"]
+
+joblib = Deferred("joblib", "work in several processes")
 
 ResultT = TypeVar("ResultT")
 
@@ -30,15 +33,13 @@ def finished(
 
     Processes end with this iterator: on Ctrl-C, on an error, and when it is left early.
     """
-    from joblib import Parallel, delayed, effective_n_jobs  # takes a tenth of a second
-
-    if min(effective_n_jobs(jobs), len(tasks)) <= 1:
+    if min(joblib.effective_n_jobs(jobs), len(tasks)) <= 1:
         yield from ((k, task()) for k, task in enumerate(tasks))
         return
     # One task a batch: short ones that come together would be lost together.
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     here = os.getpid()
-    results = parallel(delayed(numbered)(k, task, here) for k, task in enumerate(tasks))
+    results = parallel(joblib.delayed(numbered)(k, task, here) for k, task in enumerate(tasks))
     try:
         for result in results:  # noqa: UP028 -- that would close it outside of the filter below
             yield result

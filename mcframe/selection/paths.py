@@ -215,7 +215,7 @@ def along(
 
 
 def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:
-    """Where the next fit starts: where the last one ended, or on the line through the last two.
+    """Return the next start: the last fit, or a point on the line through the last two.
 
     Z is about linear in the weight, so that the line comes closer where it leads to a lower
     objective. Multipliers, which a point may carry, are not continued.

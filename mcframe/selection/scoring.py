@@ -57,7 +57,7 @@ class Patience:
 
     @classmethod
     def of(cls, limit: int | None, weights: Array) -> "Patience":
-        """For a path over descending weights."""
+        """Return the patience for a path over descending weights."""
         return cls(limit, float(np.sqrt(weights[0] * weights[-1])) * (1.0 + ROUNDING))
 
     def ends(self, weight: float, scores: Array) -> bool:

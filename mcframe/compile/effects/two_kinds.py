@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from mcframe.compile.effects.conjugate_gradients import conjugate_gradients
 from mcframe.compile.effects.contract import Effects, Ridge
@@ -160,7 +159,7 @@ class TwoKinds(Effects):
         here = (self.fixed[self.columns] == 0.0) & (self.fixed[d + self.rows] == 0.0)
         places = self.columns[here], d + self.rows[here]
         graph = sp.coo_array((np.ones(places[0].size), places), shape=(d + n, d + n))
-        part = connected_components(graph, directed=False)[1]
+        part = sp.csgraph.connected_components(graph, directed=False)[1]
         return part, np.bincount(part)[part] == 1
 
     def represented(self, effects: Array) -> Array:

@@ -1,0 +1,70 @@
+"""What is allowed in data, but worth saying."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mcframe.model.model import Model
+from mcframe.model.table import Table
+
+__all__ = ["notes_on_sums", "notes_on_unobserved"]
+
+# What is predicted in a column without an observed entry.
+NOT_LEARNT = "Z = 0, not learnt from data"
+MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
+FROM_UNLABELED = "learnt from its unlabeled entries alone"
+
+
+def notes_on_unobserved(
+    model: Model, tables: Mapping[str, Table], n_items: int
+) -> tuple[str, ...]:
+    """What is allowed but worth saying: columns and rows without an observed entry."""
+    notes = []
+    for name, table in tables.items():
+        block = model.block(name)
+        unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
+        observed = table.observed()
+        counts = np.bincount(observed.columns, minlength=table.shape[1])
+        empty = np.flatnonzero(counts == 0)
+        if empty.size:
+            first = table.column_label(int(empty[0]))
+            others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
+            notes.append(
+                f"block {name!r}: column {first}{others} without one observed entry;"
+                f" what is predicted there is"
+                f" {FROM_UNLABELED if block.likelihood.reads_unlabeled else unlearnt}"
+            )
+    seen = np.zeros(n_items, dtype=bool)
+    for table in tables.values():
+        seen[slice(None) if table.unwritten else table.rows] = True
+    if not seen.all():
+        first_row = int(np.flatnonzero(~seen)[0])
+        others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""
+        notes.append(
+            f"row {first_row}{others} without one observed entry in any block;"
+            " what is predicted there is not learnt from that row"
+        )
+    return tuple(notes)
+
+
+def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Return notes on terms that state sums of Z where users may mean sums of means."""
+    notes = []
+    for term in model.terms:
+        if term.block is None or not term.states_sums:
+            continue
+        block = model.block(term.block)
+        beside = {
+            "biases": block.bias,
+            "effects of rows": block.row_effects,
+            "offsets": tables[term.block].offset is not None,
+        }
+        apart = ", ".join(name for name, there in beside.items() if there)
+        if block.likelihood.z_name or apart:
+            notes.append(
+                f"block {term.block!r}: {term.word} is about sums of Z"
+                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
+                + (f", without {apart}" if apart else "")
+                + ", and not about sums of means"
+            )
+    return tuple(notes)
