@@ -45,7 +45,7 @@ from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.validators import number
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.prediction import NewRows
 
 __all__ = [

@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table, read_table, same_rows
-from mcframe.numerics.low_rank import LowRank, orthogonal_factors
+from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["NewRows"]

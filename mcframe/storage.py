@@ -17,7 +17,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.fitting import Fit
 from mcframe.model import Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
 

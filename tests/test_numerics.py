@@ -9,7 +9,7 @@ import mcframe as mc
 from mcframe.compile.effects import declared_effects
 from mcframe.model import Layout
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import (
     Dense,
     Shrinker,

@@ -12,7 +12,7 @@ from mcframe.backends import Point, Proximal, judge
 from mcframe.backends import certificate as certificates
 from mcframe.compile import compile_problem
 from mcframe.contracts import Likelihood, TwiceDifferentiable
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 from .strategies import problems
 
@@ -36,10 +36,9 @@ def test_program_objective_is_problem_objective(example, seed, size):
     )
     if program.ones:
         latent = latent.with_last_column(1.0)
-    z = latent.at(program.loss.rows, program.loss.columns)
-    evaluation = program.loss.evaluate(z)
-    value = evaluation.value + program.penalty.of_singular_values(latent.singular_values())
-    biases = program.biases(evaluation.biases)
+    evaluation = program.evaluate(latent)
+    value = evaluation.losses + program.penalty.of_singular_values(latent.singular_values())
+    biases = program.biases(evaluation.effects)
     objective = problem.objective(latent, biases)
     assert abs(value - objective) <= 1e-10 * max(1.0, abs(objective))
     # No other bias is better. (Thresholds must stay in order: their own law moves them.)

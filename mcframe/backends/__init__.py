@@ -14,7 +14,7 @@ from mcframe.backends.choice import (
     verdict_on,
     verdicts,
 )
-from mcframe.backends.factored import FactoredDescent, slope_of
+from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import FROM_OUTSIDE, Budget, Outcome, Paused, Start, run
@@ -51,7 +51,6 @@ __all__ = [
     "physical_gigabytes",
     "relative_gap",
     "run",
-    "slope_of",
     "solver_for",
     "to_cvxpy",
     "verdict_on",

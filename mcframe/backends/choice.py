@@ -9,9 +9,9 @@ from mcframe.backends.alternating import Alternating
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.multipliers import Multipliers
-from mcframe.backends.proximal import LARGEST_DENSE, SPARSE, Proximal
+from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
-from mcframe.compile import Program, compile_problem, refusal
+from mcframe.compile import Program, compile_problem, pays_in_factors, refusal
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.model.problem import Problem
@@ -99,9 +99,8 @@ def able(problem: Problem) -> Iterator[Backend]:
 
 def ladder(problem: Problem) -> tuple[str, ...]:
     """The backends that ``auto`` asks in turn."""
-    n_cells = problem.shape[0] * problem.shape[1]
     n_entries = sum(table.n_entries for table in problem.tables.values())
-    if n_cells > LARGEST_DENSE and n_entries <= SPARSE * n_cells:
+    if pays_in_factors(problem.shape, n_entries):
         return ("alternating", *(name for name in LADDER if name != "alternating"))
     return LADDER
 

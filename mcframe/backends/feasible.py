@@ -13,8 +13,8 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Given", "made_feasible"]
 
@@ -131,7 +131,7 @@ def projection_of(term: Attached) -> Projection:
 def interpolation(program: Program, k: int) -> Projection:
     """The entries of a piece, and its effects, moved together to where its loss is 0."""
     piece = program.loss.pieces[k]
-    places = program.flat[piece.part]
+    places = program.entries.flat[piece.part]
 
     def project(joint: Joint) -> Joint:
         z = joint.dense.ravel()[places]
@@ -168,7 +168,7 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
     if not isinstance(piece.effects, OneKind):
         return effects
     lowest, highest = np.full(effects.size, -np.inf), np.full(effects.size, np.inf)
-    columns = program.loss.columns[piece.part]
+    columns = program.entries.columns[piece.part]
     for term in constraints_of(program):
         if isinstance(term.term, Box):
             here = (columns >= term.columns.start) & (columns < term.columns.stop)

@@ -8,12 +8,12 @@ import numpy as np
 from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import EntryLoss, Evaluation, Program
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.shrinkage import Dense, Shrinker, Shrunk
+from mcframe.numerics.operators import Dense, LowRank
+from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
 __all__ = ["FPC", "FPCState", "continuation", "published_start", "published_steps"]
 
@@ -29,7 +29,6 @@ class FPCState:
 
     iterate: Array  # Z
     before: Array
-    flat: IntArray
     biases: Biases
     evaluation: Evaluation
     factors: Shrunk
@@ -60,8 +59,7 @@ class FPCState:
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it and its step sizes anew."""
-        z = np.take(self.iterate, self.flat)
-        self.evaluation = program.loss.evaluate_at(z, self.biases)
+        self.evaluation = program.evaluate_at(self.iterate, self.biases)
         self.steps = published_steps(program.loss, program.shape[0])
         self.weight = 1.0
 
@@ -133,16 +131,14 @@ class FPC(Solver[Program, FPCState]):
         main = program.penalty.main
         begin, sigma = published_start(program) if start is None else (start.latent, 0.0)
         iterate = begin.dense()
-        flat = program.flat
         biases = tuple(
             np.zeros(p.layout.n_biases) if p.layout.n_biases else None for p in loss.pieces
         )
         return FPCState(
             iterate=iterate,
             before=iterate,
-            flat=flat,
             biases=biases,
-            evaluation=loss.evaluate_at(np.take(iterate, flat), biases),
+            evaluation=program.evaluate_at(iterate, biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
             factors_before=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.penalty.of_singular_values(begin.singular_values()),
@@ -158,7 +154,6 @@ class FPC(Solver[Program, FPCState]):
             state,
             iterate=gone,
             before=gone,
-            flat=gone,
             evaluation=gone,
             stages=list(state.stages),
             shrinker=state.shrinker.copied(),
@@ -170,13 +165,12 @@ class FPC(Solver[Program, FPCState]):
             LowRank(factors.left * factors.values, factors.right).dense()
             for factors in (paused.factors, paused.factors_before)
         )
-        evaluate = program.loss.evaluate if self.solves_biases else program.loss.evaluate_at
+        evaluate = program.evaluate if self.solves_biases else program.evaluate_at
         return attrs.evolve(
             paused,
             iterate=now,
             before=before,
-            flat=program.flat,
-            evaluation=evaluate(np.take(now, program.flat), paused.biases),
+            evaluation=evaluate(now, paused.biases),
             stages=list(paused.stages),
             shrinker=paused.shrinker.copied(rng),
         )
@@ -193,30 +187,28 @@ class FPC(Solver[Program, FPCState]):
 
     def move(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z."""
-        loss, step = program.loss, state.steps[0]
+        step = state.steps[0]
         weight, ahead, evaluation = 1.0, state.iterate, state.evaluation
         solved = self.solves_biases
-        evaluate = loss.evaluate if solved else loss.evaluate_at
+        evaluate = program.evaluate if solved else program.evaluate_at
         last_stage = len(state.stages) == 1
         if solved and last_stage:
             weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * state.weight**2)))
             theta = (state.weight - 1.0) / weight
             ahead = state.iterate + theta * (state.iterate - state.before)
-            evaluation = evaluate(np.take(ahead, state.flat), state.biases)
+            evaluation = evaluate(ahead, state.biases)
         if solved:
-            state.biases = evaluation.biases
+            state.biases = evaluation.effects
         else:
-            state.biases = descended(loss, state.biases, evaluation, state.steps[1])
-        target = ahead.copy()
-        target.ravel()[state.flat] -= step * evaluation.slope
+            state.biases = descended(program, state.biases, evaluation, state.steps[1])
+        target = ahead - step * evaluation.slope.dense()
         before, state.factors_before = state.objective, state.factors
         state.factors, state.penalty = self.shrunk(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
         state.before, state.iterate = state.iterate, iterate
-        z = np.take(iterate, state.flat)
-        state.evaluation = evaluate(z, state.biases)
+        state.evaluation = evaluate(iterate, state.biases)
         state.weight = 1.0 if uphill or state.objective > before else weight
         # Before the last stage the iterate heads for another optimum.
         state.length = float(np.linalg.norm(away))
@@ -249,14 +241,16 @@ class FPC(Solver[Program, FPCState]):
         return Point(LowRank(factors.left * factors.values, factors.right))
 
 
-def descended(loss: EntryLoss, biases: Biases, evaluation: Evaluation, bias_step: float) -> Biases:
+def descended(
+    program: Program, biases: Biases, evaluation: Evaluation, bias_step: float
+) -> Biases:
     """b - tau_b g(b), Eq. 4 of the paper."""
     moved: list[Array | None] = []
-    for piece, bias in zip(loss.pieces, biases, strict=True):
+    for piece, bias in zip(program.loss.pieces, biases, strict=True):
         if bias is None:
             moved.append(None)
             continue
-        slope = evaluation.slope[piece.part]
+        slope = evaluation.entry_slopes[piece.part]
         total = piece.effects.summed(slope)
         if piece.effects.ridge is not None:
             total = total + piece.effects.ridge.slope(bias)
@@ -283,7 +277,7 @@ def published_steps(loss: EntryLoss, n_items: int) -> tuple[float, float]:
 def published_start(program: Program) -> tuple[LowRank, float]:
     """The best rank-1 approximation of the zero-filled observed entries, and sigma_1."""
     filled = np.zeros(program.shape)
-    filled[program.loss.rows, program.loss.columns] = program.loss.start()
+    filled.ravel()[program.entries.flat] = program.loss.start()
     left, values, right = np.linalg.svd(filled, full_matrices=False)
     return LowRank(left[:, :1] * values[:1], right[:1].T), float(values[0])
 

@@ -262,7 +262,9 @@ def run(
     certificate; only an interruption before the first certificate is passed on. Seconds count
     from ``began``, a moment of ``time.perf_counter``, by default from now.
     """
-    program = attrs.evolve(program, random_state=random_state)
+    program = program.held_for(solver.in_factors)
+    entries = attrs.evolve(program.entries, random_state=random_state)
+    program = attrs.evolve(program, entries=entries)
     watch = Watch(program, budget, callback, progress)
     watch.began = watch.began if began is None else began
     try:
@@ -344,7 +346,7 @@ def nowhere(program: Program) -> str:
 
 def first_residual(program: Program) -> float:
     """The size of the slope at Z = 0: what the residual of a local answer is compared with."""
-    z = np.zeros(program.loss.n_entries)
+    z = np.zeros(program.entries.size)
     return float(np.linalg.norm(program.loss.evaluate(z).slope))
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Dual, Point
+from mcframe.backends.certificate import Point
 from mcframe.backends.feasible import made_feasible
-from mcframe.compile import Program
+from mcframe.compile import Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Multipliers", "MultipliersState"]
 
@@ -89,7 +89,7 @@ class MultipliersState:
         evaluation = self.inner.evaluation
         parts = [piece.part for piece in self.program.loss.pieces]
         pairs = [
-            (rough, evaluation.slope[part].copy())
+            (rough, evaluation.entry_slopes[part].copy())
             for rough, part in zip([*self.pieces, self.column], parts, strict=False)
             if rough is not None
         ]
@@ -124,6 +124,11 @@ class Multipliers(Solver[Program, MultipliersState]):
 
     inner: Solver[Program, Any]
     name: str = "splitting"
+
+    @property
+    def in_factors(self) -> bool:  # type: ignore[override]
+        """As the inner solver."""
+        return self.inner.in_factors
 
     def refuses(self, program: Program) -> str | None:
         """Whatever the inner solver refuses in the program made smooth."""
@@ -200,21 +205,15 @@ class Multipliers(Solver[Program, MultipliersState]):
         evaluation = state.inner.evaluation
         multiplier = None
         if state.column is not None:
-            multiplier = evaluation.slope[state.program.loss.pieces[-1].part]
-        biases = evaluation.biases[: len(program.loss.pieces)]
+            multiplier = evaluation.entry_slopes[state.program.loss.pieces[-1].part]
+        effects = evaluation.effects[: len(program.loss.pieces)]
         if program.plain:
             return Point(inner.latent)
         if only_column(program) and program.factored is None:
             return Point(inner.latent.with_last_column(1.0), multiplier)
-        z = np.take(state.inner.iterate, program.flat)
-        latent, given = made_feasible(program, inner.latent, biases)
-        dual = Dual(
-            slope=evaluation.slope[: program.loss.n_entries],
-            terms=evaluation.duals,
-            given=given,
-            known=program.loss.known_conjugates(z, biases),
-        )
-        return Point(latent, multiplier, dual)
+        latent, given = made_feasible(program, inner.latent, effects)
+        dual = Dual.of(program, evaluation, evaluation.duals)
+        return Point(latent, multiplier, attrs.evolve(dual, given=given))
 
 
 def copied(state: MultipliersState) -> MultipliersState:
@@ -227,7 +226,7 @@ def copied(state: MultipliersState) -> MultipliersState:
 
 def fitting_dual(dual: Dual | None, program: Program) -> Dual | None:
     """A start's dual point where it is one of the same losses and terms, else None."""
-    if dual is None or dual.slope.size != program.loss.n_entries:
+    if dual is None or dual.slope.size != program.entries.size:
         return None
     return dual if len(dual.terms) == len(program.terms) else None
 
@@ -267,8 +266,7 @@ def smooth_part(program: Program) -> Program:
 
 def smooth_curvature(program: Program, begin: LowRank) -> float:
     """The curvature of the smooth pieces at the start; of rough ones what stands in for it."""
-    loss = program.loss
-    z = begin.at(loss.rows, loss.columns)
+    loss, z = program.loss, program.entries.of(begin)
     found = []
     for piece in loss.pieces:
         if piece.likelihood.smooth:

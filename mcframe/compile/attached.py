@@ -84,6 +84,8 @@ class Moreau:
     multiplier: Array
     stiffness: float
 
+    smooth = True
+
     @property
     def columns(self) -> slice:
         """Those of the term."""

@@ -4,6 +4,7 @@ import numpy as np
 
 from mcframe.compile.attached import Attached
 from mcframe.compile.background import Background, Part
+from mcframe.compile.entries import Entries
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
@@ -91,9 +92,10 @@ def compile_problem(problem: Problem) -> Program:
         if isinstance(term, Spectral) and is_quadratic(term)
     ]
     ones = any(isinstance(term, OnesColumn) for term in others)
-    loss = compile_loss(problem)
-    return Program(
-        shape=problem.shape,
+    loss, entries = compile_loss(problem)
+    background = compile_background(problem, loss, entries)
+    program = Program(
+        entries=entries,
         loss=loss,
         penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
         names=tuple(block.name for block in problem.model.blocks),
@@ -104,23 +106,24 @@ def compile_problem(problem: Problem) -> Program:
             for term in others
             if not isinstance(term, OnesColumn)
         ),
-        background=compile_background(problem, loss),
+        background=background,
         unit=loss.unit,
     )
+    return program.held_for(in_factors=False)
 
 
-def compile_background(problem: Problem, loss: EntryLoss) -> Background | None:
+def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> Background | None:
     """The losses of unwritten cells; None where all are written out."""
     parts = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         cells = problem.unwritten(block.name)
         if cells is not None:
             parts.append(Part(cells, problem.columns(block.name), piece.part))
-    return Background(tuple(parts), loss.columns, problem.shape) if parts else None
+    return Background(tuple(parts), entries.columns, problem.shape) if parts else None
 
 
-def compile_loss(problem: Problem) -> EntryLoss:
-    """The losses of all blocks, block after block."""
+def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:
+    """The losses of all blocks, block after block, and where in Z they stand."""
     pieces, rows, columns = [], [], []
     start = 0
     for block in problem.model.blocks:
@@ -144,8 +147,9 @@ def compile_loss(problem: Problem) -> EntryLoss:
             raise DataError(f"block {block.name!r}: {error}") from None
         pieces.append(piece)
         first = problem.columns(block.name).start
-        places = table.columns[:, None] * width + np.arange(width)
         rows.append(np.repeat(table.rows, width))
-        columns.append(places.ravel() + first)
+        columns.append((table.columns[:, None] * width + np.arange(width)).ravel() + first)
         start = stop
-    return EntryLoss(tuple(pieces), np.concatenate(rows), np.concatenate(columns))
+    values = np.concatenate([piece.y for piece in pieces])
+    places = np.concatenate(rows), np.concatenate(columns)
+    return EntryLoss(tuple(pieces)), Entries(problem.shape, *places, values)

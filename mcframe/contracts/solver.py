@@ -45,11 +45,6 @@ class InnerState(State, Protocol):
     #: F, its slopes and its effects at Z.
     evaluation: Any
 
-    @property
-    def iterate(self) -> Array:
-        """Z, dense."""
-        ...
-
     def retarget(self, program: Any) -> None:
         """The program has changed a little: evaluate it anew at the same Z."""
         ...
@@ -86,6 +81,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     #: Whether it holds Z dense, as a rule. If not, its memory is that of the observed entries and
     #: factors, and it does not serve inside the multipliers.
     dense: bool = True
+    #: Whether it works on factors of Z: programs of few observed cells then write nothing out.
+    in_factors: bool = False
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
     #: Whether it begins at Z = 0 where no start is given: the loop then need not look there.

@@ -19,7 +19,7 @@ from mcframe.model.origin import origin_of
 from mcframe.model.table import Table, check_observed, read_table, same_rows
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.uniform import Uniform
 from mcframe.numerics.unwritten import Unwritten
 

@@ -18,7 +18,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.fitting import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.papers.fixed_point import FixedPoint, Stage, decreasing
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.grids import checked_weights

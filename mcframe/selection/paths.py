@@ -14,7 +14,7 @@ from mcframe.contracts.errors import BackendError, NotCertifiedWarning
 from mcframe.contracts.term import Term
 from mcframe.fitting import Fit, checked_backend, checked_budget, checked_seed, solved
 from mcframe.model import Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.finished_fits import FinishedFits
 from mcframe.selection.grids import descending
