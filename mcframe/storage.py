@@ -176,8 +176,6 @@ def fit_to_entry(fit: Fit) -> Entry:
     """A fit without its problem; ``fit_from_entry`` makes it whole again, to the last bit."""
     point, dual = fit.point, fit.point.dual
     arrays = {"left": point.latent.left, "right": point.latent.right}
-    if point.multiplier is not None:
-        arrays["multiplier"] = point.multiplier
     for position, block in enumerate(fit.model.blocks):
         if block.name in fit.biases:
             arrays[f"biases.{position}"] = fit.biases[block.name]
@@ -206,7 +204,7 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
     names = [block.name for block in problem.model.blocks]
     return Fit(
         problem=problem,
-        point=Point(latent, arrays.get("multiplier"), dual_from(entry)),
+        point=Point(latent, dual_from(entry)),
         biases={
             name: arrays[f"biases.{k}"] for k, name in enumerate(names) if f"biases.{k}" in arrays
         },

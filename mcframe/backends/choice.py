@@ -181,9 +181,7 @@ def objection(backend: Solver[Program, Any], program: Program) -> str | None:
         return UNREAD
     reason = backend.refuses(program)
     # The multipliers see to a fixed column, and around factors to whatever is rough.
-    column = attrs.evolve(program, ones=False)
-    if program.ones and backend.dense and backend.refuses(column) is None:
-        return None
-    if isinstance(backend, FactoredDescent):
+    column_alone = program.loss.smooth and all(t.smooth or t.fixed for t in program.terms)
+    if isinstance(backend, FactoredDescent) or (column_alone and backend.dense):
         return Multipliers(backend).refuses(program)
     return reason

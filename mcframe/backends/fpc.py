@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
-from mcframe.compile import EntryLoss, Evaluation, Program
+from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
@@ -60,7 +60,7 @@ class FPCState:
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it and its step sizes anew."""
         self.evaluation = program.evaluate_at(self.iterate, self.biases)
-        self.steps = published_steps(program.loss, program.shape[0])
+        self.steps = published_steps(program)
         self.weight = 1.0
 
 
@@ -111,14 +111,16 @@ class FPC(Solver[Program, FPCState]):
 
     def refuses(self, program: Program) -> str | None:
         """A fixed column needs the multipliers around this solver; its steps need a bound."""
-        if not np.isfinite(program.loss.curvature):
+        if not np.isfinite(program.curvature):
             return "its fixed steps need losses of bounded curvature"
         layouts = [piece.layout for piece in program.loss.pieces]
         if any(layout.size > layout.n_biases for layout in layouts):
             return "it knows biases of columns, no other free effects"
         if any(piece.width > 1 for piece in program.loss.pieces):
             return "it knows losses of single entries, not of classes"
-        if program.terms or program.factored is not None:
+        n_columns = max(columns.stop for columns in program.columns)
+        beside_losses = any(term.columns.start < n_columns for term in program.terms)
+        if beside_losses or program.factored is not None:
             return "it is for losses of entries and one function of singular values"
         main = program.penalty.main
         if main is not None and not np.isfinite(main.dual_radius):
@@ -143,7 +145,7 @@ class FPC(Solver[Program, FPCState]):
             factors_before=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.penalty.of_singular_values(begin.singular_values()),
             shrinker=Shrinker.near(begin, rng),
-            steps=published_steps(loss, program.shape[0]),
+            steps=published_steps(program),
             stages=[1.0] if main is None else continuation(sigma, main.threshold, self.eta),
         )
 
@@ -258,19 +260,21 @@ def descended(
     return tuple(moved)
 
 
-def published_steps(loss: EntryLoss, n_items: int) -> tuple[float, float]:
-    """tau_Z and tau_b: 0.95 / L for label losses, 1 / L for squared ones.
+def published_steps(program: Program) -> tuple[float, float]:
+    """tau_Z and tau_b: 0.95 / L for label losses, 1 / L for squared ones and a fixed column.
 
     For MC-b, L is lambda / (4 |Omega_Y|) for the labels and 1 / |Omega_X| for the features.
     """
-    limits, bias_limits = [], []
-    for piece in loss.pieces:
+    limits, bias_limits = [1.0 / term.curvature for term in program.terms if term.smooth], []
+    for piece in program.loss.pieces:
         fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
         limits.append(fraction / piece.curvature)
         if piece.layout.n_biases:
             ridge = piece.effects.ridge
             stiffness = 0.0 if ridge is None else ridge.weight
-            bias_limits.append(PUBLISHED_FRACTION / (piece.curvature * n_items + stiffness))
+            bias_limits.append(
+                PUBLISHED_FRACTION / (piece.curvature * program.shape[0] + stiffness)
+            )
     return min(limits), min(bias_limits, default=0.0)
 
 

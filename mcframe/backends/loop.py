@@ -231,7 +231,7 @@ class Watch:
         assert self.point is not None
         assert self.judgement is not None
         return Outcome(
-            point=Point(self.point.latent, self.point.multiplier, self.point.dual),
+            point=Point(self.point.latent, self.point.dual),
             biases=self.judgement.biases,
             bound=self.bound,
             rounding=self.rounding,
@@ -337,7 +337,6 @@ def nowhere(program: Program) -> str:
     names = [type(main).__name__] * isinstance(main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
     names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]
-    names += ["OnesColumn"] * program.ones
     return (
         f"no Z was found that meets all constraints at once ({', '.join(names)}), or the objective"
         " overflows there: loosen one of them, or rescale the columns of the data"

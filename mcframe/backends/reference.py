@@ -13,7 +13,6 @@ from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.loop import Budget, Outcome
 from mcframe.compile import Dual, Program, compile_problem, refusal
-from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated, Parametric
@@ -83,7 +82,6 @@ class Statement:
     constraints: list[Any] = attrs.field(factory=list)
     copies: dict[int, Any] = attrs.field(factory=dict)
     units: dict[int, float] = attrs.field(factory=dict)  # of the copies
-    column: Any = None
     predictors: dict[str, Any] = attrs.field(factory=dict)
     losses: dict[str, Any] = attrs.field(factory=dict)
 
@@ -203,10 +201,6 @@ class Statement:
     def add_term(self, k: int, term: Term, copied: bool) -> None:
         """One term, of its columns of Z or of a copy of them."""
         latent = self.variables["Z"][:, self.bound_to.placed(term)]
-        if isinstance(term, OnesColumn):
-            self.column = latent[:, -1] == 1.0 / self.unit
-            self.constraints.append(self.column)
-            return
         scaled = None if self.unit == 1.0 else term.in_units(self.unit)
         term, latent = (term, self.unit * latent) if scaled is None else (scaled, latent)
         self.units[k] = 1.0 if scaled is None else self.unit
@@ -503,15 +497,12 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     dense = stated.latent()
     latent = LowRank.of(dense)
     biases = effects_of(problem, program, stated, latent)
-    multiplier = None
-    if stated.column is not None:
-        multiplier = scale * np.asarray(stated.column.dual_value) / stated.unit
     if program.factored is not None:
         stacked = factors_of(dense)
         latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
     latent, given = made_feasible(program, latent, biases)
     if program.plain or not stated.copies:
-        return Point(latent, multiplier)
+        return Point(latent)
     loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), biases)
     slope = evaluation.entry_slopes.copy()
     for k, piece in enumerate(loss.pieces):
@@ -524,7 +515,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
         k = offset + places[id(attached.term)]
         terms.append(scale * stated.multiplier_of(k) if k in stated.copies else None)
     dual = Dual.of(program, evaluation, tuple(terms))
-    return Point(latent, multiplier, attrs.evolve(dual, slope=slope, given=given))
+    return Point(latent, attrs.evolve(dual, slope=slope, given=given))
 
 
 def effects_of(

@@ -1,6 +1,6 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
-from mcframe.compile.attached import Attached, Moreau
+from mcframe.compile.attached import Attached
 from mcframe.compile.background import Background, Behind
 from mcframe.compile.compiling import compile_problem, refusal
 from mcframe.compile.dual import Dual, DualPoint, dual_point
@@ -28,7 +28,6 @@ __all__ = [
     "Iterates",
     "Known",
     "Lines",
-    "Moreau",
     "Piece",
     "Place",
     "Program",

@@ -9,7 +9,6 @@ from mcframe.compile.loss import EntryLoss
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
-from mcframe.constraints import OnesColumn
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
@@ -28,7 +27,7 @@ def refusal(problem: Problem) -> str | None:
     if main is None and not any(is_quadratic(term) for term in problem.terms):
         return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
     for term in others:
-        if not isinstance(term, OnesColumn | SmoothTerm | Prox | Composed):
+        if not isinstance(term, SmoothTerm | Prox | Composed):
             beside = "" if main is None else f" beside {main.word}"
             return (
                 f"{term.word} has neither a prox nor a slope and cannot stand"
@@ -91,7 +90,6 @@ def compile_problem(problem: Problem) -> Program:
         for term in problem.terms
         if isinstance(term, Spectral) and is_quadratic(term)
     ]
-    ones = any(isinstance(term, OnesColumn) for term in others)
     loss, entries = compile_loss(problem)
     background = compile_background(problem, loss, entries)
     program = Program(
@@ -99,13 +97,9 @@ def compile_problem(problem: Problem) -> Program:
         loss=loss,
         penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
         names=tuple(block.name for block in problem.model.blocks),
-        ones=ones,
+        columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         factored=factored,
-        terms=tuple(
-            Attached(term, problem.placed(term))
-            for term in others
-            if not isinstance(term, OnesColumn)
-        ),
+        terms=tuple(Attached(term, problem.placed(term)) for term in others),
         background=background,
         unit=loss.unit,
     )

@@ -5,12 +5,13 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.attached import Attached
 from mcframe.compile.background import Behind
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.loss import Known
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import ROOM, Constraint
+from mcframe.contracts.term import Constraint
 from mcframe.numerics.operators import Operator, Sampled
 
 __all__ = ["Dual", "DualPoint", "dual_point"]
@@ -34,19 +35,17 @@ class Dual:
 
     @classmethod
     def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
-        """The slopes of an evaluation of the program, or of one made smooth with more behind it.
+        """The slopes of an evaluation of the program, or of one made smooth.
 
         F* at the slopes of a loss without a conjugate is that of the same evaluation.
         """
-        size, n_pieces = program.entries.size, len(program.loss.pieces)
-        z, effects = at.place.z[:size], at.effects[:n_pieces]
-        known = program.loss.known_conjugates(z, effects)
-        return cls(at.entry_slopes[:size], terms, effects, known)
+        known = program.loss.known_conjugates(at.place.z, at.effects)
+        return cls(at.entry_slopes, terms, at.effects, known)
 
 
 @attrs.frozen(eq=False)
 class DualPoint:
-    """A slope S for the losses, dual matrices Y_t of the terms, a multiplier of the fixed column.
+    """A slope S for the losses and dual matrices Y_t of the terms.
 
     Of unlabeled cells (``behind``) ``share`` times their slope; of losses without a conjugate F*
     at ``known`` slopes, of which S is ``share`` times. ``norm`` is a bound on the spectral norm of
@@ -57,22 +56,18 @@ class DualPoint:
     slope: Array
     terms: tuple[Array, ...]
     known: Known
-    multiplier: Array | None = None
     behind: Behind | None = None
     share: float = 1.0
     norm: float | None = None
 
     @property
     def matrix(self) -> Operator:
-        """S + sum of K_t' Y_t and the multiplier in its column: what the main term takes up."""
+        """S + sum of K_t' Y_t: what the main term takes up."""
         entries = self.program.entries
         if self.behind is not None:
             return self.behind.slope(entries.pattern, self.slope, self.share)
         pairs = zip(self.program.terms, self.terms, strict=True)
         blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
-        if self.multiplier is not None:
-            last = entries.shape[1] - 1
-            blocks.append((slice(last, last + 1), self.share * self.multiplier[:, None]))
         return entries.matrix(self.slope, blocks)
 
     def scaled(self, scale: float) -> "DualPoint":
@@ -107,7 +102,7 @@ class DualPoint:
         return attrs.evolve(self, slope=matrix.values, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:
-        """F*(S) + sum of f_t*(Y_t) + the fixed column's share, and the size of the summands."""
+        """F*(S) + sum of f_t*(Y_t), and the size of the summands."""
         total, size = self.program.loss.conjugate(self.slope, self.share, self.known)
         if not np.isfinite(total):  # what the others are does not matter
             return total, size
@@ -115,9 +110,6 @@ class DualPoint:
             value = term.conjugate(dual)
             total += value
             size += abs(value) + float(np.linalg.norm(dual)) * EPS
-        if self.multiplier is not None:
-            total += self.share * float(np.sum(self.multiplier))
-            size += self.share * float(np.sum(np.abs(self.multiplier)))
         if self.behind is not None:
             unwritten, unsure = self.behind.conjugate(self.share)
             total, size = total + unwritten, size + unsure
@@ -132,8 +124,6 @@ class DualPoint:
         for attached, dual in zip(self.program.terms, self.terms, strict=True):
             if isinstance(attached.term, Constraint):
                 sets += attached.term.room(dual, length)
-        if self.multiplier is not None:
-            sets += ROOM * float(np.sum(np.abs(self.multiplier)))
         pieces = self.program.loss.pieces
         return sets + sum(piece.room(self.slope[piece.part]) for piece in pieces)
 
@@ -147,21 +137,28 @@ class DualPoint:
         return bool(np.all(np.isfinite(self.slope)))
 
 
-def dual_point(
-    program: Program, at: Evaluation, dual: Dual | None, multiplier: Array | None
-) -> DualPoint:
+def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
     """The dual point of an evaluated candidate: its own slopes, or what a solver knows better.
 
-    Of the slopes what rounding left of sums over free effects is taken off.
+    Of the slopes what rounding left of sums over free effects is taken off. Of a rough term of
+    which nothing is known it has the dual matrix 0.
     """
     duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
-    terms: tuple[Any, ...] = tuple(
-        own if known is None else known for known, own in zip(duals, at.duals, strict=True)
-    )
+    found = zip(program.terms, duals, at.duals, strict=True)
+    terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
     slope, behind = at.entry_slopes if dual is None else dual.slope, at.behind
     known = () if dual is None else dual.known
     if np.all(np.isfinite(slope)):
         slope = program.loss.centred(slope)
         if dual is None and program.loss.convex:
             known = program.loss.known_conjugates(at.place.z, at.effects)
-    return DualPoint(program, slope, terms, known, multiplier, behind)
+    return DualPoint(program, slope, terms, known, behind)
+
+
+def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
+    """What is known of a term, else its slope, else 0."""
+    if known is not None:
+        return known
+    if own is not None:
+        return own
+    return np.zeros_like(term.forward(at.place.columns(term.columns)))

@@ -47,6 +47,13 @@ class Place:
         """Z written out (n_rows x n_columns)."""
         return self.latent.dense() if isinstance(self.latent, LowRank) else self.latent
 
+    def columns(self, columns: slice) -> Array:
+        """Some columns of Z, written out."""
+        part = columns.stop - columns.start < self.latent.shape[1]
+        if isinstance(self.latent, LowRank) and part:
+            return self.latent.columns(columns).dense()
+        return self.array[:, columns]
+
     @property
     def factors(self) -> LowRank:
         """Z in factors, where it was given so."""
@@ -115,12 +122,3 @@ class Entries:
         for columns, block in blocks:
             written[:, columns] += block
         return Dense(written)
-
-    def joined(self, rows: IntArray, columns: IntArray, values: Array) -> "Entries":
-        """With more numbers behind the others."""
-        return attrs.evolve(
-            self,
-            rows=np.concatenate([self.rows, rows]),
-            columns=np.concatenate([self.columns, columns]),
-            values=np.concatenate([self.values, values]),
-        )

@@ -222,8 +222,14 @@ class ThinIterates(Iterates):
     def block_products(
         self, ahead: Evaluation, reached: Evaluation, theta: float
     ) -> tuple[float, float]:
-        """There are no such terms."""
-        return 0.0, 0.0
+        """Over the columns of each term, from factors of small differences."""
+        bend = rise = 0.0
+        for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
+            momentum = self.last.columns(columns).dense()
+            away = self.moved.columns(columns).dense() - theta * momentum
+            rise += float(np.vdot(old, away))
+            bend += float(np.vdot(fresh - old, away))
+        return bend, rise
 
     def moved_on(self) -> None:
         """The differences move along."""

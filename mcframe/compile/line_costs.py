@@ -18,7 +18,7 @@ def tapers(program: Program) -> bool:
     """
     if program.background is not None or program.factored is not None:
         return False
-    if not program.entries.sparse or program.ones or program.terms:
+    if not program.entries.sparse or program.terms:
         return False
     if not np.isfinite(program.penalty.dual_radius):
         return False

@@ -38,11 +38,6 @@ class EntryLoss:
         return sum(piece.n_numbers for piece in self.pieces)
 
     @property
-    def curvature(self) -> float:
-        """An upper bound on the curvature of F in Z."""
-        return max(piece.curvature for piece in self.pieces)
-
-    @property
     def smooth(self) -> bool:
         """Whether every piece has a slope."""
         return all(piece.likelihood.smooth for piece in self.pieces)
@@ -52,15 +47,13 @@ class EntryLoss:
         """Whether every piece is convex."""
         return all(piece.likelihood.convex for piece in self.pieces)
 
-    def curvature_at(self, z: Array, effects: tuple[Array | None, ...]) -> float:
-        """The curvature where it is bounded everywhere, else the largest one at these entries.
+    def curvatures_at(self, z: Array, effects: tuple[Array | None, ...]) -> list[float]:
+        """Of each piece: where it is bounded everywhere, else the largest one at these entries.
 
         A first step length for backtracking, where there is no proven one.
         """
         pairs = zip(self.pieces, effects, strict=True)
-        highest = max(piece.curvature_at(piece.shaped(z), own) for piece, own in pairs)
-        # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
-        return highest if highest > 0.0 else max(float(np.max(p.scale)) for p in self.pieces)
+        return [piece.curvature_at(piece.shaped(z), own) for piece, own in pairs]
 
     def evaluate(
         self,
@@ -179,8 +172,3 @@ class EntryLoss:
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""
         return np.concatenate([piece.start() for piece in self.pieces])
-
-    def joined(self, piece: Piece) -> "EntryLoss":
-        """The loss with one more piece behind the others."""
-        part = slice(self.n_entries, self.n_entries + piece.n_numbers)
-        return EntryLoss((*self.pieces, attrs.evolve(piece, part=part)))

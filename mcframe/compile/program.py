@@ -6,17 +6,14 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.attached import Attached, Moreau
 from mcframe.compile.background import Background
 from mcframe.compile.entries import Entries, Place, pays_in_factors
-from mcframe.compile.envelope import Envelope
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.loss import EntryLoss, LossAt
+from mcframe.compile.moreau import SmoothedTerm, smoothed_piece
 from mcframe.compile.penalty import SpectralPenalty
-from mcframe.compile.piece import Piece
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Factored
-from mcframe.likelihoods import Gaussian
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["Program"]
@@ -28,17 +25,17 @@ class Program:
 
     F is the loss of ``entries``, which say where in Z they stand and how Z is held. R, the main
     term, covers all of Z: ``penalty``, a function of singular values, or ``factored``, one of
-    factors; one of them is None. ``terms`` are others at their columns; ``ones`` says whether Z's
-    last column is fixed to 1. ``names`` are the blocks' names, piece by piece. ``background``, if
-    there is one, is the loss of cells that are no entries: ``loss`` is then not all of F, and only
-    Z in factors will do. ``unit`` is the size of predictors that fit the entries roughly.
+    factors; one of them is None. ``terms`` are others at their columns. ``names`` and ``columns``
+    are the blocks' names and where they stand in Z, piece by piece. ``background``, if there is
+    one, is the loss of cells that are no entries: ``loss`` is then not all of F, and only Z in
+    factors will do. ``unit`` is the size of predictors that fit the entries roughly.
     """
 
     entries: Entries
     loss: EntryLoss
     penalty: SpectralPenalty
     names: tuple[str, ...]
-    ones: bool = False
+    columns: tuple[slice, ...]
     factored: Factored | None = None
     terms: tuple[Any, ...] = ()
     background: Background | None = None
@@ -52,25 +49,38 @@ class Program:
     @property
     def plain(self) -> bool:
         """Whether all but the main term is smooth: no multipliers are needed."""
-        rough = any(isinstance(term, Attached) and not term.smooth for term in self.terms)
-        return self.loss.smooth and not rough and not self.ones
+        return self.loss.smooth and all(term.smooth for term in self.terms)
 
     @property
     def curvature(self) -> float:
         """An upper bound on the curvature of F and all smooth terms in Z."""
-        return self.loss.curvature + sum(term.curvature for term in self.terms)
+        return self.highest([piece.curvature for piece in self.loss.pieces])
 
     def curvature_at(self, evaluation: Evaluation) -> float:
         """The same where it is bounded, else at these entries: a first step length."""
-        own = self.loss.curvature_at(evaluation.place.z, evaluation.effects)
-        return own + sum(term.curvature for term in self.terms)
+        own = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
+        # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
+        found = self.highest(own)
+        return found if found > 0.0 else max(float(np.max(p.scale)) for p in self.loss.pieces)
+
+    def highest(self, curvatures: Sequence[float]) -> float:
+        """The curvature from those of the losses: in each column they and the terms there add."""
+        bends = np.zeros(self.shape[1])
+        for columns, bend in zip(self.columns, curvatures, strict=True):
+            bends[columns] += bend
+        for term in self.terms:
+            if term.smooth:
+                bends[term.columns] += term.curvature
+        return float(np.max(bends))
 
     def held_for(self, in_factors: bool) -> "Program":
         """The same, Z kept in factors or written out: for a solver that works on factors, or not.
 
         The one place where that is decided.
         """
-        many = not self.terms and pays_in_factors(self.shape, self.entries.size, in_factors)
+        # Terms are written out at their columns, of no more cells than there are entries.
+        few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
+        many = few and pays_in_factors(self.shape, self.entries.size, in_factors)
         sparse = many or self.background is not None
         if sparse == self.entries.sparse:
             return self
@@ -105,7 +115,10 @@ class Program:
             return attrs.evolve(evaluation, losses=at.value + behind.value, behind=behind)
         if not self.terms:
             return evaluation
-        found = [t.value_and_dual(place.array) if t.smooth else (0.0, None) for t in self.terms]
+        found = [
+            t.value_and_dual(place.columns(t.columns)) if t.smooth else (0.0, None)
+            for t in self.terms
+        ]
         values, duals = zip(*found, strict=True)
         blocks = tuple(
             (term.columns, term.pull(dual))
@@ -119,25 +132,6 @@ class Program:
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
 
-    def with_multiplier(self, multiplier: Array, stiffness: float) -> "Program":
-        """The same program with ``Z[:, -1] = 1`` moved into the loss.
-
-        The augmented Lagrangian nu'(z - 1) + beta/2 ||z - 1||^2 of the last column z is,
-        up to a constant, a Gaussian loss with weight beta and data 1 - nu/beta.
-        """
-        n_rows, n_columns = self.shape
-        rows: IntArray = np.arange(n_rows)
-        piece = Piece(
-            likelihood=Gaussian(),
-            scale=stiffness,
-            y=1.0 - multiplier / stiffness,
-            rows=rows,
-            columns=np.zeros(n_rows, dtype=np.intp),
-            part=slice(0, 0),
-        )
-        entries = self.entries.joined(rows, np.full(n_rows, n_columns - 1), piece.y)
-        return attrs.evolve(self, entries=entries, loss=self.loss.joined(piece), ones=False)
-
     def softened(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
@@ -148,26 +142,15 @@ class Program:
         """
         n_pieces = len(self.loss.pieces)
         pieces = tuple(
-            softened_piece(piece, multiplier, beta)
+            smoothed_piece(piece, multiplier, beta)
             for piece, multiplier, beta in zip(
                 self.loss.pieces, multipliers[:n_pieces], stiffness[:n_pieces], strict=True
             )
         )
         terms = tuple(
-            term if multiplier is None else Moreau(term, multiplier, beta)
+            term if multiplier is None else SmoothedTerm(term, multiplier, beta)
             for term, multiplier, beta in zip(
                 self.terms, multipliers[n_pieces:], stiffness[n_pieces:], strict=True
             )
         )
         return attrs.evolve(self, loss=attrs.evolve(self.loss, pieces=pieces), terms=terms)
-
-
-def softened_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:
-    """A piece whose loss is replaced by its Moreau envelope."""
-    if multiplier is None:
-        return piece
-    scale = piece.scale * np.ones(piece.y.size)
-    envelope = Envelope(
-        inner=piece.likelihood, step=scale / stiffness, shift=multiplier / stiffness
-    )
-    return attrs.evolve(piece, likelihood=envelope, scale=scale)

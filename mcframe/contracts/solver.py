@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
-from mcframe.contracts.arrays import Array
-
 __all__ = ["Candidate", "InnerState", "Solver", "State"]
 
 ProgramT = TypeVar("ProgramT")
@@ -51,16 +49,11 @@ class InnerState(State, Protocol):
 
 
 class Candidate(Protocol):
-    """A point offered to the judge: a feasible Z and, with a fixed column, its multiplier."""
+    """A point offered to the judge: a feasible Z and what is known of the dual."""
 
     @property
     def latent(self) -> Any:
         """Z in factors."""
-        ...
-
-    @property
-    def multiplier(self) -> Array | None:
-        """The multiplier of the fixed column, or None."""
         ...
 
     @property

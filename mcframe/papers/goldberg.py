@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.backends import History, Point, Record, judge, relative_gap
-from mcframe.compile import compile_problem
+from mcframe.compile import Dual, compile_problem
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
@@ -235,9 +235,15 @@ def judged(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
     ones = problem.model.extra_columns > 0
     latent = LowRank.of(stage.iterate)
     if ones:
-        latent = latent.with_last_column(1.0)  # exactly, which a decomposition is not
-    point = Point(latent, stage.multiplier)
-    judgement = judge(compile_problem(problem), point)
+        last = slice(latent.shape[1] - 1, latent.shape[1])
+        latent = latent.with_columns(last, 1.0)  # exactly, which a decomposition is not
+    program = compile_problem(problem)
+    dual = None
+    if stage.multiplier is not None:
+        multipliers = (stage.multiplier[:, None],)
+        dual = Dual.of(program, program.evaluate(latent), multipliers)
+    point = Point(latent, dual)
+    judgement = judge(program, point)
     bound, rounding = judgement.bound, judgement.rounding
     biases = {} if ones else {"labels": stage.biases}
     objective = problem.objective(latent, biases)

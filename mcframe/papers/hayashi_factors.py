@@ -140,7 +140,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         shorter = 1.0 - 1e-12 if program.terms else 1.0
         latent = LowRank(shorter * state.stacked[:n_rows], state.stacked[n_rows:])
         duals = tuple(np.zeros(program.shape) for _ in program.terms)
-        return Point(latent, None, Dual.of(program, state.evaluation, duals))
+        return Point(latent, Dual.of(program, state.evaluation, duals))
 
 
 def widened(stacked: Array, width: int, rng: np.random.Generator) -> Array:

@@ -163,7 +163,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def refuses(self, program: Program) -> str | None:
         """It is for a nuclear norm, smooth losses, and at most a residual's nuclear norm."""
-        return None if program.loss.smooth and not program.ones else "it is for COCO alone"
+        return None if program.loss.smooth else "it is for COCO alone"
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
         """Z = 0, or the start."""
@@ -207,7 +207,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def candidate(self, program: Program, state: CocoState) -> Point:
         """The iterate, and the subgradients that it was moved by."""
-        return Point(state.latent, None, Dual.of(program, state.evaluation, state.duals))
+        return Point(state.latent, Dual.of(program, state.evaluation, state.duals))
 
 
 def subgradient(program: Program, state: CocoState) -> Array:

@@ -209,7 +209,7 @@ def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None
     if not fits:
         return None
     last, done = fits[-1], len(fits)
-    if done == 1 or last.point.multiplier is not None or last.point.dual is not None:
+    if done == 1 or last.point.dual is not None:
         return last.point
     share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
     ahead = continued(fits[-2].latent, last.latent, min(float(share), 1.0))

@@ -163,11 +163,12 @@ def curvature_beside(program: Program, term: Term) -> float:
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     """The dual norm of the slope at the trivial answer, less what other terms take up of it."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
-    rough = any(not each.smooth for each in program.terms)
-    if not (program.ones or rough or exact or others_of(problem, term)):
+    ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
+    rough = any(each.fixed is None for each in program.terms if not each.smooth)
+    if not (ones or rough or exact or others_of(problem, term)):
         return float(term.dual_norm(slope_at_zero(smooth(program))))
     begin = LowRank.zeros(program.shape)
-    if program.ones:
+    if ones:
         intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
         if isinstance(term, NuclearNorm) and not (rough or exact):
@@ -190,7 +191,7 @@ def others_of(problem: Problem, term: Term) -> list[Any]:
 def smooth(program: Program, width: float = CLOSE) -> Program:
     """Losses and smooth terms alone, the kinks of rough losses rounded off over a width."""
     terms = tuple(each for each in program.terms if each.smooth)
-    kept = attrs.evolve(program, terms=terms, ones=False)
+    kept = attrs.evolve(program, terms=terms)
     rough = [not piece.likelihood.smooth for piece in program.loss.pieces]
     multipliers = [
         np.zeros(piece.n_numbers) if is_rough else None
@@ -225,10 +226,10 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     pull = whole.copy()
     for part in exact:
         pull.ravel()[program.entries.flat[part]] = 0.0
-    if program.ones:
+    if any(isinstance(each.term, OnesColumn) for each in program.terms):
         pull = beside_intercepts(pull, dense)
     for each in program.terms:
-        if not each.smooth:
+        if not each.smooth and each.fixed is None:
             pull = less_absorbed(each, dense, pull, program)
     return pull, whole
 
@@ -247,7 +248,7 @@ def less_absorbed(term: Attached, dense: Array, pull: Array, program: Program) -
         return pull
     size = float(np.max(np.abs(dense), initial=0.0)) or typical_size(program)
     step = CLOSE * size / largest
-    image = term.forward(dense + step * pull)
+    image = term.forward((dense + step * pull)[:, term.columns])
     nearest, _ = term.prox(image, step)
     rest = pull.copy()
     rest[:, term.columns] -= term.pull((image - nearest) / step)

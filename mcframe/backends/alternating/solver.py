@@ -73,7 +73,7 @@ class Alternating(Solver[Program, AlternatingState]):
             return "it alternates between the factors of a nuclear norm"
         if program.penalty.ridge > 0.0:
             return "a ridge beside a nuclear norm is left to the other backends"
-        if program.terms or program.ones:
+        if program.terms:
             return "terms beside the nuclear norm are left to the other backends"
         if not program.loss.smooth:
             return rough_parts(program)

@@ -43,7 +43,7 @@ class Reached:
         given = None if candidate.dual is None else candidate.dual.given
         at, main = program.evaluate(latent, given=given), main_value(program, latent)
         attached = tuple(
-            value if term.smooth else term.value(at.place.array)
+            value if term.smooth else term.value(at.place.columns(term.columns))
             for term, value in zip(program.terms, at.values, strict=True)
         )
         return cls(program, candidate, at, main, attached)
@@ -59,7 +59,7 @@ class Reached:
         if self.main != 0.0 or self.at.behind is not None:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
-            if value > NOTHING * term.value(np.zeros(self.program.shape)):
+            if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
         return self.program.loss.vanishes(self.at.place.z, self.at.effects)
 
@@ -81,16 +81,15 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     """The objective at a candidate, and a lower bound on the optimum from the slopes there.
 
     Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
-    matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)), a
-    fixed column contributing minus the sum of its multiplier. All of them are scaled by
-    c <= 1 so that R* is finite.
+    matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
+    them are scaled by c <= 1 so that R* is finite.
 
     ``tol`` is the relative gap that will do: norms that take many products are bounded to a
     share of it.
     """
     reached = Reached.of(program, candidate)
     at, dual = reached.at, candidate.dual
-    point = dual_point(program, at, dual, candidate.multiplier)
+    point = dual_point(program, at, dual)
     if not point.finite:  # a loss overflowed: nothing is known here
         return Judgement(np.inf, -np.inf, program.biases(at.effects))
     if not program.loss.convex:
@@ -115,7 +114,7 @@ def at_zero(program: Program) -> tuple[Point, Judgement] | None:
     Effects of a loss without a slope cannot be solved for.
     """
     untold = (p.effects.size and not p.likelihood.smooth for p in program.loss.pieces)
-    if program.ones or any(untold):
+    if any(untold):
         return None
     point = Point(LowRank.zeros(program.shape))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -12,10 +12,9 @@ __all__ = ["Judgement", "Point"]
 
 @attrs.frozen(eq=False)
 class Point:
-    """A candidate: a feasible Z in factors, with a fixed column's multiplier and what is dual."""
+    """A candidate: a feasible Z in factors, and what is known of the dual of rough parts."""
 
     latent: LowRank
-    multiplier: Array | None = None
     dual: Dual | None = None
 
 

@@ -137,12 +137,12 @@ class LowRank(Operator):
         smallest = max(self.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
         return int(np.count_nonzero(values > smallest))
 
-    def with_last_column(self, value: float) -> "LowRank":
-        """The same matrix with its last column overwritten by a constant, exactly."""
+    def with_columns(self, columns: slice, value: float) -> "LowRank":
+        """The same matrix with some columns overwritten by a constant, exactly."""
         right = self.right.copy()
-        right[-1] = 0.0
+        right[columns] = 0.0
         unit = np.zeros((self.shape[1], 1))
-        unit[-1] = 1.0
+        unit[columns] = 1.0
         left = np.column_stack([self.left, np.full(self.shape[0], float(value))])
         return LowRank(left, np.hstack([right, unit]))
 
