@@ -15,7 +15,7 @@ from mcframe.model.cell_numbers import CellNumbers
 from mcframe.model.reading import read_table
 from mcframe.model.row_labels import same_rows
 from mcframe.model.table import Table
-from mcframe.numerics.low_rank import LowRank, orthogonal_factors
+from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["NewRows"]

@@ -17,7 +17,7 @@ from mcframe.backends import Dual, History, Point, Record, Rounding
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
 
@@ -176,8 +176,6 @@ def fit_to_entry(fit: Fit) -> Entry:
     """A fit without its problem; ``fit_from_entry`` makes it whole again, to the last bit."""
     point, dual = fit.point, fit.point.dual
     arrays = {"left": point.latent.left, "right": point.latent.right}
-    if point.multiplier is not None:
-        arrays["multiplier"] = point.multiplier
     for position, block in enumerate(fit.model.blocks):
         if block.name in fit.biases:
             arrays[f"biases.{position}"] = fit.biases[block.name]
@@ -207,7 +205,7 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
     names = [block.name for block in problem.model.blocks]
     return Fit(
         problem=problem,
-        point=Point(latent, arrays.get("multiplier"), dual_from(entry)),
+        point=Point(latent, dual_from(entry)),
         biases={
             name: arrays[f"biases.{k}"] for k, name in enumerate(names) if f"biases.{k}" in arrays
         },

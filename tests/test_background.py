@@ -6,17 +6,15 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import certificate
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.alternating.sweeps import half_sweep
-from mcframe.backends.certificate import Point, judge
-from mcframe.compile import compile_problem
+from mcframe.backends.certificate import Point, judge, judging
+from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, reading
 from mcframe.numerics import blockwise
 from mcframe.numerics.lanczos import norm_bound
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlus
-from mcframe.numerics.uniform import Thin
+from mcframe.numerics.operators import LowRank, Sampled, Sum
+from mcframe.numerics.pattern import Pattern
 
 RISKS = {
     "pu": mc.RiskMixture(pu=1.0, missing_rate=0.8, likelihood=mc.Gaussian()),
@@ -111,16 +109,14 @@ def test_objective_and_slope_are_those_of_all_cells(name, options):
     latent = point(problem)
     assert problem.objective(latent, {}) == pytest.approx(whole.objective(latent, {}), rel=1e-12)
     program, dense = compile_problem(problem), compile_problem(whole)
-    z = latent.at(program.loss.rows, program.loss.columns)
-    found = program.evaluate_thin(latent, z)
-    wanted = dense.loss.evaluate(latent.at(dense.loss.rows, dense.loss.columns))
+    found, wanted = program.evaluate(latent), dense.evaluate(latent)
     assert found.value == pytest.approx(wanted.value, rel=1e-12)
-    matrix, slope = program.thin_slope(found), dense.slope_matrix(wanted)
+    matrix, slope = found.slope, wanted.slope.dense()
     right, left = np.eye(problem.shape[1])[:, :7], np.eye(problem.shape[0])[:, :5]
     size = np.abs(slope).max()
-    np.testing.assert_allclose(matrix.times(right), slope[:, :7], atol=1e-12 * size)
-    np.testing.assert_allclose(matrix.transposed_times(left), slope[:5].T, atol=1e-12 * size)
-    np.testing.assert_allclose((2.0 * matrix).times(right), 2 * slope[:, :7], atol=1e-12 * size)
+    np.testing.assert_allclose(matrix @ right, slope[:, :7], atol=1e-12 * size)
+    np.testing.assert_allclose(matrix.T @ left, slope[:5].T, atol=1e-12 * size)
+    np.testing.assert_allclose((2.0 * matrix) @ right, 2 * slope[:, :7], atol=1e-12 * size)
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
@@ -143,8 +139,8 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
     """Rows and columns of slopes that are written out would be scaled down for a better one."""
-    monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
-    monkeypatch.setattr(certificate, "tapers", lambda program: False)
+    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(judging, "tapers", lambda program: False)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (
@@ -177,7 +173,7 @@ def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monke
     z = latent.dense()[mask]
     slopes = share * loss.value_and_slope(z)[1]
     monkeypatch.setattr(blockwise, "HELD", 0)
-    behind = program.behind(latent, latent.at(program.loss.rows, program.loss.columns))
+    behind = program.evaluate(latent).behind
     found, size = behind.conjugate(share)
     assert found == pytest.approx(np.sum(loss.conjugate(slopes)), rel=1e-10)
     assert size >= abs(found)
@@ -261,12 +257,10 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
         def gradient(share, by_rows=by_rows, moves=moves):
             left = latent.left + (share * moves if by_rows else 0.0)
             right = latent.right + (0.0 if by_rows else share * moves)
-            z = LowRank(left, right).at(program.loss.rows, program.loss.columns)
-            slope = program.behind(LowRank(left, right), z).points[0].slope()
-            return slope.times(right) if by_rows else slope.transposed_times(left)
+            slope = program.evaluate(LowRank(left, right)).behind.points[0].slope()
+            return slope @ right if by_rows else slope.T @ left
 
-        z = latent.at(program.loss.rows, program.loss.columns)
-        hessians = program.behind(latent, z).points[0].hessians(by_rows)
+        hessians = program.evaluate(latent).behind.points[0].hessians(by_rows)
         along = np.einsum("i,ijk,ik->ij", hessians.bends, hessians.matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(blockwise, "HELD", 0)  # slopes of 64 bits
@@ -301,7 +295,7 @@ def test_the_norm_of_a_sum_is_bounded():
     values = rng.standard_normal(rows.size)
     dense = thin.dense()
     dense[rows, columns] += values
-    matrix = SparsePlus(SampledMatrix(pattern, values), ((slice(None), Thin(thin)),))
+    matrix = Sum((Sampled(pattern, values), thin))
     exact = np.linalg.norm(dense, 2)
     for aim in (np.inf, exact):
         assert exact <= norm_bound(matrix, aim) * (1 + 1e-12) <= exact * (1 + 1e-6)

@@ -5,11 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import proximal
-from mcframe.backends.iterates import difference, inner, orthogonal
-from mcframe.compile import compile_problem
+from mcframe.compile import compile_problem, entries
+from mcframe.compile.iterates import difference, inner, orthogonal
 from mcframe.numerics.dense_loops import descend, extrapolate, products
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 
 def sparse_data(n_rows=120, n_columns=90, rank=3, share=0.3, noise=0.5, seed=0):
@@ -31,8 +30,8 @@ def test_iterates_in_factors_reach_the_same_optimum(term, monkeypatch):
     x, y = sparse_data()
     data = {"x": x, "y": y[:, :30]}
     dense = mc.fit(mixed_model(term), data, backend="proximal")
-    monkeypatch.setattr(proximal, "LARGEST_DENSE", 0)
-    monkeypatch.setattr(proximal, "SPARSE", 1.0)
+    monkeypatch.setattr(entries, "LARGEST_SMALL", 0)
+    monkeypatch.setattr(entries, "SPARSE", 1.0)
     thin = mc.fit(mixed_model(term), data, backend="proximal")
     assert dense.status == thin.status == "certified"
     assert abs(thin.objective - dense.objective) <= 2e-6 * abs(dense.objective)

@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcframe.numerics.lanczos import Lanczos, Outside, norm_bound, spectral_bound
-from mcframe.numerics.sampled import Pattern, SampledMatrix
+from mcframe.numerics.lanczos import Lanczos, norm_bound, spectral_bound
+from mcframe.numerics.operators import Projected, Sampled
+from mcframe.numerics.pattern import Pattern
 
 from .strategies import sampled
 
 
 def full(dense):
     """A matrix all of whose entries are written out, as a sparse one."""
-    return SampledMatrix(Pattern.of(dense.shape, *np.nonzero(np.ones(dense.shape))), dense.ravel())
+    return Sampled(Pattern.of(dense.shape, *np.nonzero(np.ones(dense.shape))), dense.ravel())
 
 
 def with_values(shape, values, seed):
@@ -28,8 +29,8 @@ def with_values(shape, values, seed):
 def test_the_norm_is_bounded_from_above(drawn, aim):
     """Small spaces are exhausted by the steps, or nearly so."""
     pattern, rows, _, rng = drawn
-    matrix = SampledMatrix(pattern, rng.standard_normal(rows.size))
-    exact = np.linalg.norm(matrix.times(np.eye(pattern.shape[1])), 2)
+    matrix = Sampled(pattern, rng.standard_normal(rows.size))
+    exact = np.linalg.norm(matrix @ np.eye(pattern.shape[1]), 2)
     assert exact * (1 - 1e-12) <= norm_bound(matrix, aim) <= exact * (1 + 1e-6) + 1e-12
 
 
@@ -109,7 +110,7 @@ def test_leading_triplets_lie_outside_of_what_is_known():
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((60, 40)) * (rng.random((60, 40)) < 0.5)
     u, s, vt = np.linalg.svd(dense, full_matrices=False)
-    lanczos = Lanczos(Outside(full(dense), u[:, :2], vt[:2].T), rng)
+    lanczos = Lanczos(Projected(full(dense), u[:, :2], vt[:2].T), rng)
     lanczos.advance(40)
     left, found, right = lanczos.leading(3)
     np.testing.assert_allclose(found, s[2:5], rtol=1e-8)

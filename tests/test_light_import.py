@@ -15,7 +15,7 @@ from mcframe.contracts.deferred import Deferred
 ROOT = pathlib.Path(mcframe.__file__).parents[1]
 HEAVY = (
     *("cvxpy", "scs", "clarabel", "numba", "llvmlite", "matplotlib", "pandas", "joblib"),
-    *("sklearn", "rich", "scipy.optimize", "scipy.linalg", "scipy.stats", "scipy.sparse.csgraph"),
+    *("sklearn", "rich", "scipy.optimize", "scipy.stats", "scipy.sparse.csgraph"),
 )
 DECLARED = """
 risk = mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli())
@@ -63,7 +63,7 @@ def test_what_is_heavy_is_loaded_when_it_is_asked_for():
     """Names that no interpreter ever loads would pass the test above."""
     asked = "mc.fit(model, data); mc.to_cvxpy(model, data)"
     loaded = answer(FITTED + asked, f"[name for name in {HEAVY} if name in sys.modules]")
-    assert {"numba", "llvmlite", "cvxpy", "scs", "scipy.optimize", "scipy.linalg"} <= set(loaded)
+    assert {"numba", "llvmlite", "cvxpy", "scs", "scipy.optimize"} <= set(loaded)
 
 
 def test_first_order_backends_run_without_cvxpy():

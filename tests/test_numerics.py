@@ -9,7 +9,7 @@ import mcframe as mc
 from mcframe.compile.effects import declared_effects
 from mcframe.model import Layout
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import (
     Dense,
     Shrinker,
@@ -143,7 +143,7 @@ def test_low_rank_matrices():
     exact = np.linalg.svd(dense, compute_uv=False)
     np.testing.assert_allclose(low.singular_values(), exact[:3])
     assert low.rank() == 3
-    pinned = low.with_last_column(1.0).dense()
+    pinned = low.with_columns(slice(low.shape[1] - 1, low.shape[1]), 1.0).dense()
     assert np.all(pinned[:, -1] == 1.0)
     np.testing.assert_allclose(pinned[:, :-1], dense[:, :-1])
     assert LowRank.zeros((4, 5)).rank() == 0

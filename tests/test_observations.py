@@ -11,7 +11,7 @@ import mcframe as mc
 from mcframe.backends import judge
 from mcframe.backends.certificate import Point
 from mcframe.compile import compile_problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 from .catalogue import LIKELIHOODS
 
@@ -43,10 +43,7 @@ def test_whole_weights_are_repeated_rows(entry, reduce):
         return  # thresholds are fitted: covered by the next test through fits
     assert np.isclose(weighted.loss(one, parameters), repeated.loss(many, parameters), rtol=1e-12)
     first, second = compile_problem(weighted), compile_problem(repeated)
-    slopes = [
-        p.loss.evaluate(z.at(p.loss.rows, p.loss.columns)).slope.reshape(-1, 3)
-        for p, z in ((first, one), (second, many))
-    ]
+    slopes = [p.evaluate(z).entry_slopes.reshape(-1, 3) for p, z in ((first, one), (second, many))]
     summed = np.zeros((6, 3))
     np.add.at(summed, again, slopes[1])
     np.testing.assert_allclose(slopes[0], summed, rtol=1e-10, atol=1e-12)

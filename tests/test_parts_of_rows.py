@@ -8,7 +8,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.model.reading import read_table
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 N_ROWS, CUTS = 12, (0, 5, 6, 12)
 RISK = mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli())

@@ -7,9 +7,9 @@ from scipy.special import expit
 
 import mcframe as mc
 from mcframe.backends import Point, Proximal
-from mcframe.backends import certificate as certificates
+from mcframe.backends.certificate import main_term
 from mcframe.contracts.validators import positive
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 
 
@@ -423,9 +423,9 @@ def test_solver_fault_is_caught_by_its_law(backend, law):
 @pytest.mark.parametrize("excess", [1e-4, 0.1])
 def test_an_optimistic_bound_is_caught(monkeypatch, excess):
     """||G||_2 taken too small, as an unconverged power iteration has it."""
-    honest = certificates.norm_upper_bound
+    honest = main_term.norm_upper_bound
     monkeypatch.setattr(
-        certificates,
+        main_term,
         "norm_upper_bound",
         lambda matrix, slack: honest(matrix, slack) * (1 - excess),
     )

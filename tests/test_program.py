@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import Point, Proximal, judge
 from mcframe.backends import certificate as certificates
-from mcframe.compile import compile_problem
+from mcframe.backends.feasible import with_fixed_columns
+from mcframe.compile import Dual, compile_problem
 from mcframe.contracts import Likelihood, TwiceDifferentiable
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 from .strategies import problems
 
@@ -34,12 +35,10 @@ def test_program_objective_is_problem_objective(example, seed, size):
         size * rng.standard_normal((problem.n_items, 2)),
         rng.standard_normal((problem.n_columns, 2)),
     )
-    if program.ones:
-        latent = latent.with_last_column(1.0)
-    z = latent.at(program.loss.rows, program.loss.columns)
-    evaluation = program.loss.evaluate(z)
-    value = evaluation.value + program.penalty.of_singular_values(latent.singular_values())
-    biases = program.biases(evaluation.biases)
+    latent = with_fixed_columns(program, latent)
+    evaluation = program.evaluate(latent)
+    value = evaluation.losses + program.penalty.of_singular_values(latent.singular_values())
+    biases = program.biases(evaluation.effects)
     objective = problem.objective(latent, biases)
     assert abs(value - objective) <= 1e-10 * max(1.0, abs(objective))
     # No other bias is better. (Thresholds must stay in order: their own law moves them.)
@@ -63,11 +62,12 @@ def test_a_bound_from_any_point_holds(example, seed):
             scale * rng.standard_normal((problem.n_items, 2)),
             rng.standard_normal((problem.n_columns, 2)),
         )
-        multiplier = None
-        if program.ones:
-            latent = latent.with_last_column(1.0)
-            multiplier = rng.standard_normal(problem.n_items) * rng.choice([0.01, 1.0])
-        points.append(judge(program, Point(latent, multiplier)))
+        dual = None
+        if program.terms:  # a fixed column
+            latent = with_fixed_columns(program, latent)
+            multiplier = rng.standard_normal((problem.n_items, 1)) * rng.choice([0.01, 1.0])
+            dual = Dual.of(program, program.evaluate(latent), (multiplier,))
+        points.append(judge(program, Point(latent, dual)))
     highest = max(p.bound for p in points)
     assert highest <= min(p.objective for p in points)
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends import certificate
+from mcframe.compile import entries
 from mcframe.numerics import kernels, threads
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, SampledMatrix
+from mcframe.numerics.operators import LowRank, Sampled
+from mcframe.numerics.pattern import Pattern
 
 from .strategies import sampled
 
@@ -28,10 +28,10 @@ def test_kernels_are_their_definitions(drawn, width):
     other = np.empty(rows.size)
     kernels.sampled(rows, columns, left, right, other)
     np.testing.assert_allclose(other, z, atol=1e-12)
-    matrix, dense = SampledMatrix(pattern, values), np.zeros(pattern.shape)
+    matrix, dense = Sampled(pattern, values), np.zeros(pattern.shape)
     dense[rows, columns] = values
-    np.testing.assert_allclose(matrix.times(right), dense @ right, atol=1e-12)
-    np.testing.assert_allclose(matrix.transposed_times(left), dense.T @ left, atol=1e-12)
+    np.testing.assert_allclose(matrix @ right, dense @ right, atol=1e-12)
+    np.testing.assert_allclose(matrix.T @ left, dense.T @ left, atol=1e-12)
 
 
 @settings(max_examples=40)
@@ -75,7 +75,7 @@ def mixed(n_items=300, seed=0):
 def test_alternating_reaches_what_proximal_reaches(monkeypatch, large):
     """With the certificate of dense slopes, and with that of sparse ones."""
     if large:
-        monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+        monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     model, data = mixed()
     found = mc.fit(model, data, backend="alternating", tol=1e-6)
     exact = mc.fit(model, data, tol=1e-7)
@@ -87,7 +87,7 @@ def test_alternating_reaches_what_proximal_reaches(monkeypatch, large):
 
 
 def test_a_slope_of_zero_is_certified_sparse(monkeypatch):
-    monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     zeros = sp.csr_array((np.zeros(3), ([0, 1, 2], [0, 1, 0])), shape=(3, 2))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     fit = mc.fit(model, {"x": zeros}, backend="alternating")
@@ -108,8 +108,8 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
             kernels.ridge_solutions(
                 lines.starts, lines.across, lines.places, np.ones(1), values, right, 0.3, solutions
             )
-            matrix = SampledMatrix(pattern, values)
-            found.append((solutions, matrix.times(right), matrix.times(right[:, :1])))
+            matrix = Sampled(pattern, values)
+            found.append((solutions, matrix @ right, matrix @ right[:, :1]))
     for one, *others in zip(*found, strict=True):
         assert all(np.array_equal(one, other) for other in others)
 
@@ -167,5 +167,5 @@ def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
     low_rank = LowRank(rng.standard_normal((500, 3)), rng.standard_normal((400, 3)))
     rows, columns = rng.integers(500, size=2000), rng.integers(400, size=2000)
     plain = low_rank.at(rows, columns)
-    monkeypatch.setattr("mcframe.numerics.low_rank.COMPILED", 0)
+    monkeypatch.setattr("mcframe.numerics.operators.low_rank.COMPILED", 0)
     np.testing.assert_allclose(low_rank.at(rows, columns), plain, atol=1e-12)

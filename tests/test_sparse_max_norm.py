@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import certificate
 from mcframe.backends.factored import FactoredDescent, missing_columns
-from mcframe.compile import compile_problem
+from mcframe.compile import compile_problem, entries
 from mcframe.model.problem import Problem
 from mcframe.numerics import dual_max_norm as dual_max_norms
 from mcframe.numerics.dual_max_norm import (
@@ -18,7 +18,8 @@ from mcframe.numerics.dual_max_norm import (
     dual_max_norm_split,
     max_norm_multipliers,
 )
-from mcframe.numerics.sampled import Pattern, SampledMatrix
+from mcframe.numerics.operators import Sampled
+from mcframe.numerics.pattern import Pattern
 
 
 def slopes(seed, shape, share=0.3):
@@ -28,7 +29,7 @@ def slopes(seed, shape, share=0.3):
     rows, columns = np.nonzero(dense)
     order = rng.permutation(rows.size)
     rows, columns = rows[order], columns[order]
-    return SampledMatrix(Pattern.of(shape, rows, columns), dense[rows, columns]), dense, rng
+    return Sampled(Pattern.of(shape, rows, columns), dense[rows, columns]), dense, rng
 
 
 def table(shape, n_entries, noise=0.3, seed=0):
@@ -117,16 +118,16 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
     state = solver.init(dense, None, np.random.default_rng(0))
     for _ in range(30):
         solver.step(dense, state)
-    found = (state.objective, state.gradient, state.iterate)
+    found = (state.objective, state.gradient, state.evaluation.place.array)
     judged = certificate.judge(dense, solver.candidate(dense, state))
-    monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     sparse = program_of(term, data)
-    assert certificate.sampled(sparse)
+    assert sparse.entries.sparse
     assert not solver.holds_dense(sparse)
     state.arrive(sparse, state.vector)
     assert state.objective == pytest.approx(found[0], rel=1e-13)
     np.testing.assert_allclose(state.gradient, found[1], atol=1e-10)
-    np.testing.assert_allclose(state.iterate, found[2], atol=1e-12)
+    np.testing.assert_allclose(state.evaluation.place.array, found[2], atol=1e-12)
     again = certificate.judge(sparse, solver.candidate(sparse, state))
     assert again.objective == pytest.approx(judged.objective, rel=1e-13)
     # The dense one is improved until it is the best bound that this slope gives.
@@ -137,7 +138,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
 def test_both_reach_the_same_certified_optimum(monkeypatch, term):
     data = table((60, 50), 900, noise=0.5)
     exact = mc.fit(gaussian(term), data, backend="factored", tol=1e-7)
-    monkeypatch.setattr(certificate, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     found = mc.fit(gaussian(term), data, backend="factored", tol=1e-5, max_iter=3000)
     assert exact.status == found.status == "certified"
     assert found.objective == pytest.approx(exact.objective, rel=2e-5)

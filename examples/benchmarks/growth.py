@@ -22,7 +22,7 @@ from measure import peak_megabytes
 import mcframe as mc
 from mcframe.backends import Point
 from mcframe.compile import compile_problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 DENSE = {"n_rows": 1000, "n_columns": 300, "rank": 10}
 DENSE_GROWTH = {

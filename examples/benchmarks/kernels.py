@@ -19,7 +19,7 @@ from problems import P3, TINY_P3, distinct
 from report import processor
 
 from mcframe.numerics import kernels
-from mcframe.numerics.sampled import Pattern
+from mcframe.numerics.pattern import Pattern
 
 DERIVED = """\
 With N entries, L lines (rows, or columns) and k columns of the factors:

@@ -48,7 +48,7 @@ class Judge:
 
     def objective(self, answer):
         """Losses and nuclear norm at Z and the biases."""
-        from mcframe.numerics.low_rank import LowRank
+        from mcframe.numerics.operators import LowRank
 
         latent = LowRank(np.ascontiguousarray(answer.left), np.ascontiguousarray(answer.right))
         return float(self.problem.objective(latent, answer.biases))

@@ -7,7 +7,7 @@ from mcframe.backends import Point
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 
 @attrs.define(eq=False)
@@ -36,8 +36,7 @@ class State:
 
     def retarget(self, program: Program) -> None:
         """The multipliers have moved: evaluate F anew."""
-        z = np.take(self.iterate, program.flat)
-        self.evaluation = program.evaluate(z, self.iterate, self.evaluation.biases)
+        self.evaluation = program.evaluate(self.iterate, self.evaluation.effects)
 
 
 @attrs.frozen
@@ -56,14 +55,14 @@ class PlainGradient(Solver[Program, State]):
         """Z = start, or 0."""
         latent = LowRank.zeros(program.shape) if start is None else start.latent
         iterate = latent.dense()
-        evaluation = program.evaluate(np.take(iterate, program.flat), iterate)
+        evaluation = program.evaluate(iterate)
         penalty = program.penalty.of_singular_values(latent.singular_values())
         return State(iterate, latent, evaluation, penalty)
 
     def step(self, program: Program, state: State) -> None:
         """One step of length 1 / L."""
         step = 1.0 / program.curvature
-        target = state.iterate - step * program.slope_matrix(state.evaluation)
+        target = state.iterate - step * state.evaluation.slope.dense()
         left, values, right = np.linalg.svd(target, full_matrices=False)
         shrunk = program.penalty.shrink(values, step)
         kept = shrunk > 0.0
@@ -72,8 +71,7 @@ class PlainGradient(Solver[Program, State]):
         state.iterate = state.latent.dense()
         state.residual = float(np.linalg.norm(state.iterate - before)) / step
         state.penalty = program.penalty.of_singular_values(shrunk)
-        z = np.take(state.iterate, program.flat)
-        state.evaluation = program.evaluate(z, state.iterate, state.evaluation.biases)
+        state.evaluation = program.evaluate(state.iterate, state.evaluation.effects)
 
     def candidate(self, program: Program, state: State) -> Point:
         """The iterate."""

@@ -13,7 +13,7 @@ from mcframe.backends.choice import (
     verdict_on,
     verdicts,
 )
-from mcframe.backends.factored import FactoredDescent, slope_of
+from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
 from mcframe.backends.history import History, Record
@@ -60,7 +60,6 @@ __all__ = [
     "named",
     "relative_gap",
     "run",
-    "slope_of",
     "to_cvxpy",
     "verdict_on",
     "verdicts",

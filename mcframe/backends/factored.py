@@ -6,19 +6,18 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Point, sampled
+from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, Program
-from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Chart
 from mcframe.numerics.krylov import krylov
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.quasi_newton import UNDERFLOW, Memory, wolfe_step
-from mcframe.numerics.sampled import SampledMatrix
 
-__all__ = ["FactoredDescent", "FactoredState", "slope_of"]
+__all__ = ["FactoredDescent", "FactoredState"]
 
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.
@@ -48,7 +47,6 @@ class FactoredState:
 
     vector: Array
     stacked: Array
-    n_rows: int  # of Z
     evaluation: Evaluation
     penalty: float
     gradient: Array  # in the vector
@@ -69,11 +67,6 @@ class FactoredState:
         """F + h at the iterate."""
         return self.evaluation.value + self.penalty
 
-    @property
-    def iterate(self) -> Array:
-        """Z, dense: formed when asked for."""
-        return self.stacked[: self.n_rows] @ self.stacked[self.n_rows :].T
-
     def sharpen(self) -> None:
         """Seek columns at the next step."""
         self.waited = PATIENCE
@@ -87,9 +80,9 @@ class FactoredState:
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
         self.stacked = chart.stacked(vector, order)
-        self.evaluation = evaluated(program, self.stacked, self.evaluation.biases)
+        self.evaluation = evaluated(program, self.stacked, self.evaluation.effects)
         self.penalty = chart.value(vector)
-        slope = pulled(slope_of(program, self.evaluation), self.stacked)
+        slope = pulled(self.evaluation.slope, self.stacked)
         self.gradient = chart.gradient(vector, order, slope)
 
     def settle(self, program: Program) -> None:
@@ -139,6 +132,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     name = "factored"
     leaves = ToMultipliers.ALL_ROUGH
+    in_factors = True
 
     def refuses(self, program: Program) -> str | None:
         """It needs a term with a factored form over all of Z."""
@@ -152,7 +146,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     def holds_dense(self, program: Program) -> bool:
         """Not where a sparse slope does and no multipliers need Z."""
-        return not (program.plain and sampled(program))
+        return not (program.plain and program.held_for(in_factors=True).entries.sparse)
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -169,7 +163,6 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state = FactoredState(
             vector=vector,
             stacked=stacked,
-            n_rows=program.shape[0],
             evaluation=evaluated(program, chart.stacked(vector, order), None),
             penalty=0.0,
             gradient=vector,
@@ -247,7 +240,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         room = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
         if room <= 0:
             return
-        slope = slope_of(program, state.evaluation)
+        slope = state.evaluation.slope
         multipliers = term.row_multipliers(slope, kept)
         fresh = missing_columns(slope, multipliers, room, state.rng)
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
@@ -304,23 +297,11 @@ def evaluated(
     program: Program, stacked: Array, warm: tuple[Array | None, ...] | None
 ) -> Evaluation:
     """F and the smooth terms at U V'."""
-    left, right = stacked[: program.shape[0]], stacked[program.shape[0] :]
-    if sampled(program):
-        z = np.empty(program.loss.n_entries)
-        program.pattern.entries(left, right, z)
-        return program.loss.evaluate(z, warm)
-    latent = left @ right.T
-    return program.evaluate(np.take(latent, program.flat), latent, warm)
+    n_rows = program.shape[0]
+    return program.evaluate(LowRank(stacked[:n_rows], stacked[n_rows:]), warm)
 
 
-def slope_of(program: Program, evaluation: Evaluation) -> Matrix:
-    """The slope in Z of F and the smooth terms."""
-    if sampled(program):
-        return SampledMatrix(program.pattern, evaluation.slope)
-    return program.slope_matrix(evaluation)
-
-
-def pulled(slope: Matrix, stacked: Array) -> Array:
+def pulled(slope: Operator, stacked: Array) -> Array:
     """The gradient in the factors: G V over G' U."""
     n_rows = slope.shape[0]
     return np.vstack([slope @ stacked[n_rows:], slope.T @ stacked[:n_rows]])
@@ -336,7 +317,7 @@ def compressed(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
 
 
 def missing_columns(
-    slope: Matrix, multipliers: Array, count: int, rng: np.random.Generator
+    slope: Operator, multipliers: Array, count: int, rng: np.random.Generator
 ) -> Array:
     """Unit columns x with x'(D + [[0, G], [G', 0]]) x < 0, at most ``count``.
 

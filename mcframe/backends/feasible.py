@@ -13,8 +13,8 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Given", "made_feasible"]
 
@@ -57,6 +57,8 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     others = projections_of(program)
     if not others:
         return nearest_in_main(program, latent), effects
+    if program.factored is None and not is_set(program.penalty.main) and only_fixed(program):
+        return with_fixed_columns(program, latent), effects
     if program.factored is not None:
         shorter = scaled_factors(program, latent)
         if shorter is not None:
@@ -68,9 +70,21 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     point = met(program, whole, Joint(latent.dense(), effects))
     anchor = met(program, others, Joint(np.zeros(program.shape), point.effects))
     found, given = inside_the_ball(program, point, anchor)
-    if program.ones and program.factored is None:
-        return found.with_last_column(1.0), given
-    return found, given
+    return with_fixed_columns(program, found) if program.factored is None else found, given
+
+
+def only_fixed(program: Program) -> bool:
+    """Whether nothing but fixed columns constrains Z beside the main term."""
+    indicators = any(piece.likelihood.indicator for piece in program.loss.pieces)
+    return not indicators and all(term.fixed is not None for term in constraints_of(program))
+
+
+def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:
+    """Z with the columns that constraints fix overwritten, exactly and without forming it."""
+    for term in constraints_of(program):
+        if term.fixed is not None:
+            latent = latent.with_columns(term.columns, term.fixed)
+    return latent
 
 
 def met(program: Program, projections: list[Projection], joint: Joint) -> Joint:
@@ -90,7 +104,7 @@ def met(program: Program, projections: list[Projection], joint: Joint) -> Joint:
 
 def inside(program: Program, dense: Array) -> bool:
     """Whether Z meets the constraints beside the main term; the last map sees to exact losses."""
-    return all(np.isfinite(term.value(dense)) for term in constraints_of(program))
+    return all(np.isfinite(t.value(dense[:, t.columns])) for t in constraints_of(program))
 
 
 def constraints_of(program: Program) -> list[Attached]:
@@ -103,12 +117,10 @@ def constraints_of(program: Program) -> list[Attached]:
 
 
 def projections_of(program: Program) -> list[Projection]:
-    """One map for each hard constraint beside the main term, exact losses and the ones last."""
+    """One map for each hard constraint beside the main term, exact losses last."""
     projections = [projection_of(term) for term in constraints_of(program)]
     pieces = enumerate(program.loss.pieces)
     projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]
-    if program.ones:
-        projections.append(with_ones)
     return projections
 
 
@@ -131,7 +143,7 @@ def projection_of(term: Attached) -> Projection:
 def interpolation(program: Program, k: int) -> Projection:
     """The entries of a piece, and its effects, moved together to where its loss is 0."""
     piece = program.loss.pieces[k]
-    places = program.flat[piece.part]
+    places = program.entries.flat[piece.part]
 
     def project(joint: Joint) -> Joint:
         z = joint.dense.ravel()[places]
@@ -168,7 +180,7 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
     if not isinstance(piece.effects, OneKind):
         return effects
     lowest, highest = np.full(effects.size, -np.inf), np.full(effects.size, np.inf)
-    columns = program.loss.columns[piece.part]
+    columns = program.entries.columns[piece.part]
     for term in constraints_of(program):
         if isinstance(term.term, Box):
             here = (columns >= term.columns.start) & (columns < term.columns.stop)
@@ -176,13 +188,6 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
             np.maximum.at(lowest, group, predictor[here] - term.term.upper)
             np.minimum.at(highest, group, predictor[here] - term.term.lower)
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
-
-
-def with_ones(joint: Joint) -> Joint:
-    """The last column overwritten by 1."""
-    moved = joint.dense.copy()
-    moved[:, -1] = 1.0
-    return attrs.evolve(joint, dense=moved)
 
 
 def nearest_in_main(program: Program, latent: LowRank) -> LowRank:
@@ -203,11 +208,10 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
 
     It keeps the rank and the factors' own bound, and costs no decomposition.
     """
-    if program.ones or any(piece.likelihood.indicator for piece in program.loss.pieces):
+    if any(piece.likelihood.indicator for piece in program.loss.pieces):
         return None
-    dense = latent.dense()
-    sets = constraints_of(program)
-    scale = largest_scale(lambda c: sum(term.value(c * dense) for term in sets))
+    sets = [(term, latent.columns(term.columns).dense()) for term in constraints_of(program)]
+    scale = largest_scale(lambda c: sum(term.value(c * own) for term, own in sets))
     if scale == 0.0:
         return None
     scale *= 1.0 - 1e-12  # a hair inside: the product of scaled factors rounds otherwise

@@ -7,13 +7,13 @@ import numpy as np
 
 from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
-from mcframe.compile import EntryLoss, Evaluation, Program
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.compile import Evaluation, Program
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.shrinkage import Dense, Shrinker, Shrunk
+from mcframe.numerics.operators import Dense, LowRank
+from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
 __all__ = ["FPC", "FPCState", "continuation", "published_start", "published_steps"]
 
@@ -29,7 +29,6 @@ class FPCState:
 
     iterate: Array  # Z
     before: Array
-    flat: IntArray
     biases: Biases
     evaluation: Evaluation
     factors: Shrunk
@@ -60,9 +59,8 @@ class FPCState:
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it and its step sizes anew."""
-        z = np.take(self.iterate, self.flat)
-        self.evaluation = program.loss.evaluate_at(z, self.biases)
-        self.steps = published_steps(program.loss, program.shape[0])
+        self.evaluation = program.evaluate_at(self.iterate, self.biases)
+        self.steps = published_steps(program)
         self.weight = 1.0
 
 
@@ -113,14 +111,16 @@ class FPC(Solver[Program, FPCState]):
 
     def refuses(self, program: Program) -> str | None:
         """A fixed column needs the multipliers around this solver; its steps need a bound."""
-        if not np.isfinite(program.loss.curvature):
+        if not np.isfinite(program.curvature):
             return "its fixed steps need losses of bounded curvature"
         layouts = [piece.layout for piece in program.loss.pieces]
         if any(layout.size > layout.n_biases for layout in layouts):
             return "it knows biases of columns, no other free effects"
         if any(piece.width > 1 for piece in program.loss.pieces):
             return "it knows losses of single entries, not of classes"
-        if program.terms or program.factored is not None:
+        n_columns = max(columns.stop for columns in program.columns)
+        beside_losses = any(term.columns.start < n_columns for term in program.terms)
+        if beside_losses or program.factored is not None:
             return "it is for losses of entries and one function of singular values"
         main = program.penalty.main
         if main is not None and not np.isfinite(main.dual_radius):
@@ -133,21 +133,19 @@ class FPC(Solver[Program, FPCState]):
         main = program.penalty.main
         begin, sigma = published_start(program) if start is None else (start.latent, 0.0)
         iterate = begin.dense()
-        flat = program.flat
         biases = tuple(
             np.zeros(p.layout.n_biases) if p.layout.n_biases else None for p in loss.pieces
         )
         return FPCState(
             iterate=iterate,
             before=iterate,
-            flat=flat,
             biases=biases,
-            evaluation=loss.evaluate_at(np.take(iterate, flat), biases),
+            evaluation=program.evaluate_at(iterate, biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
             factors_before=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.penalty.of_singular_values(begin.singular_values()),
             shrinker=Shrinker.near(begin, rng),
-            steps=published_steps(loss, program.shape[0]),
+            steps=published_steps(program),
             stages=[1.0] if main is None else continuation(sigma, main.threshold, self.eta),
         )
 
@@ -158,7 +156,6 @@ class FPC(Solver[Program, FPCState]):
             state,
             iterate=gone,
             before=gone,
-            flat=gone,
             evaluation=gone,
             stages=list(state.stages),
             shrinker=state.shrinker.copied(),
@@ -170,13 +167,12 @@ class FPC(Solver[Program, FPCState]):
             LowRank(factors.left * factors.values, factors.right).dense()
             for factors in (paused.factors, paused.factors_before)
         )
-        evaluate = program.loss.evaluate if self.solves_biases else program.loss.evaluate_at
+        evaluate = program.evaluate if self.solves_biases else program.evaluate_at
         return attrs.evolve(
             paused,
             iterate=now,
             before=before,
-            flat=program.flat,
-            evaluation=evaluate(np.take(now, program.flat), paused.biases),
+            evaluation=evaluate(now, paused.biases),
             stages=list(paused.stages),
             shrinker=paused.shrinker.copied(rng),
         )
@@ -193,30 +189,28 @@ class FPC(Solver[Program, FPCState]):
 
     def move(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z."""
-        loss, step = program.loss, state.steps[0]
+        step = state.steps[0]
         weight, ahead, evaluation = 1.0, state.iterate, state.evaluation
         solved = self.solves_biases
-        evaluate = loss.evaluate if solved else loss.evaluate_at
+        evaluate = program.evaluate if solved else program.evaluate_at
         last_stage = len(state.stages) == 1
         if solved and last_stage:
             weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * state.weight**2)))
             theta = (state.weight - 1.0) / weight
             ahead = state.iterate + theta * (state.iterate - state.before)
-            evaluation = evaluate(np.take(ahead, state.flat), state.biases)
+            evaluation = evaluate(ahead, state.biases)
         if solved:
-            state.biases = evaluation.biases
+            state.biases = evaluation.effects
         else:
-            state.biases = descended(loss, state.biases, evaluation, state.steps[1])
-        target = ahead.copy()
-        target.ravel()[state.flat] -= step * evaluation.slope
+            state.biases = descended(program, state.biases, evaluation, state.steps[1])
+        target = ahead - step * evaluation.slope.dense()
         before, state.factors_before = state.objective, state.factors
         state.factors, state.penalty = self.shrunk(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
         state.before, state.iterate = state.iterate, iterate
-        z = np.take(iterate, state.flat)
-        state.evaluation = evaluate(z, state.biases)
+        state.evaluation = evaluate(iterate, state.biases)
         state.weight = 1.0 if uphill or state.objective > before else weight
         # Before the last stage the iterate heads for another optimum.
         state.length = float(np.linalg.norm(away))
@@ -249,14 +243,16 @@ class FPC(Solver[Program, FPCState]):
         return Point(LowRank(factors.left * factors.values, factors.right))
 
 
-def descended(loss: EntryLoss, biases: Biases, evaluation: Evaluation, bias_step: float) -> Biases:
+def descended(
+    program: Program, biases: Biases, evaluation: Evaluation, bias_step: float
+) -> Biases:
     """b - tau_b g(b), Eq. 4 of the paper."""
     moved: list[Array | None] = []
-    for piece, bias in zip(loss.pieces, biases, strict=True):
+    for piece, bias in zip(program.loss.pieces, biases, strict=True):
         if bias is None:
             moved.append(None)
             continue
-        slope = evaluation.slope[piece.part]
+        slope = evaluation.entry_slopes[piece.part]
         total = piece.effects.summed(slope)
         if piece.effects.ridge is not None:
             total = total + piece.effects.ridge.slope(bias)
@@ -264,26 +260,28 @@ def descended(loss: EntryLoss, biases: Biases, evaluation: Evaluation, bias_step
     return tuple(moved)
 
 
-def published_steps(loss: EntryLoss, n_items: int) -> tuple[float, float]:
-    """tau_Z and tau_b: 0.95 / L for label losses, 1 / L for squared ones.
+def published_steps(program: Program) -> tuple[float, float]:
+    """tau_Z and tau_b: 0.95 / L for label losses, 1 / L for squared ones and a fixed column.
 
     For MC-b, L is lambda / (4 |Omega_Y|) for the labels and 1 / |Omega_X| for the features.
     """
-    limits, bias_limits = [], []
-    for piece in loss.pieces:
+    limits, bias_limits = [1.0 / term.curvature for term in program.terms if term.smooth], []
+    for piece in program.loss.pieces:
         fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
         limits.append(fraction / piece.curvature)
         if piece.layout.n_biases:
             ridge = piece.effects.ridge
             stiffness = 0.0 if ridge is None else ridge.weight
-            bias_limits.append(PUBLISHED_FRACTION / (piece.curvature * n_items + stiffness))
+            bias_limits.append(
+                PUBLISHED_FRACTION / (piece.curvature * program.shape[0] + stiffness)
+            )
     return min(limits), min(bias_limits, default=0.0)
 
 
 def published_start(program: Program) -> tuple[LowRank, float]:
     """The best rank-1 approximation of the zero-filled observed entries, and sigma_1."""
     filled = np.zeros(program.shape)
-    filled[program.loss.rows, program.loss.columns] = program.loss.start()
+    filled.ravel()[program.entries.flat] = program.loss.start()
     left, values, right = np.linalg.svd(filled, full_matrices=False)
     return LowRank(left[:, :1] * values[:1], right[:1].T), float(values[0])
 

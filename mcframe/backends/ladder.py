@@ -11,9 +11,10 @@ from mcframe.backends.backend import Backend
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
-from mcframe.backends.proximal import LARGEST_DENSE, SPARSE, Proximal
+from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference
 from mcframe.backends.splitting import Splitting
+from mcframe.compile.entries import LARGEST_SMALL, SPARSE
 from mcframe.model import Problem
 
 __all__ = ["BACKENDS", "LADDER", "Rung", "asked", "stated", "with_ladder"]
@@ -92,7 +93,7 @@ def is_sparse(problem: Problem) -> bool:
     """Whether few entries of a large table carry loss."""
     n_cells = problem.shape[0] * problem.shape[1]
     n_entries = sum(table.n_entries for table in problem.tables.values())
-    return n_cells > LARGEST_DENSE and n_entries <= SPARSE * n_cells
+    return n_cells > LARGEST_SMALL and n_entries <= SPARSE * n_cells
 
 
 def stated() -> str:
@@ -101,7 +102,7 @@ def stated() -> str:
     lines = [f"{k}. ``{rung.name}``: {rung.serves};" for k, rung in enumerate(automatic, 1)]
     lines[-1] = lines[-1].removesuffix(";") + "."
     said = [
-        f"On tables of more than {LARGEST_DENSE:,} cells of which at most {SPARSE:.0%} are"
+        f"On tables of more than {LARGEST_SMALL:,} cells of which at most {SPARSE:.0%} are"
         f" observed ``{rung.name}`` comes first: {rung.first_if_sparse}."
         for rung in LADDER
         if rung.first_if_sparse is not None

@@ -178,7 +178,7 @@ class Watch:
         assert self.point is not None
         assert self.judgement is not None
         return Outcome(
-            point=Point(self.point.latent, self.point.multiplier, self.point.dual),
+            point=Point(self.point.latent, self.point.dual),
             biases=self.judgement.biases,
             bound=self.bound,
             rounding=self.rounding,
@@ -199,7 +199,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     certificate; only an interruption before the first certificate is passed on.
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
-    program = attrs.evolve(program, random_state=seed)
+    program = program.held_for(solver.in_factors).seeded(seed)
     watch = Watch(program, budget, settings.callback, settings.progress, settings.clock())
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
@@ -271,7 +271,6 @@ def nowhere(program: Program) -> str:
     names = [type(main).__name__] * isinstance(main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
     names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]
-    names += ["OnesColumn"] * program.ones
     return (
         f"no Z was found that meets all constraints at once ({', '.join(names)}), or the objective"
         " overflows there: loosen one of them, or rescale the columns of the data"
@@ -280,7 +279,7 @@ def nowhere(program: Program) -> str:
 
 def first_residual(program: Program) -> float:
     """The size of the slope at Z = 0: what the residual of a local answer is compared with."""
-    z = np.zeros(program.loss.n_entries)
+    z = np.zeros(program.entries.size)
     return float(np.linalg.norm(program.loss.evaluate(z).slope))
 
 

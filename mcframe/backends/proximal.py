@@ -6,12 +6,11 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
-from mcframe.backends.iterates import DenseIterates, Iterates, ThinIterates
 from mcframe.backends.refusing import rough_parts
-from mcframe.compile import Evaluation, Program
+from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
 __all__ = ["Proximal", "ProximalState"]
@@ -23,8 +22,6 @@ DESCENT = 0.9
 SLOWING = 0.5
 # It does not stay above what was measured in so many steps.
 WINDOW = 10
-# From so many cells on, and up to which share of them observed, iterates are kept in factors.
-LARGEST_DENSE, SPARSE = 1_000_000, 0.1
 # The trial never falls below this fraction of the proven bound.
 LOWEST = 1e-6
 # What rounding may change in an objective, beside it: in 64 bits, and in 32.
@@ -38,7 +35,6 @@ class Trial:
     """A step that was tried with some curvature L: accepted unless ``measured`` exceeds L."""
 
     factors: Shrunk
-    z: Array
     evaluation: Evaluation
     curvature: float
     measured: float  # the curvature of F between Y and X_new
@@ -50,11 +46,9 @@ class Trial:
 
 @attrs.define(eq=False)
 class ProximalState:
-    """The iterate X, the one before it, and their entries at the observations."""
+    """The iterate X, the one before it, and what the program is worth at X."""
 
     iterates: Iterates
-    z: Array
-    z_before: Array
     evaluation: Evaluation
     factors: Shrunk
     factors_before: Shrunk
@@ -95,8 +89,8 @@ class ProximalState:
 
     def accept(self, trial: Trial, penalty: float) -> None:
         """The trial becomes the iterate; the old buffers become spare."""
-        self.z_before, self.factors_before = self.z, self.factors
-        self.z, self.evaluation, self.factors = trial.z, trial.evaluation, trial.factors
+        self.factors_before = self.factors
+        self.evaluation, self.factors = trial.evaluation, trial.factors
         self.iterates.accept()
         self.penalty, self.residual = penalty, trial.residual
         self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
@@ -108,14 +102,15 @@ class ProximalState:
 
     def double(self) -> None:
         """Leave 32 bits."""
-        if self.single and isinstance(self.iterates, DenseIterates):
+        if self.single:
             self.iterates.double()
             self.shrinker.dtype = np.float64
             self.single = False
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
-        self.evaluation = program.evaluate(self.z, self.iterate, self.evaluation.biases)
+        self.iterates.program = program
+        self.evaluation = self.iterates.here(self.evaluation.effects)
         self.curvature = min(max(self.curvature, self.used), program.curvature)
         # The curvature changes with the program: what was too low before says little from here on.
         self.descent, self.slowing, self.measured = DESCENT, 1.0, ()
@@ -173,21 +168,15 @@ class Proximal(Solver[Program, ProximalState]):
     ) -> ProximalState:
         """Z = start, or 0."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
-        thin = fits_thin(program)
-        single = self.precision == "single" and not thin
-        iterates: Iterates = (
-            ThinIterates(program, begin) if thin else DenseIterates(program, begin, single)
-        )
-        z = begin.at(program.loss.rows, program.loss.columns)
-        evaluation = program.evaluate(z, np.zeros((0, 0)) if thin else iterates.dense())
-        curvature = program.curvature_at(z, evaluation.biases)
+        single = self.precision == "single" and not program.entries.sparse
+        iterates = iterates_of(program, begin, single)
+        evaluation = iterates.here()
+        curvature = program.curvature_at(evaluation)
         singular_values = begin.singular_values()
         # The start as it is given, its factors not orthonormal: the first step replaces them.
         factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
         return ProximalState(
             iterates=iterates,
-            z=z,
-            z_before=z,
             evaluation=evaluation,
             factors=factors,
             factors_before=factors,
@@ -197,7 +186,7 @@ class Proximal(Solver[Program, ProximalState]):
             ),
             single=single,
             # Matrices whose entries are alike see the curvature of what is observed of them.
-            curvature=density(program) * curvature if thin else curvature,
+            curvature=density(program) * curvature if program.entries.sparse else curvature,
             first=curvature,
             used=curvature,
         )
@@ -208,8 +197,6 @@ class Proximal(Solver[Program, ProximalState]):
         return attrs.evolve(
             state,
             iterates=gone,
-            z=gone,
-            z_before=gone,
             evaluation=gone,
             shrinker=state.shrinker.copied(),
         )
@@ -221,13 +208,10 @@ class Proximal(Solver[Program, ProximalState]):
         fresh = self.init(program, Point(written(paused.factors)), rng)
         if not paused.single:
             fresh.double()
-        before = written(paused.factors_before)
-        fresh.iterates.come_from(before)
+        fresh.iterates.come_from(written(paused.factors_before))
         return attrs.evolve(
             paused,
             iterates=fresh.iterates,
-            z=fresh.z,
-            z_before=before.at(program.loss.rows, program.loss.columns),
             evaluation=fresh.evaluation,
             shrinker=paused.shrinker.copied(rng),
         )
@@ -272,55 +256,38 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     ratio = curvature / state.used
     weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
     theta = (state.weight - 1.0) / weight
-    z_ahead = state.z + theta * (state.z - state.z_before) if theta else state.z
-    ahead = program.evaluate(z_ahead, iterates.ahead(theta), state.evaluation.biases)
+    ahead = iterates.ahead(theta, state.evaluation.effects)
     step = 1.0 / curvature
     factors = state.shrinker(
-        iterates.descended(z_ahead, ahead, curvature),
+        iterates.descended(ahead, curvature),
         lambda s: program.penalty.shrink(s, step),
         program.penalty.threshold(step),
         state.residual / state.used,
     )
-    z, new = iterates.reach(factors)
-    evaluation = program.evaluate(z, new, ahead.biases)
-    bend, rise = iterates.block_products(ahead, evaluation, theta)
-    squared, cross = iterates.products(theta)
+    reached = iterates.reach(factors, ahead.effects)
+    made = iterates.step(ahead, reached, theta)
     # ||X_new - Y||^2 from products of small differences, without forming Y again
-    distance = max(squared - 2.0 * theta * cross + theta**2 * state.past, 0.0)
+    distance = made.squared - 2.0 * theta * made.advance + theta**2 * state.past
+    distance = max(distance, 0.0)
     return Trial(
         factors=factors,
-        z=z,
-        evaluation=evaluation,
+        evaluation=reached,
         curvature=curvature,
-        measured=measured_curvature(
-            ahead, evaluation, z - z_ahead, distance, bend, rise, state.rounding
-        ),
+        measured=measured_curvature(ahead, reached, made, distance, state.rounding),
         weight=weight,
-        squared=squared,
-        advance=squared - theta * cross,
+        squared=made.squared,
+        advance=made.squared - theta * made.advance,
         residual=curvature * float(np.sqrt(distance)),
     )
 
 
 def density(program: Program) -> float:
     """The share of Z that is observed."""
-    return program.loss.n_entries / (program.shape[0] * program.shape[1])
-
-
-def fits_thin(program: Program) -> bool:
-    """Whether iterates in factors are cheaper than dense ones."""
-    cells = program.shape[0] * program.shape[1]
-    return not program.terms and cells > LARGEST_DENSE and density(program) <= SPARSE
+    return program.entries.size / (program.shape[0] * program.shape[1])
 
 
 def measured_curvature(
-    ahead: Evaluation,
-    reached: Evaluation,
-    moved: Array,
-    distance: float,
-    block_bend: float,
-    block_rise: float,
-    rounding: float,
+    ahead: Evaluation, reached: Evaluation, made: Step, distance: float, rounding: float
 ) -> float:
     """The least L for which F(X) <= F(Y) + <G(Y), X - Y> + L/2 ||X - Y||^2.
 
@@ -332,8 +299,7 @@ def measured_curvature(
         return 0.0
     if not np.isfinite(reached.value):
         return np.inf
-    bend = (float(np.dot(reached.slope - ahead.slope, moved)) + block_bend) / distance
-    above = reached.value - ahead.value - float(np.dot(ahead.slope, moved)) - block_rise
+    above = reached.value - ahead.value - made.rise
     rounding *= abs(reached.value) + abs(ahead.value)
-    measured = max(bend, 2.0 * (above - rounding) / distance)
+    measured = max(made.bend / distance, 2.0 * (above - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

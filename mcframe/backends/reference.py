@@ -8,19 +8,19 @@ import attrs
 import numpy as np
 
 from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Settings
-from mcframe.backends.certificate import Dual, Judgement, Point, at_zero, judge, relative_gap
+from mcframe.backends.certificate import Judgement, Point, at_zero, judge, relative_gap
 from mcframe.backends.conic import cp
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.statement import Statement, refusal_to_state
-from mcframe.compile import CompiledProblem, Program
+from mcframe.compile import CompiledProblem, Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import positive
 from mcframe.model import Problem
-from mcframe.numerics.low_rank import LowRank
 from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import blas_alone
 
 __all__ = ["Estimate", "Reference", "estimate"]
@@ -292,7 +292,7 @@ def null_size(program: Program) -> float:
     """
     total = counted = 0.0
     for piece in program.loss.pieces:
-        z = piece.shaped(np.zeros(program.loss.n_entries))
+        z = piece.shaped(np.zeros(program.entries.size))
         effects = piece.solve(z, None) if piece.likelihood.smooth else None
         with np.errstate(over="ignore", invalid="ignore"):
             losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
@@ -328,19 +328,14 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     dense = stated.latent()
     latent = LowRank.of(dense)
     biases = effects_of(problem, program, stated, latent)
-    multiplier = None
-    if stated.column is not None:
-        multiplier = scale * np.asarray(stated.column.dual_value) / stated.unit
     if program.factored is not None:
         stacked = factors_of(dense)
         latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
     latent, given = made_feasible(program, latent, biases)
     if program.plain or not stated.copies:
-        return Point(latent, multiplier)
-    loss = program.loss
-    z = LowRank.of(dense).at(loss.rows, loss.columns)
-    evaluation = loss.evaluate_at(z, biases)
-    slope = evaluation.slope.copy()
+        return Point(latent)
+    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), biases)
+    slope = evaluation.entry_slopes.copy()
     for k, piece in enumerate(loss.pieces):
         if k in stated.copies:
             slope[piece.part] = scale * stated.multiplier_of(k)
@@ -350,16 +345,15 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     for attached in program.terms:
         k = offset + places[id(attached.term)]
         terms.append(scale * stated.multiplier_of(k) if k in stated.copies else None)
-    known = loss.known_conjugates(z, biases)
-    return Point(latent, multiplier, Dual(slope, tuple(terms), given, known))
+    dual = Dual.of(program, evaluation, tuple(terms))
+    return Point(latent, attrs.evolve(dual, slope=slope, given=given))
 
 
 def effects_of(
     problem: Problem, program: Program, stated: Statement, latent: LowRank
 ) -> tuple[Array | None, ...]:
     """The best effects at Z where they can be solved for, else the conic solver's."""
-    loss = program.loss
-    z = latent.at(loss.rows, loss.columns)
+    loss, z = program.loss, program.entries.of(latent)
     effects: list[Array | None] = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         if piece.likelihood.smooth or not piece.effects.size:

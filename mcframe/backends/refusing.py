@@ -1,6 +1,6 @@
 """Sentences that say what a solver cannot run."""
 
-from mcframe.compile import Attached, Program
+from mcframe.compile import Program
 
 __all__ = ["rough_parts"]
 
@@ -12,11 +12,6 @@ def rough_parts(program: Program) -> str:
         for piece in program.loss.pieces
         if not piece.likelihood.smooth
     ]
-    parts += [
-        type(term.term).__name__
-        for term in program.terms
-        if isinstance(term, Attached) and not term.smooth
-    ]
-    parts += ["the fixed column"] * program.ones
+    parts += [type(term.term).__name__ for term in program.terms if not term.smooth]
     verb = "have" if len(parts) > 1 else "has"
     return f"{', '.join(parts)} {verb} no slope"

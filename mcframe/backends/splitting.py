@@ -5,12 +5,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Dual, Point
+from mcframe.backends.certificate import Point
 from mcframe.backends.feasible import made_feasible
-from mcframe.compile import Program
+from mcframe.compile import Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Splitting", "SplittingState", "completed"]
 
@@ -50,13 +50,12 @@ class Rough:
 
 @attrs.define(eq=False)
 class SplittingState:
-    """The inner solver's state, and the rough parts: of pieces, of terms, of the fixed column."""
+    """The inner solver's state, and the rough parts: of pieces and of terms."""
 
     inner: InnerState
     program: Program  # the augmented one, all smooth but the main term
     pieces: list[Rough | None]
     terms: list[Rough | None]
-    column: Rough | None
     n_steps: int = 0
 
     @property
@@ -89,8 +88,8 @@ class SplittingState:
         evaluation = self.inner.evaluation
         parts = [piece.part for piece in self.program.loss.pieces]
         pairs = [
-            (rough, evaluation.slope[part].copy())
-            for rough, part in zip([*self.pieces, self.column], parts, strict=False)
+            (rough, evaluation.entry_slopes[part].copy())
+            for rough, part in zip(self.pieces, parts, strict=True)
             if rough is not None
         ]
         return pairs + [
@@ -105,13 +104,12 @@ class Splitting(Solver[Program, SplittingState]):
     """Solves min F(Z) + R(Z) + rough parts by a solver for min F(Z) + R(Z).
 
     Rough parts are losses without a slope, regularizers and constraints beside the main term
-    R, and the fixed column. Each gets its own copy X of what it acts on, tied to Z by a
+    R, a fixed column among them. Each gets its own copy X of what it acts on, tied to Z by a
     multiplier Y and a stiffness beta. Minimised over X, the augmented Lagrangian holds its
     Moreau envelope ``min over X of f(X) + beta/2 ||K Z - c + Y/beta - X||^2``, which is
-    smooth, so each inner problem is a plain one; the fixed column is one more Gaussian
-    column. The multiplier becomes the envelope's slope whenever the inner residual is small
-    beside what is violated (Hestenes; Powell, 1969; Rockafellar, 1976), and beta doubles
-    where the violation keeps falling slowly.
+    smooth, so each inner problem is a plain one. The multiplier becomes the envelope's slope
+    whenever the inner residual is small beside what is violated (Hestenes; Powell, 1969;
+    Rockafellar, 1976), and beta doubles where the violation keeps falling slowly.
 
     That slope is a subgradient of f at X: a point in the domain of f's conjugate by
     construction, which the certificate adds to the slope of F. The candidate is the iterate
@@ -126,6 +124,11 @@ class Splitting(Solver[Program, SplittingState]):
     name: str = "splitting"
 
     leaves = ToMultipliers.NOTHING
+
+    @property
+    def in_factors(self) -> bool:  # type: ignore[override]
+        """As the inner solver."""
+        return self.inner.in_factors
 
     def refuses(self, program: Program) -> str | None:
         """Whatever the inner solver refuses in the program made smooth."""
@@ -147,25 +150,18 @@ class Splitting(Solver[Program, SplittingState]):
             first = max(piece_stiffness(piece, program), FIRST * reference)
             pieces.append(Rough(multiplier.copy(), first, first))
         terms: list[Rough | None] = []
-        dense = begin.dense() if program.terms else np.zeros((0, 0))
         for k, term in enumerate(program.terms):
             if term.smooth:
                 terms.append(None)
                 continue
             given = None if known is None else known.terms[k]
-            multiplier = np.zeros_like(term.forward(dense))
+            multiplier = np.zeros_like(term.forward(begin.columns(term.columns).dense()))
             if given is not None and given.shape == multiplier.shape:
                 multiplier = given.copy()
             terms.append(Rough(multiplier, FIRST * reference, FIRST * reference))
-        column = None
-        if program.ones:
-            multiplier = np.zeros(program.shape[0])
-            if start is not None and start.multiplier is not None:
-                multiplier = start.multiplier.copy()
-            column = Rough(multiplier, FIRST * reference, FIRST * reference)
-        augmented = made_smooth(program, pieces, terms, column)
+        augmented = made_smooth(program, pieces, terms)
         inner = self.inner.init(augmented, start, rng)
-        return SplittingState(inner, augmented, pieces, terms, column)
+        return SplittingState(inner, augmented, pieces, terms)
 
     def paused(self, program: Program, state: SplittingState) -> SplittingState:
         """The inner solver's, and multipliers with their stiffness."""
@@ -178,7 +174,7 @@ class Splitting(Solver[Program, SplittingState]):
     ) -> SplittingState:
         """The program made smooth as it was, and the inner solver within it."""
         state = copied(paused)
-        state.program = made_smooth(program, state.pieces, state.terms, state.column)
+        state.program = made_smooth(program, state.pieces, state.terms)
         state.inner = self.inner.resumed(state.program, paused.inner, rng)
         return state
 
@@ -193,30 +189,18 @@ class Splitting(Solver[Program, SplittingState]):
             return
         for rough, dual in duals:
             rough.move(dual, state.n_steps)
-        state.program = made_smooth(program, state.pieces, state.terms, state.column)
+        state.program = made_smooth(program, state.pieces, state.terms)
         state.inner.retarget(state.program)
 
     def candidate(self, program: Program, state: SplittingState) -> Point:
         """The inner iterate made feasible, and the dual point that its slopes show."""
         inner = self.inner.candidate(state.program, state.inner)
         evaluation = state.inner.evaluation
-        multiplier = None
-        if state.column is not None:
-            multiplier = evaluation.slope[state.program.loss.pieces[-1].part]
-        biases = evaluation.biases[: len(program.loss.pieces)]
         if program.plain:
             return Point(inner.latent)
-        if only_column(program) and program.factored is None:
-            return Point(inner.latent.with_last_column(1.0), multiplier)
-        z = np.take(state.inner.iterate, program.flat)
-        latent, given = made_feasible(program, inner.latent, biases)
-        dual = Dual(
-            slope=evaluation.slope[: program.loss.n_entries],
-            terms=evaluation.duals,
-            given=given,
-            known=program.loss.known_conjugates(z, biases),
-        )
-        return Point(latent, multiplier, dual)
+        latent, given = made_feasible(program, inner.latent, evaluation.effects)
+        dual = Dual.of(program, evaluation, evaluation.duals)
+        return Point(latent, attrs.evolve(dual, given=given))
 
 
 def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
@@ -228,8 +212,8 @@ def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program,
         case ToMultipliers.NOTHING:
             left = False
         case ToMultipliers.FIXED_COLUMN:
-            without = attrs.evolve(program, ones=False)
-            left = program.ones and solver.refuses(without) is None
+            rough = [term for term in program.terms if not term.smooth]
+            left = program.loss.smooth and bool(rough) and all(t.fixed is not None for t in rough)
         case ToMultipliers.ALL_ROUGH:
             left = not program.plain
     return Splitting(solver, name=solver.name) if left else solver
@@ -237,39 +221,27 @@ def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program,
 
 def copied(state: SplittingState) -> SplittingState:
     """With rough parts of its own, which later moves do not change."""
-    column = None if state.column is None else attrs.evolve(state.column)
     pieces = [None if rough is None else attrs.evolve(rough) for rough in state.pieces]
     terms = [None if rough is None else attrs.evolve(rough) for rough in state.terms]
-    return attrs.evolve(state, pieces=pieces, terms=terms, column=column)
+    return attrs.evolve(state, pieces=pieces, terms=terms)
 
 
 def fitting_dual(dual: Dual | None, program: Program) -> Dual | None:
     """A start's dual point where it is one of the same losses and terms, else None."""
-    if dual is None or dual.slope.size != program.loss.n_entries:
+    if dual is None or dual.slope.size != program.entries.size:
         return None
     return dual if len(dual.terms) == len(program.terms) else None
 
 
-def only_column(program: Program) -> bool:
-    """Whether the fixed column is all that is rough."""
-    return attrs.evolve(program, ones=False).plain
-
-
 def made_smooth(
-    program: Program,
-    pieces: list[Rough | None],
-    terms: list[Rough | None],
-    column: Rough | None,
+    program: Program, pieces: list[Rough | None], terms: list[Rough | None]
 ) -> Program:
     """The augmented program at the multipliers as they are."""
     parts = [*pieces, *terms]
-    augmented = program.softened(
+    return program.softened(
         [None if part is None else part.multiplier for part in parts],
         [1.0 if part is None else part.stiffness for part in parts],
     )
-    if column is None:
-        return augmented
-    return augmented.with_multiplier(column.multiplier, column.stiffness)
 
 
 def smooth_part(program: Program) -> Program:
@@ -279,14 +251,12 @@ def smooth_part(program: Program) -> Program:
         for piece in program.loss.pieces
     ]
     terms = [None if term.smooth else Rough(np.zeros(0), 1.0, 1.0) for term in program.terms]
-    column = Rough(np.zeros(program.shape[0]), 1.0, 1.0) if program.ones else None
-    return made_smooth(program, pieces, terms, column)
+    return made_smooth(program, pieces, terms)
 
 
 def smooth_curvature(program: Program, begin: LowRank) -> float:
     """The curvature of the smooth pieces at the start; of rough ones what stands in for it."""
-    loss = program.loss
-    z = begin.at(loss.rows, loss.columns)
+    loss, z = program.loss, program.entries.of(begin)
     found = []
     for piece in loss.pieces:
         if piece.likelihood.smooth:

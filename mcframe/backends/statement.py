@@ -7,7 +7,6 @@ import numpy as np
 
 from mcframe.backends.conic import cp
 from mcframe.compile import Program
-from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Composed, Term
 from mcframe.model import Block, Problem
@@ -54,7 +53,6 @@ class Statement:
     constraints: list[Any] = attrs.field(factory=list)
     copies: dict[int, Any] = attrs.field(factory=dict)
     units: dict[int, float] = attrs.field(factory=dict)  # of the copies
-    column: Any = None
     predictors: dict[str, Any] = attrs.field(factory=dict)
     losses: dict[str, Any] = attrs.field(factory=dict)
 
@@ -171,11 +169,6 @@ class Statement:
     def add_term(self, k: int, term: Term, copied: bool) -> None:
         """One term, of its columns of Z or of a copy of them."""
         latent = self.variables["Z"][:, self.source.placed(term)]
-        if isinstance(term, OnesColumn):
-            # Stated in the unit that Z has, and kept: its multiplier is a part of the dual point.
-            self.column = latent[:, -1] == 1.0 / self.unit
-            self.constraints.append(self.column)
-            return
         scaled = None if self.unit == 1.0 else term.in_units(self.unit)
         term, latent = (term, self.unit * latent) if scaled is None else (scaled, latent)
         self.units[k] = 1.0 if scaled is None else self.unit

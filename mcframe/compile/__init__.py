@@ -1,28 +1,46 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
-from mcframe.compile.attached import Attached, Moreau
+from mcframe.compile.attached import Attached
 from mcframe.compile.background import Background, Behind
 from mcframe.compile.compiled import CompiledProblem
 from mcframe.compile.compiling import compile_problem, refusal
+from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import notes_on_effects
-from mcframe.compile.loss import EntryLoss, Evaluation, Known
+from mcframe.compile.entries import Entries, Place, pays_in_factors
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.iterates import Iterates, Step, iterates_of
+from mcframe.compile.line_costs import line_costs, tapers
+from mcframe.compile.lines import SHARES, Lines
+from mcframe.compile.loss import EntryLoss, Known
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 
 __all__ = [
+    "SHARES",
     "Attached",
     "Background",
     "Behind",
     "CompiledProblem",
+    "Dual",
+    "DualPoint",
+    "Entries",
     "EntryLoss",
     "Evaluation",
+    "Iterates",
     "Known",
-    "Moreau",
+    "Lines",
     "Piece",
+    "Place",
     "Program",
     "SpectralPenalty",
+    "Step",
     "compile_problem",
+    "dual_point",
+    "iterates_of",
+    "line_costs",
     "notes_on_effects",
+    "pays_in_factors",
     "refusal",
+    "tapers",
 ]

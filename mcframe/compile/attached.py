@@ -1,19 +1,18 @@
-"""Terms beside the main one, at their columns of Z: smooth ones, and rough ones made smooth."""
+"""Terms beside the main one, at their columns of Z."""
 
 from typing import Any
 
 import attrs
-import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Composed, SmoothTerm, Term
+from mcframe.contracts.term import Composed, Constraint, SmoothTerm, Term
 
-__all__ = ["Attached", "Moreau"]
+__all__ = ["Attached"]
 
 
 @attrs.frozen(eq=False)
 class Attached:
-    """A term and the columns of Z that it speaks of.
+    """A term and the columns of Z that it speaks of, which its methods are given.
 
     Of a ``Composed`` term dual matrices are those of its inner one; ``pull`` carries them to
     Z.
@@ -33,18 +32,27 @@ class Attached:
         assert isinstance(self.term, SmoothTerm)
         return self.term.curvature
 
-    def value(self, latent: Array) -> float:
-        """The term at its columns of a dense Z."""
-        return self.term.value(latent[:, self.columns])
+    @property
+    def width(self) -> int:
+        """How many columns these are."""
+        return self.columns.stop - self.columns.start
 
-    def value_and_dual(self, latent: Array) -> tuple[float, Array]:
-        """Of a smooth term: value and slope at its columns of a dense Z."""
+    @property
+    def fixed(self) -> float | None:
+        """The value that all entries of its columns have, where it is a set of that alone."""
+        return self.term.fixed if isinstance(self.term, Constraint) else None
+
+    def value(self, own: Array) -> float:
+        """The term."""
+        return self.term.value(own)
+
+    def value_and_dual(self, own: Array) -> tuple[float, Array]:
+        """Of a smooth term: value and slope."""
         assert isinstance(self.term, SmoothTerm)
-        return self.term.value_and_slope(latent[:, self.columns])
+        return self.term.value_and_slope(own)
 
-    def forward(self, latent: Array) -> Array:
+    def forward(self, own: Array) -> Array:
         """What the prox acts on."""
-        own = latent[:, self.columns]
         return self.term.forward(own) if isinstance(self.term, Composed) else own
 
     def pull(self, dual: Array) -> Array:
@@ -69,38 +77,3 @@ class Attached:
         inner: Any = self.term.inner if isinstance(self.term, Composed) else self.term
         nearest: Array = inner.nearest_dual(dual)
         return nearest
-
-
-@attrs.frozen(eq=False)
-class Moreau:
-    """min over X of f(X) + stiffness/2 ||X - (K Z - c) - multiplier/stiffness||^2.
-
-    The Moreau envelope of an attached term's f: smooth, with the slope K' Y where
-    ``Y = stiffness (K Z - c + multiplier/stiffness - X)`` is a subgradient of f at the
-    minimiser X, so that the conjugate of f is finite at Y.
-    """
-
-    attached: Attached
-    multiplier: Array
-    stiffness: float
-
-    @property
-    def columns(self) -> slice:
-        """Those of the term."""
-        return self.attached.columns
-
-    @property
-    def curvature(self) -> float:
-        """The stiffness."""
-        return self.stiffness
-
-    def value_and_dual(self, latent: Array) -> tuple[float, Array]:
-        """The envelope at a dense Z, and Y; (Y - multiplier) / stiffness is K Z - c - X."""
-        image = self.attached.forward(latent) + self.multiplier / self.stiffness
-        nearest, value = self.attached.prox(image, 1.0 / self.stiffness)
-        dual = self.stiffness * (image - nearest)
-        return value + 0.5 * float(np.vdot(dual, dual)) / self.stiffness, dual
-
-    def pull(self, dual: Array) -> Array:
-        """K' Y."""
-        return self.attached.pull(dual)

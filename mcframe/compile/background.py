@@ -7,8 +7,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.kernels import Shared
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, SampledMatrix, SparsePlus
+from mcframe.numerics.operators import LowRank, Operator, Placed, Sampled, Sum
+from mcframe.numerics.pattern import Pattern
 from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Background", "Behind", "Part"]
@@ -105,15 +105,16 @@ class Behind:
             slopes[part.entries] = point.at_entries
         return slopes
 
-    def slope(self, pattern: Pattern, slope: Array, share: float = 1.0) -> SparsePlus:
+    def slope(self, pattern: Pattern, slope: Array, share: float = 1.0) -> Operator:
         """``share`` times the slope of all cells but the entries, where ``slope`` stands.
 
         Of slopes of convex losses it is the background's share of a certificate's dual point.
         """
         pairs = zip(self.background.parts, self.points, strict=True)
-        others = tuple((part.columns, point.slope()) for part, point in pairs)
-        sparse = SampledMatrix(pattern, slope - share * self.at_entries)
-        return SparsePlus(sparse, others, share)
+        n_columns = pattern.shape[1]
+        others = [Placed(point.slope(), part.columns, n_columns) for part, point in pairs]
+        entries = Sampled(pattern, slope - share * self.at_entries)
+        return Sum((entries, *(other.scaled(share) for other in others)))
 
     @cached_property
     def products(self) -> tuple[Array, Array]:

@@ -4,11 +4,11 @@ import numpy as np
 
 from mcframe.compile.attached import Attached
 from mcframe.compile.background import Background, Part
+from mcframe.compile.entries import Entries
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
-from mcframe.constraints import OnesColumn
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
@@ -27,7 +27,7 @@ def refusal(problem: Problem) -> str | None:
     if main is None and not any(is_quadratic(term) for term in problem.terms):
         return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
     for term in others:
-        if not isinstance(term, OnesColumn | SmoothTerm | Prox | Composed):
+        if not isinstance(term, SmoothTerm | Prox | Composed):
             beside = "" if main is None else f" beside {main.word}"
             return (
                 f"{term.word} has neither a prox nor a slope and cannot stand"
@@ -80,8 +80,9 @@ def parted(problem: Problem) -> tuple[Term | None, list[Term]]:
 def compile_problem(problem: Problem) -> Program:
     """The numbers of a problem; ``BackendError`` where ``refusal`` finds a reason."""
     demand_program(problem)
-    loss = compile_loss(problem)
-    return compile_terms(problem, loss, compile_background(problem, loss))
+    loss, entries = compile_loss(problem)
+    background = compile_background(problem, loss, entries)
+    return compile_terms(problem, loss, entries, background)
 
 
 def recompile_terms(program: Program, problem: Problem) -> Program:
@@ -91,7 +92,10 @@ def recompile_terms(program: Program, problem: Problem) -> Program:
     ``BackendError`` where ``refusal`` finds a reason.
     """
     demand_program(problem)
-    return compile_terms(problem, program.loss, program.background)
+    entries = program.entries
+    if entries.shape != problem.shape:  # a term that adds a column to Z is new, or gone
+        entries = Entries(problem.shape, entries.rows, entries.columns, entries.values)
+    return compile_terms(problem, program.loss, entries, program.background)
 
 
 def demand_program(problem: Problem) -> None:
@@ -101,7 +105,9 @@ def demand_program(problem: Problem) -> None:
         raise BackendError(f"no first-order program: {reason}")
 
 
-def compile_terms(problem: Problem, loss: EntryLoss, background: Background | None) -> Program:
+def compile_terms(
+    problem: Problem, loss: EntryLoss, entries: Entries, background: Background | None
+) -> Program:
     """The program of compiled losses and a problem's terms."""
     main, others = parted(problem)
     spectral = main if isinstance(main, Spectral) else None
@@ -111,36 +117,32 @@ def compile_terms(problem: Problem, loss: EntryLoss, background: Background | No
         for term in problem.terms
         if isinstance(term, Spectral) and is_quadratic(term)
     ]
-    ones = any(isinstance(term, OnesColumn) for term in others)
-    return Program(
-        shape=problem.shape,
+    program = Program(
+        entries=entries,
         loss=loss,
         penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
         names=tuple(block.name for block in problem.model.blocks),
-        ones=ones,
+        columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         factored=factored,
-        terms=tuple(
-            Attached(term, problem.placed(term))
-            for term in others
-            if not isinstance(term, OnesColumn)
-        ),
+        terms=tuple(Attached(term, problem.placed(term)) for term in others),
         background=background,
         unit=loss.unit,
     )
+    return program.held_for(in_factors=False)
 
 
-def compile_background(problem: Problem, loss: EntryLoss) -> Background | None:
+def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> Background | None:
     """The losses of unwritten cells; None where all are written out."""
     parts = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         cells = problem.unwritten(block.name)
         if cells is not None:
             parts.append(Part(cells, problem.columns(block.name), piece.part))
-    return Background(tuple(parts), loss.columns, problem.shape) if parts else None
+    return Background(tuple(parts), entries.columns, problem.shape) if parts else None
 
 
-def compile_loss(problem: Problem) -> EntryLoss:
-    """The losses of all blocks, block after block."""
+def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:
+    """The losses of all blocks, block after block, and where in Z they stand."""
     pieces, rows, columns = [], [], []
     start = 0
     for block in problem.model.blocks:
@@ -164,8 +166,9 @@ def compile_loss(problem: Problem) -> EntryLoss:
             raise DataError(f"block {block.name!r}: {error}") from None
         pieces.append(piece)
         first = problem.columns(block.name).start
-        places = table.columns[:, None] * width + np.arange(width)
         rows.append(np.repeat(table.rows, width))
-        columns.append(places.ravel() + first)
+        columns.append((table.columns[:, None] * width + np.arange(width)).ravel() + first)
         start = stop
-    return EntryLoss(tuple(pieces), np.concatenate(rows), np.concatenate(columns))
+    values = np.concatenate([piece.y for piece in pieces])
+    places = np.concatenate(rows), np.concatenate(columns)
+    return EntryLoss(tuple(pieces)), Entries(problem.shape, *places, values)

@@ -5,54 +5,37 @@ from functools import cached_property
 import attrs
 import numpy as np
 
-from mcframe.compile.background import Behind
 from mcframe.compile.piece import Piece
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 
-__all__ = ["EntryLoss", "Evaluation", "Known"]
+__all__ = ["EntryLoss", "Known", "LossAt"]
 
 Known = tuple[tuple[float, float] | None, ...]
 
 
 @attrs.frozen(eq=False)
-class Evaluation:
-    """F at some z: its value, its slope at every number, and the effects (None without any).
-
-    ``blocks`` are slopes over whole ranges of columns of Z, from terms that are no losses of
-    entries, and ``duals`` the dual matrices behind them: one for each term. ``behind`` is the
-    background there, if there is one, the value of which is part of F's.
-    """
+class LossAt:
+    """F at some z: its value, its slope at every number, and the effects (None without any)."""
 
     value: float
     slope: Array
-    biases: tuple[Array | None, ...]
-    blocks: tuple[tuple[slice, Array], ...] = ()
-    duals: tuple[Array, ...] = ()
-    behind: Behind | None = None
+    effects: tuple[Array | None, ...]
 
 
 @attrs.frozen(eq=False)
 class EntryLoss:
     """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
 
-    ``rows`` and ``columns`` say where in Z each number stands, piece after piece. Partial
-    minimisation keeps F convex and does not raise its curvature: the Hessian in z is a Schur
-    complement of the joint one.
+    z holds the numbers piece after piece. Partial minimisation keeps F convex and does not raise
+    its curvature: the Hessian in z is a Schur complement of the joint one.
     """
 
     pieces: tuple[Piece, ...]
-    rows: IntArray
-    columns: IntArray
 
     @property
     def n_entries(self) -> int:
         """The number of numbers of z."""
-        return int(self.rows.size)
-
-    @property
-    def curvature(self) -> float:
-        """An upper bound on the curvature of F in Z."""
-        return max(piece.curvature for piece in self.pieces)
+        return sum(piece.n_numbers for piece in self.pieces)
 
     @property
     def smooth(self) -> bool:
@@ -64,22 +47,20 @@ class EntryLoss:
         """Whether every piece is convex."""
         return all(piece.likelihood.convex for piece in self.pieces)
 
-    def curvature_at(self, z: Array, biases: tuple[Array | None, ...]) -> float:
-        """The curvature where it is bounded everywhere, else the largest one at these entries.
+    def curvatures_at(self, z: Array, effects: tuple[Array | None, ...]) -> list[float]:
+        """Of each piece: where it is bounded everywhere, else the largest one at these entries.
 
         A first step length for backtracking, where there is no proven one.
         """
-        pairs = zip(self.pieces, biases, strict=True)
-        highest = max(piece.curvature_at(piece.shaped(z), effects) for piece, effects in pairs)
-        # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
-        return highest if highest > 0.0 else max(float(np.max(p.scale)) for p in self.pieces)
+        pairs = zip(self.pieces, effects, strict=True)
+        return [piece.curvature_at(piece.shaped(z), own) for piece, own in pairs]
 
     def evaluate(
         self,
         z: Array,
         warm: tuple[Array | None, ...] | None = None,
         given: tuple[Array | None, ...] | None = None,
-    ) -> Evaluation:
+    ) -> LossAt:
         """F and its slopes at the entries' z, all effects optimal.
 
         ``warm`` are effects from a nearby point: the start of their solves. Of pieces without a
@@ -87,7 +68,7 @@ class EntryLoss:
         """
         value = 0.0
         slope = np.empty_like(z)
-        biases: list[Array | None] = []
+        solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
             own = piece.shaped(z)
             if given is not None and not piece.likelihood.smooth:
@@ -95,16 +76,16 @@ class EntryLoss:
             else:
                 effects = piece.solve(own, None if warm is None else warm[k])
             value += piece.value_and_slope(own, effects, slope[piece.part])[0]
-            biases.append(effects)
-        return Evaluation(value, slope, tuple(biases))
+            solved.append(effects)
+        return LossAt(value, slope, tuple(solved))
 
-    def evaluate_at(self, z: Array, biases: tuple[Array | None, ...]) -> Evaluation:
+    def evaluate_at(self, z: Array, given: tuple[Array | None, ...]) -> LossAt:
         """The joint loss and its slopes at given effects, which stay as they are."""
         value = 0.0
         slope = np.empty_like(z)
-        for piece, effects in zip(self.pieces, biases, strict=True):
+        for piece, effects in zip(self.pieces, given, strict=True):
             value += piece.value_and_slope(piece.shaped(z), effects, slope[piece.part])[0]
-        return Evaluation(value, slope, biases)
+        return LossAt(value, slope, given)
 
     def conjugate(self, slope: Array, scale: float, known: Known) -> tuple[float, float]:
         """F* at slopes whose sums vanish where an effect is free, and sum of |summands|.
@@ -126,7 +107,7 @@ class EntryLoss:
                 size += pair[1] + abs(lowest)
         return total, size
 
-    def known_conjugates(self, z: Array, biases: tuple[Array | None, ...]) -> Known:
+    def known_conjugates(self, z: Array, effects: tuple[Array | None, ...]) -> Known:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their slope at z.
 
         Each with the size of its summands; None for a piece with a conjugate.
@@ -134,8 +115,8 @@ class EntryLoss:
         return tuple(
             None
             if piece.has_conjugate() or not piece.likelihood.smooth
-            else piece.conjugate_at(z, effects)
-            for piece, effects in zip(self.pieces, biases, strict=True)
+            else piece.conjugate_at(z, own)
+            for piece, own in zip(self.pieces, effects, strict=True)
         )
 
     def nearest_slope(self, slope: Array) -> Array:
@@ -164,24 +145,24 @@ class EntryLoss:
             centred[piece.part] = piece.centred(slope[piece.part])
         return centred
 
-    def rounding(self, z: Array, biases: tuple[Array | None, ...], slope: Array) -> float:
+    def rounding(self, z: Array, effects: tuple[Array | None, ...], slope: Array) -> float:
         """By how much rounding of the predictors may move the losses at z."""
-        pairs = zip(self.pieces, biases, strict=True)
-        return sum(piece.rounding(z, effects, slope[piece.part]) for piece, effects in pairs)
+        pairs = zip(self.pieces, effects, strict=True)
+        return sum(piece.rounding(z, own, slope[piece.part]) for piece, own in pairs)
 
-    def vanishes(self, z: Array, biases: tuple[Array | None, ...]) -> bool:
+    def vanishes(self, z: Array, effects: tuple[Array | None, ...]) -> bool:
         """Whether the losses of every column are nothing beside those at one constant."""
-        pairs = zip(self.pieces, biases, strict=True)
-        return all(piece.vanishes(z, effects, self.unit) for piece, effects in pairs)
+        pairs = zip(self.pieces, effects, strict=True)
+        return all(piece.vanishes(z, own, self.unit) for piece, own in pairs)
 
     def moved_by(self, away: float, slope: Array) -> float:
         """By how much the losses differ at most where each predictor is off by so much."""
         return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
 
-    def unsettled(self, slope: Array, biases: tuple[Array | None, ...]) -> float:
+    def unsettled(self, slope: Array, effects: tuple[Array | None, ...]) -> float:
         """What sums of slopes over free effects that do not quite vanish are worth there."""
-        pairs = zip(self.pieces, biases, strict=True)
-        return sum(piece.effects.unsettled(slope[piece.part], e) for piece, e in pairs)
+        pairs = zip(self.pieces, effects, strict=True)
+        return sum(piece.effects.unsettled(slope[piece.part], own) for piece, own in pairs)
 
     @cached_property
     def unit(self) -> float:
@@ -191,13 +172,3 @@ class EntryLoss:
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""
         return np.concatenate([piece.start() for piece in self.pieces])
-
-    def joined(self, piece: Piece, rows: IntArray, columns: IntArray) -> "EntryLoss":
-        """The loss with one more piece behind the others."""
-        part = slice(self.n_entries, self.n_entries + rows.size)
-        placed = attrs.evolve(piece, part=part)
-        return EntryLoss(
-            (*self.pieces, placed),
-            np.concatenate([self.rows, rows]),
-            np.concatenate([self.columns, columns]),
-        )

@@ -1,23 +1,20 @@
 """A problem as numbers only: what the first-order solvers read."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.compile.attached import Attached, Moreau
-from mcframe.compile.background import Background, Behind
-from mcframe.compile.envelope import Envelope
-from mcframe.compile.loss import EntryLoss, Evaluation
+from mcframe.compile.background import Background
+from mcframe.compile.entries import Entries, Place, pays_in_factors
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.loss import EntryLoss, LossAt
+from mcframe.compile.moreau import SmoothedTerm, smoothed_piece
 from mcframe.compile.penalty import SpectralPenalty
-from mcframe.compile.piece import Piece
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Factored
-from mcframe.likelihoods import Gaussian
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import Pattern, Sampled, SampledMatrix
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Program"]
 
@@ -26,138 +23,116 @@ __all__ = ["Program"]
 class Program:
     """minimise F(Z) + R(Z) + sum of terms(Z) over Z of ``shape``.
 
-    F is the loss of entries. R, the main term, covers all of Z: ``penalty``, a function of
-    singular values, or ``factored``, one of factors; one of them is None. ``terms`` are
-    others at their columns; ``ones`` says whether Z's last column is fixed to 1. ``names`` are
-    the blocks' names, piece by piece. ``background``, if there is one, is the loss of cells that
-    are no entries: ``loss`` is then not all of F, and only Z in factors will do. ``unit`` is the
-    size of predictors that fit the entries roughly; ``random_state`` and the bits of the data are
-    what random starts of certificates are drawn from.
+    F is the loss of ``entries``, which say where in Z they stand and how Z is held. R, the main
+    term, covers all of Z: ``penalty``, a function of singular values, or ``factored``, one of
+    factors; one of them is None. ``terms`` are others at their columns. ``names`` and ``columns``
+    are the blocks' names and where they stand in Z, piece by piece. ``background``, if there is
+    one, is the loss of cells that are no entries: ``loss`` is then not all of F, and only Z in
+    factors will do. ``unit`` is the size of predictors that fit the entries roughly.
     """
 
-    shape: tuple[int, int]
+    entries: Entries
     loss: EntryLoss
     penalty: SpectralPenalty
     names: tuple[str, ...]
-    ones: bool = False
+    columns: tuple[slice, ...]
     factored: Factored | None = None
     terms: tuple[Any, ...] = ()
     background: Background | None = None
     unit: float = 1.0
-    random_state: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of Z."""
+        return self.entries.shape
 
     @property
     def plain(self) -> bool:
         """Whether all but the main term is smooth: no multipliers are needed."""
-        rough = any(isinstance(term, Attached) and not term.smooth for term in self.terms)
-        return self.loss.smooth and not rough and not self.ones
+        return self.loss.smooth and all(term.smooth for term in self.terms)
 
     @property
     def curvature(self) -> float:
         """An upper bound on the curvature of F and all smooth terms in Z."""
-        return self.loss.curvature + sum(term.curvature for term in self.terms)
+        return self.highest([piece.curvature for piece in self.loss.pieces])
 
-    def curvature_at(self, z: Array, biases: tuple[Array | None, ...]) -> float:
+    def curvature_at(self, evaluation: Evaluation) -> float:
         """The same where it is bounded, else at these entries: a first step length."""
-        return self.loss.curvature_at(z, biases) + sum(term.curvature for term in self.terms)
+        own = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
+        # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
+        found = self.highest(own)
+        return found if found > 0.0 else max(float(np.max(p.scale)) for p in self.loss.pieces)
 
-    @cached_property
-    def flat(self) -> IntArray:
-        """Where each number of the loss stands in Z, raveled."""
-        places: IntArray = self.loss.rows * self.shape[1] + self.loss.columns
-        return places
+    def highest(self, curvatures: Sequence[float]) -> float:
+        """The curvature from those of the losses: in each column they and the terms there add."""
+        bends = np.zeros(self.shape[1])
+        for columns, bend in zip(self.columns, curvatures, strict=True):
+            bends[columns] += bend
+        for term in self.terms:
+            if term.smooth:
+                bends[term.columns] += term.curvature
+        return float(np.max(bends))
 
-    @cached_property
-    def pattern(self) -> Pattern:
-        """Where the numbers of the loss stand, by rows and by columns."""
-        pattern = Pattern.of(self.shape, self.loss.rows, self.loss.columns)
-        values = np.concatenate([piece.y for piece in self.loss.pieces])
-        return pattern.seeded_by(self.random_state, values)
+    def held_for(self, in_factors: bool) -> "Program":
+        """The same, Z kept in factors or written out: for a solver that works on factors, or not.
 
-    def behind(self, latent: LowRank, z: Array) -> Behind | None:
-        """The background at Z, whose entries are z."""
-        return None if self.background is None else self.background.at(latent, z)
-
-    def evaluate_thin(
-        self, latent: LowRank, z: Array, warm: tuple[Array | None, ...] | None = None
-    ) -> Evaluation:
-        """F at Z in factors, background included; slopes at its entries z."""
-        evaluation, behind = self.loss.evaluate(z, warm), self.behind(latent, z)
-        if behind is None:
-            return evaluation
-        return attrs.evolve(evaluation, value=evaluation.value + behind.value, behind=behind)
-
-    def thin_slope(self, evaluation: Evaluation) -> Sampled:
-        """The slope of F there."""
-        if evaluation.behind is None:
-            return SampledMatrix(self.pattern, evaluation.slope)
-        return evaluation.behind.slope(self.pattern, evaluation.slope)
-
-    def thin_gradients(
-        self, evaluation: Evaluation, left: Array, right: Array, which: Any
-    ) -> tuple[Array, Array]:
-        """S V and S' U: the gradients of F(U V') in some columns of the factors evaluated.
-
-        ``which`` says where these stand. It takes no further pass over unwritten cells.
+        The one place where that is decided.
         """
-        sparse, behind = SampledMatrix(self.pattern, evaluation.slope), evaluation.behind
-        if behind is None:
-            return sparse.times(right), sparse.transposed_times(left)
-        beyond = SampledMatrix(self.pattern, evaluation.slope - behind.at_entries)
-        forward, backward = behind.products
-        times, back = beyond.times(right), beyond.transposed_times(left)
-        return times + forward[:, which], back + backward[:, which]
+        # Terms are written out at their columns, of no more cells than there are entries.
+        few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
+        many = few and pays_in_factors(self.shape, self.entries.size, in_factors)
+        sparse = many or self.background is not None
+        return attrs.evolve(self, entries=self.entries.held(sparse, self.entries.random_state))
+
+    def seeded(self, random_state: int) -> "Program":
+        """The same with another seed for random starts."""
+        return attrs.evolve(self, entries=self.entries.held(self.entries.sparse, random_state))
 
     def evaluate(
-        self, z: Array, latent: Array, warm: tuple[Array | None, ...] | None = None
+        self,
+        at: Place | LowRank | Array,
+        warm: tuple[Array | None, ...] | None = None,
+        given: tuple[Array | None, ...] | None = None,
     ) -> Evaluation:
-        """F and the smooth terms, with their slopes, at a dense Z whose entries are z."""
-        return self.with_terms(self.loss.evaluate(z, warm), latent)
+        """The losses and the smooth terms at a Z, with their slope and the best effects.
 
-    def with_terms(self, evaluation: Evaluation, latent: Array) -> Evaluation:
-        """An evaluation of the loss with the smooth terms added."""
+        ``warm`` are effects from a nearby point: the start of their solves. Of losses without a
+        slope the effects that are ``given`` stay as they are.
+        """
+        place = at if isinstance(at, Place) else self.entries.place(at)
+        return self.completed(place, self.loss.evaluate(place.z, warm, given))
+
+    def evaluate_at(
+        self, at: Place | LowRank | Array, effects: tuple[Array | None, ...]
+    ) -> Evaluation:
+        """The same at given effects, which stay as they are."""
+        place = at if isinstance(at, Place) else self.entries.place(at)
+        return self.completed(place, self.loss.evaluate_at(place.z, effects))
+
+    def completed(self, place: Place, at: LossAt) -> Evaluation:
+        """The losses of entries, with those of unlabeled cells and the smooth terms added."""
+        evaluation = Evaluation(self.entries, place, at.value, at.slope, at.effects)
+        if self.background is not None:
+            behind = self.background.at(place.factors, place.z)
+            return attrs.evolve(evaluation, losses=at.value + behind.value, behind=behind)
         if not self.terms:
             return evaluation
-        value, blocks, duals = evaluation.value, [], []
-        for term in self.terms:
-            own, dual = term.value_and_dual(latent)
-            value += own
-            duals.append(dual)
-            blocks.append((term.columns, term.pull(dual)))
-        return attrs.evolve(evaluation, value=value, blocks=tuple(blocks), duals=tuple(duals))
-
-    def slope_matrix(self, evaluation: Evaluation) -> Array:
-        """The whole slope in Z, dense."""
-        matrix = np.zeros(self.shape)
-        matrix.ravel()[self.flat] = evaluation.slope
-        for columns, slope in evaluation.blocks:
-            matrix[:, columns] += slope
-        return matrix
+        found = [
+            t.value_and_dual(place.columns(t.columns)) if t.smooth else (0.0, None)
+            for t in self.terms
+        ]
+        values, duals = zip(*found, strict=True)
+        blocks = tuple(
+            (term.columns, term.pull(dual))
+            for term, dual in zip(self.terms, duals, strict=True)
+            if dual is not None
+        )
+        return attrs.evolve(evaluation, values=values, duals=duals, blocks=blocks)
 
     def biases(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
         """The loss's effects by block name."""
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
-
-    def with_multiplier(self, multiplier: Array, stiffness: float) -> "Program":
-        """The same program with ``Z[:, -1] = 1`` moved into the loss.
-
-        The augmented Lagrangian nu'(z - 1) + beta/2 ||z - 1||^2 of the last column z is,
-        up to a constant, a Gaussian loss with weight beta and data 1 - nu/beta.
-        """
-        n_rows, n_columns = self.shape
-        rows: IntArray = np.arange(n_rows)
-        piece = Piece(
-            likelihood=Gaussian(),
-            scale=stiffness,
-            y=1.0 - multiplier / stiffness,
-            rows=rows,
-            columns=np.zeros(n_rows, dtype=np.intp),
-            part=slice(0, 0),
-        )
-        columns: IntArray = np.full(n_rows, n_columns - 1)
-        loss = self.loss.joined(piece, rows, columns)
-        return attrs.evolve(self, loss=loss, ones=False)
 
     def softened(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
@@ -169,26 +144,15 @@ class Program:
         """
         n_pieces = len(self.loss.pieces)
         pieces = tuple(
-            softened_piece(piece, multiplier, beta)
+            smoothed_piece(piece, multiplier, beta)
             for piece, multiplier, beta in zip(
                 self.loss.pieces, multipliers[:n_pieces], stiffness[:n_pieces], strict=True
             )
         )
         terms = tuple(
-            term if multiplier is None else Moreau(term, multiplier, beta)
+            term if multiplier is None else SmoothedTerm(term, multiplier, beta)
             for term, multiplier, beta in zip(
                 self.terms, multipliers[n_pieces:], stiffness[n_pieces:], strict=True
             )
         )
         return attrs.evolve(self, loss=attrs.evolve(self.loss, pieces=pieces), terms=terms)
-
-
-def softened_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:
-    """A piece whose loss is replaced by its Moreau envelope."""
-    if multiplier is None:
-        return piece
-    scale = piece.scale * np.ones(piece.y.size)
-    envelope = Envelope(
-        inner=piece.likelihood, step=scale / stiffness, shift=multiplier / stiffness
-    )
-    return attrs.evolve(piece, likelihood=envelope, scale=scale)

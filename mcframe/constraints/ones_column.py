@@ -1,5 +1,6 @@
 """One more column of Z, fixed to 1."""
 
+import math
 from typing import Any
 
 import attrs
@@ -28,14 +29,19 @@ class OnesColumn(Constraint, Prox):
     """
 
     extra_columns = 1
+    fixed = 1.0
 
     def value(self, latent: Array) -> float:
-        """0 where the last column is 1 up to rounding, 1e-9, else inf."""
+        """0 where the last column is 1 up to 1e-9, as a product of factors may be, else inf."""
         return 0.0 if bool(np.all(np.abs(latent[:, -1] - 1.0) <= SET_ROUNDING)) else np.inf
 
     def conjugate(self, dual: Array) -> float:
         """The sum of the dual's last column where all others are 0, else inf."""
-        return float(np.sum(dual[:, -1])) if not np.any(dual[:, :-1]) else np.inf
+        return math.fsum(dual[:, -1]) if not np.any(dual[:, :-1]) else np.inf
+
+    def room(self, dual: Array, length: float) -> float:
+        """1e-9 for each entry, times its dual."""
+        return SET_ROUNDING * float(np.sum(np.abs(dual)))
 
     def nearest_dual(self, dual: Array) -> Array:
         """Only the last column kept."""

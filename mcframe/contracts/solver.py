@@ -4,8 +4,6 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
-from mcframe.contracts.arrays import Array
-
 __all__ = ["Candidate", "InnerState", "Solver", "State", "ToMultipliers"]
 
 ProgramT = TypeVar("ProgramT")
@@ -46,27 +44,17 @@ class InnerState(State, Protocol):
     #: F, its slopes and its effects at Z.
     evaluation: Any
 
-    @property
-    def iterate(self) -> Array:
-        """Z, dense."""
-        ...
-
     def retarget(self, program: Any) -> None:
         """The program has changed a little: evaluate it anew at the same Z."""
         ...
 
 
 class Candidate(Protocol):
-    """A point offered to the judge: a feasible Z and, with a fixed column, its multiplier."""
+    """A point offered to the judge: a feasible Z and what is known of the dual."""
 
     @property
     def latent(self) -> Any:
         """Z in factors."""
-        ...
-
-    @property
-    def multiplier(self) -> Array | None:
-        """The multiplier of the fixed column, or None."""
         ...
 
     @property
@@ -95,6 +83,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     #: Whether it holds Z dense, as a rule. If not, its memory is that of the observed entries and
     #: factors.
     dense: bool = True
+    #: Whether it works on factors of Z: programs of few observed cells then write nothing out.
+    in_factors: bool = False
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
     #: Whether it begins at Z = 0 where no start is given: the loop then need not look there.

@@ -114,6 +114,8 @@ class Constraint(Term):
 
     #: Columns that the constraint adds to Z, to the right of all blocks.
     extra_columns: int = 0
+    #: The value that all entries of its columns have, where the set is that one point.
+    fixed: float | None = None
 
     @abstractmethod
     def constraints(self, cp: Any, latent: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from mcframe.model.targets import layout_of, origins_of, targets_of
 from mcframe.model.totals import Totals
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.uniform import Uniform
 from mcframe.numerics.unwritten import Unwritten
 

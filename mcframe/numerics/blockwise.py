@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["HELD", "Blockwise", "Slopes"]
@@ -220,7 +220,7 @@ class BlockwiseAt(UnwrittenAt):
 
     def bend(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
         """From the values, up to their rounding, and between 0 and the highest curvature."""
-        along = float(np.vdot(moved.left, self.slope().times(moved.right)))
+        along = float(np.vdot(moved.left, self.slope() @ moved.right))
         risen = 2.0 * (after.value - self.value - along)
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
         highest = self.blockwise.scale * float(self.blockwise.loss.curvature) * squares
@@ -258,26 +258,30 @@ def rounded(loss: UnlabeledLoss, slopes: Array) -> Array:
 
 
 @attrs.frozen(eq=False)
-class Slopes:
-    """T, by its products: each reads all cells."""
+class Slopes(Operator):
+    """T (n_rows x n_columns) by its products: each reads all cells."""
 
     point: BlockwiseAt
 
     @property
-    def rounding(self) -> float:
-        """How much rounding of products can hide of the norm: sums of n_rows and n_columns."""
-        return EPS * (sum(self.point.latent.shape) + 16) * self.point.whole.length
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        shape: tuple[int, int] = self.point.latent.shape
+        return shape
 
-    def times(self, block: Array) -> Array:
-        """T V."""
-        out = np.empty((self.point.latent.shape[0], block.shape[1]))
+    @property
+    def rounding(self) -> float:
+        """A sum of so many products each way."""
+        return EPS * (sum(self.shape) + 16) * self.point.whole.length
+
+    def _matmat(self, block: Array) -> Array:
+        out = np.empty((self.shape[0], block.shape[1]))
         for rows, _, slopes in self.point.blocks():
             np.matmul(slopes, block, out=out[rows])
         return self.point.blockwise.scale * out
 
-    def transposed_times(self, block: Array) -> Array:
-        """T' U."""
-        out = np.zeros((self.point.latent.shape[1], block.shape[1]))
+    def _rmatmat(self, block: Array) -> Array:
+        out = np.zeros((self.shape[1], block.shape[1]))
         for rows, _, slopes in self.point.blocks():
             out += slopes.T @ block[rows]
         return self.point.blockwise.scale * out

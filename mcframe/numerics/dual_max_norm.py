@@ -1,7 +1,7 @@
 """The dual of the max norm: multipliers, and bounds from above that they prove.
 
 gamma_2*(S) is the largest <S, Z> over all Z = U V' whose factors have rows of norm at most 1.
-S is dense, or a ``SampledMatrix`` of which only some entries are not 0.
+S is dense, or a ``Sampled`` of which only some entries are not 0.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.numerics.clock import check_time
 from mcframe.numerics.lanczos import spectral_bound
 from mcframe.numerics.max_norm import squared_row_norms
-from mcframe.numerics.sampled import SampledMatrix
+from mcframe.numerics.operators import Sampled, as_operator
 from mcframe.numerics.spectral_norm import is_positive_definite
 
 __all__ = [
@@ -100,7 +100,7 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
 
     Parameters
     ----------
-    dual : array or SampledMatrix
+    dual : array or Sampled
         S, (n_rows x n_columns).
     multipliers : array, optional
         The diagonal of D to begin with, up to a common factor: not negative, one number for
@@ -111,9 +111,8 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
 
 def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple[float, Array]:
     """That bound, and the diagonal of a D with this half sum that proves it."""
-    side: Side = (
-        SampledSide(dual) if isinstance(dual, SampledMatrix) else DenseSide(np.asarray(dual))
-    )
+    matrix = as_operator(dual)
+    side: Side = SampledSide(matrix) if isinstance(matrix, Sampled) else DenseSide(matrix.dense())
     whole = np.zeros(sum(dual.shape))
     if side.norms.size == 0:
         return 0.0, whole
@@ -192,11 +191,11 @@ class SampledSide(Side):
     numbers an observed entry, and up to 400 vectors of the smaller side.
     """
 
-    def __init__(self, dual: SampledMatrix) -> None:
+    def __init__(self, dual: Sampled) -> None:
         self.scale = float(np.max(np.abs(dual.values), initial=0.0))
-        self.dual = SampledMatrix(dual.pattern, dual.values / (self.scale or 1.0))
-        sizes = line_sums(SampledMatrix(dual.pattern, np.abs(self.dual.values)))
-        norms = np.sqrt(line_sums(SampledMatrix(dual.pattern, np.square(self.dual.values))))
+        self.dual = Sampled(dual.pattern, dual.values / (self.scale or 1.0))
+        sizes = line_sums(Sampled(dual.pattern, np.abs(self.dual.values)))
+        norms = np.sqrt(line_sums(Sampled(dual.pattern, np.square(self.dual.values))))
         n_rows = dual.shape[0]
         self.own, self.n_rows = sizes > 0.0, int(np.count_nonzero(sizes[:n_rows]))
         least = LEAST_SHARE * np.max(norms, initial=0.0)
@@ -217,9 +216,9 @@ class SampledSide(Side):
         return diagonal, bound
 
 
-def line_sums(matrix: SampledMatrix) -> Array:
+def line_sums(matrix: Sampled) -> Array:
     """The sums of all rows, then of all columns."""
-    return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.T)])
+    return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.flipped())])
 
 
 def dense_norm(scaled: Array) -> float:

@@ -9,11 +9,11 @@ from scipy.special import betaincinv
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.sampled import Sampled
-from mcframe.numerics.shrinkage import Operator, upright
+from mcframe.numerics.operators import Dense, Operator, as_operator, without
+from mcframe.numerics.shrinkage import upright
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
-__all__ = ["Lanczos", "Outside", "norm_bound", "raised", "spectral_bound", "without"]
+__all__ = ["Lanczos", "norm_bound", "raised", "spectral_bound"]
 
 # Columns of a block: with one, the bound takes three times the steps; with more than four, a
 # step costs more than it saves.
@@ -32,28 +32,6 @@ DECIDED = 1e-7
 EXHAUSTED, AMPLE = 1e-14, 1e-3
 
 
-@attrs.frozen(eq=False)
-class Outside:
-    """(I - A A') S (I - B B') for orthonormal A and B: what of S is outside of two spaces."""
-
-    matrix: Operator
-    left: Array
-    right: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self.matrix.shape
-
-    def times(self, block: Array) -> Array:
-        """Times V."""
-        return without(self.matrix.times(without(block, self.right)), self.left)
-
-    def transposed_times(self, block: Array) -> Array:
-        """The transpose times U."""
-        return without(self.matrix.transposed_times(without(block, self.left)), self.right)
-
-
 def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
     """Q R, Q orthonormal, for what of a block is outside of a basis, but for columns too short.
 
@@ -68,12 +46,6 @@ def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
         fresh, turned = np.linalg.qr(without(fresh, basis))
         rest = turned @ rest
     return fresh, rest
-
-
-def without(block: Array, basis: Array) -> Array:
-    """What of a block is orthogonal to a basis."""
-    rest: Array = block - basis @ (basis.T @ block)
-    return rest
 
 
 class Lanczos:
@@ -123,7 +95,7 @@ class Lanczos:
             check_time()
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(room[:, last:known])
-            image = self.tall.transposed_times(self.tall.times(block))
+            image = self.tall.T @ (self.tall @ block)
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
@@ -162,7 +134,7 @@ class Lanczos:
         """
         vectors = self.ritz()[1]
         short = self.basis @ vectors[:, :count]
-        long, s, turn = np.linalg.svd(self.tall.times(short), full_matrices=False)
+        long, s, turn = np.linalg.svd(self.tall @ short, full_matrices=False)
         short = short @ turn.T
         return (short, s, long) if self.turned else (long, s, short)
 
@@ -262,23 +234,28 @@ class Residual:
         return total + float(rest + rounding)
 
 
-def norm_bound(matrix: Sampled, aim: float, slack: float = DECIDED) -> float:
+def norm_bound(
+    matrix: Operator, aim: float, slack: float = DECIDED, seed: tuple[int, ...] | None = None
+) -> float:
     """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounded``.
 
-    It fails for a share of 1e-12 of the starts at most, which are drawn from the matrix's seed.
+    It fails for a share of 1e-12 of the starts at most, which are drawn from ``seed``, by
+    default the matrix's.
     Cost: 10 to 150 products of S with four columns, as many of S'.
     """
-    _, most = Lanczos(matrix, np.random.default_rng(matrix.seed)).bounded(aim, slack)
+    rng = np.random.default_rng(matrix.seed if seed is None else seed)
+    _, most = Lanczos(matrix, rng).bounded(aim, slack)
     return raised(most, matrix)
 
 
-def raised(bound: float, matrix: Sampled) -> float:
+def raised(bound: float, matrix: Operator) -> float:
     """A bound on the norm of a matrix raised by what rounding of its products may hide."""
     return bound * (1.0 + 1e-12) + matrix.rounding
 
 
 def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
-    """An upper bound on ||S||_2 of a dense matrix, within ``slack``, or of a sparse one."""
-    if isinstance(matrix, Sampled):
-        return norm_bound(matrix, aim)
-    return norm_upper_bound(np.asarray(matrix), slack)
+    """An upper bound on ||S||_2: of a matrix at hand within ``slack``, of others by Lanczos."""
+    operator = as_operator(matrix)
+    if isinstance(operator, Dense):
+        return norm_upper_bound(operator.array, slack)
+    return norm_bound(operator, aim)

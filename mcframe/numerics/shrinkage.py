@@ -1,17 +1,17 @@
 """Singular value shrinkage, by whichever decomposition is cheapest for the rank at hand."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.clock import check_time
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.threads import gram, matmul
 
-__all__ = ["Dense", "Operator", "Shrinker", "Shrunk", "cheapest", "orthonormal", "upright"]
+__all__ = ["Shrinker", "Shrunk", "cheapest", "orthonormal", "upright"]
 
 # Columns that the block iteration carries beyond the rank.
 GUARD = 12
@@ -36,63 +36,6 @@ USUAL_PASSES, MOST_PASSES = 1.5, 12
 AMPLE = 0.1
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
-
-
-class Operator(Protocol):
-    """A matrix that can be multiplied by blocks of columns from either side."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        ...
-
-    def times(self, block: Array) -> Array:
-        """A V."""
-        ...
-
-    def transposed_times(self, block: Array) -> Array:
-        """A' U."""
-        ...
-
-
-@attrs.frozen(eq=False)
-class Dense:
-    """A matrix that is at hand."""
-
-    array: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self.array.shape[0], self.array.shape[1]
-
-    def times(self, block: Array) -> Array:
-        """A V."""
-        return matmul(self.array, block)
-
-    def transposed_times(self, block: Array) -> Array:
-        """A' U."""
-        return matmul(self.array.T, block)
-
-
-@attrs.frozen(eq=False)
-class Flipped:
-    """The transpose of an operator."""
-
-    operator: Operator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self.operator.shape[::-1]
-
-    def times(self, block: Array) -> Array:
-        """A' U."""
-        return self.operator.transposed_times(block)
-
-    def transposed_times(self, block: Array) -> Array:
-        """A V."""
-        return self.operator.times(block)
 
 
 @attrs.frozen(eq=False)
@@ -238,7 +181,7 @@ class Shrinker:
         width = max(above, kept) + GUARD
         self.basis, self.ritz = basis[:, :width], ritz[:width]
         short = np.ascontiguousarray(basis[:, :kept])
-        far = tall.times(short) if long is None else long[:, :kept]
+        far = tall @ short if long is None else long[:, :kept]
         pair = (far / values[:kept], short)
         left, right = pair if tall.shape == matrix.shape else pair[::-1]
         return Shrunk(left, shrunk[:kept], right)
@@ -257,9 +200,7 @@ class Shrinker:
 
 def upright(matrix: Operator) -> Operator:
     """The matrix or its transpose, whichever has the fewer columns."""
-    if matrix.shape[0] >= matrix.shape[1]:
-        return matrix
-    return Dense(matrix.array.T) if isinstance(matrix, Dense) else Flipped(matrix)
+    return matrix if matrix.shape[0] >= matrix.shape[1] else matrix.flipped()
 
 
 class Square:
@@ -273,8 +214,8 @@ class Square:
         """A V, where it comes up, and A'A V."""
         if self.formed is not None:
             return None, matmul(self.formed, block)
-        long = self.tall.times(block)
-        return long, self.tall.transposed_times(long)
+        long = self.tall @ block
+        return long, self.tall.T @ long
 
     def times(self, block: Array) -> Array:
         """A'A V."""

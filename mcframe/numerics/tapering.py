@@ -9,7 +9,7 @@ import scipy
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics.clock import check_time
 from mcframe.numerics.lanczos import Lanczos, raised
-from mcframe.numerics.sampled import SampledMatrix
+from mcframe.numerics.operators import Sampled
 from mcframe.numerics.shrinkage import orthonormal
 
 __all__ = ["LineCosts", "tapered"]
@@ -55,8 +55,8 @@ class LineCosts:
 
 
 def tapered(
-    matrix: SampledMatrix, aim: float, costs: LineCosts, above: float, slack: float
-) -> tuple[SampledMatrix, float]:
+    matrix: Sampled, aim: float, costs: LineCosts, above: float, slack: float
+) -> tuple[Sampled, float]:
     """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, and a bound on it.
 
     Scaling all of S down costs as much as S is too long in its worst direction. Where these
@@ -91,7 +91,7 @@ def tapered(
 
 
 def lowered(
-    matrix: SampledMatrix, near: Array, logs: Array, aim: float, above: float, costs: LineCosts
+    matrix: Sampled, near: Array, logs: Array, aim: float, above: float, costs: LineCosts
 ) -> Array:
     """Larger ``logs``, such that no singular value in the images of ``near`` is beyond the aim."""
     n_rows, free, logs = matrix.shape[0], costs.free, logs.copy()
@@ -99,7 +99,7 @@ def lowered(
         check_time()
         rows, columns = np.exp(-logs[:n_rows, None]), np.exp(-logs[n_rows:, None])
         basis = orthonormal(columns * near)
-        image = rows * matrix.times(columns * basis)
+        image = rows * (matrix @ (columns * basis))
         squares, turn = np.linalg.eigh(image.T @ image)
         s = np.sqrt(np.maximum(squares, 0.0))
         long = s > aim * (1.0 + above)

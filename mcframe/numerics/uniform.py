@@ -6,11 +6,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.rounding import EPS
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
 
-__all__ = ["Thin", "Uniform"]
+__all__ = ["Uniform"]
 
 
 @attrs.frozen(eq=False)
@@ -104,15 +103,15 @@ class UniformAt(UnwrittenAt):
         slope: Array = self.uniform.weight * (self.z - self.uniform.centre)
         return slope
 
-    def slope(self) -> "Thin":
+    def slope(self) -> LowRank:
         """The slopes of all cells."""
         both = self.uniform.centred(self.latent)
-        return Thin(LowRank(both.left, self.uniform.weight * both.right))
+        return LowRank(both.left, self.uniform.weight * both.right)
 
     def products(self) -> tuple[Array, Array]:
         """T V and T' U."""
         slope = self.slope()
-        return slope.times(self.latent.right), slope.transposed_times(self.latent.left)
+        return slope @ self.latent.right, slope.T @ self.latent.left
 
     def hessians(self, by_rows: bool) -> Hessians:
         """The weight times one Gram matrix for all lines."""
@@ -133,7 +132,7 @@ class UniformAt(UnwrittenAt):
         Sums over n rows or d columns round by (n + d) eps of the sizes of their summands; with
         the products of lengths in place of products of columns these are bounded.
         """
-        uniform, thin = self.uniform, self.slope().latent
+        uniform, thin = self.uniform, self.slope()
         tilt = uniform.centre * float(np.sum(thin.left, axis=0) @ np.sum(thin.right, axis=0))
         squares, constant = uniform.squares(self.latent), self.n_cells * uniform.constant
         everywhere = share * tilt + share**2 * squares - constant
@@ -149,30 +148,3 @@ class UniformAt(UnwrittenAt):
         length = float(left @ right)
         size = uniform.weight * (length + np.sqrt(self.n_cells) * abs(uniform.centre)) * length
         return sum(self.latent.shape) * (size + self.n_cells * abs(uniform.constant))
-
-
-@attrs.frozen(eq=False)
-class Thin:
-    """L R', by its products."""
-
-    latent: LowRank
-
-    @property
-    def rounding(self) -> float:
-        """How much rounding can hide of the norm, that of some entries by themselves included.
-
-        Products of the factors sum n_rows or n_columns and then as many numbers as L has columns.
-        """
-        left, right = self.latent.left, self.latent.right
-        lengths = float(np.linalg.norm(left) * np.linalg.norm(right))
-        return EPS * (sum(self.latent.shape) + 2 * self.latent.width + 8) * lengths
-
-    def times(self, block: Array) -> Array:
-        """L R' V."""
-        product: Array = self.latent.left @ (self.latent.right.T @ block)
-        return product
-
-    def transposed_times(self, block: Array) -> Array:
-        """R L' U."""
-        product: Array = self.latent.right @ (self.latent.left.T @ block)
-        return product

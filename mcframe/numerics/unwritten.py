@@ -1,31 +1,14 @@
 """What the losses of cells that are no entries must answer: there are too many to write out."""
 
 from abc import ABC, abstractmethod
-from typing import Protocol, Self
+from typing import Self
 
 import attrs
 
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank, Operator
 
-__all__ = ["Everywhere", "Hessians", "Unwritten", "UnwrittenAt"]
-
-
-class Everywhere(Protocol):
-    """A matrix with a number in every cell, by its products."""
-
-    @property
-    def rounding(self) -> float:
-        """How much rounding of products can hide of the norm."""
-        ...
-
-    def times(self, block: Array) -> Array:
-        """T V."""
-        ...
-
-    def transposed_times(self, block: Array) -> Array:
-        """T' U."""
-        ...
+__all__ = ["Hessians", "Unwritten", "UnwrittenAt"]
 
 
 class Unwritten(ABC):
@@ -79,7 +62,7 @@ class UnwrittenAt(ABC):
         """The sum."""
 
     @abstractmethod
-    def slope(self) -> Everywhere:
+    def slope(self) -> Operator:
         """T."""
 
     @abstractmethod

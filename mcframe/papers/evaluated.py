@@ -5,7 +5,7 @@ from typing import Self
 import attrs
 
 from mcframe.compile import Evaluation
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["Evaluated"]
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import History, Point, Record, judge, relative_gap
-from mcframe.compile import compile_problem
+from mcframe.compile import Dual, compile_problem
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.papers.fixed_point import FixedPoint, Stage, decreasing
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.grids import checked_weights
@@ -235,9 +235,15 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     ones = problem.model.extra_columns > 0
     latent = LowRank.of(stage.iterate)
     if ones:
-        latent = latent.with_last_column(1.0)  # exactly, which a decomposition is not
-    point = Point(latent, stage.multiplier)
-    judgement = judge(compile_problem(problem), point)
+        last = slice(latent.shape[1] - 1, latent.shape[1])
+        latent = latent.with_columns(last, 1.0)  # exactly, which a decomposition is not
+    program = compile_problem(problem)
+    dual = None
+    if stage.multiplier is not None:
+        multipliers = (stage.multiplier[:, None],)
+        dual = Dual.of(program, program.evaluate(latent), multipliers)
+    point = Point(latent, dual)
+    judgement = judge(program, point)
     bound, rounding = judgement.bound, judgement.rounding
     biases = {} if ones else {"labels": stage.biases}
     objective = problem.objective(latent, biases)

@@ -15,11 +15,11 @@ from mcframe.answer import Fit
 from mcframe.backends import Budget, Dual, Point, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.constraints import MaxNormBall
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive
 from mcframe.model import Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank, Operator
 
 __all__ = [
     "ProjectedFactors",
@@ -74,7 +74,7 @@ class ProjectedState:
 
     stacked: Array
     evaluation: Evaluation
-    slope: Array
+    slope: Operator
     residual: float = np.inf
     finished: str | None = None
 
@@ -136,8 +136,8 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         assert isinstance(program.factored, MaxNormBall)
         bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
         stacked, latent = project(stacked, program.shape[0], program.factored, bound)
-        evaluation = program.loss.evaluate(np.take(latent, program.flat))
-        return ProjectedState(stacked, evaluation, program.slope_matrix(evaluation))
+        evaluation = program.evaluate(latent)
+        return ProjectedState(stacked, evaluation, evaluation.slope)
 
     def candidate(self, program: Program, state: ProjectedState) -> Point:
         """The factors; no multiplier of the box is known, so that its dual is 0."""
@@ -146,10 +146,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         shorter = 1.0 - 1e-12 if program.terms else 1.0
         latent = LowRank(shorter * state.stacked[:n_rows], state.stacked[n_rows:])
         duals = tuple(np.zeros(program.shape) for _ in program.terms)
-        evaluation = state.evaluation
-        z = latent.at(program.loss.rows, program.loss.columns)
-        known = program.loss.known_conjugates(z, evaluation.biases)
-        return Point(latent, None, Dual(evaluation.slope, duals, evaluation.biases, known))
+        return Point(latent, Dual.of(program, state.evaluation, duals))
 
 
 def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) -> Array:
@@ -159,7 +156,7 @@ def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) ->
     return np.hstack([stacked, fresh])
 
 
-def gradient_step(stacked: Array, slope: Array, step: float) -> Array:
+def gradient_step(stacked: Array, slope: Matrix, step: float) -> Array:
     """Eq. 107: U - tau G V over V - tau G' U."""
     n_rows = slope.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]

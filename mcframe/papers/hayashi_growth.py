@@ -16,7 +16,7 @@ from mcframe.contracts.validators import positive
 from mcframe.likelihoods import Bernoulli
 from mcframe.likelihoods.links.probit import mills
 from mcframe.model import Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.papers.hayashi_factors import (
     ProjectedFactors,
     gradient_step,

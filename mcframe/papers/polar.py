@@ -43,7 +43,7 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
 
 
 def by_decomposition(matrix: Array) -> tuple[float, Array]:
-    """The same by a singular value decomposition."""
+    """Return norm and polar factor by a singular value decomposition."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
     return float(np.sum(values)), left[:, kept] @ right[kept]

@@ -22,7 +22,7 @@ from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_seed
 from mcframe.papers.evaluated import Evaluated
 from mcframe.regularizers import NuclearNorm
@@ -218,17 +218,14 @@ class TmccAccelerated(Solver[Program, TmccState]):
         latent = LowRank.of(drawn) if start is None else start.latent
         step = self.step_size
         if step is None:
-            within = np.ones(program.loss.n_entries)
-            biases = program.loss.evaluate(within).biases
-            step = 1.0 / program.curvature_at(within, biases)
+            step = 1.0 / program.curvature_at(program.evaluate(np.ones(program.shape)))
         return state_at(program, latent, latent.dense(), step)
 
     def step(self, program: Program, state: TmccState) -> None:
         """Steps 2 to 12 of Algorithm 1."""
         theta = (state.counter - 1) / (state.counter + 2)
         ahead = state.iterate + theta * (state.iterate - state.before)
-        evaluation = program.evaluate(np.take(ahead, program.flat), ahead)
-        target = ahead - state.step * program.slope_matrix(evaluation)
+        target = ahead - state.step * program.evaluate(ahead).slope.dense()
         left, values, right = np.linalg.svd(target, full_matrices=False)
         values = program.penalty.shrink(values, state.step)
         kept = values > 0.0
@@ -248,6 +245,6 @@ class TmccAccelerated(Solver[Program, TmccState]):
 def state_at(program: Program, latent: LowRank, before: Array, step: float) -> TmccState:
     """The state at some Z."""
     iterate = latent.dense()
-    evaluation = program.evaluate(np.take(iterate, program.flat), iterate)
+    evaluation = program.evaluate(iterate)
     penalty = program.penalty.of_singular_values(latent.singular_values())
     return TmccState(iterate, before, evaluation, latent, penalty, step)

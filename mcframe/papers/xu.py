@@ -19,7 +19,7 @@ from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, positive
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
 from mcframe.papers.evaluated import Evaluated
 from mcframe.papers.polar import nuclear_subgradient
@@ -164,7 +164,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def refuses(self, program: Program) -> str | None:
         """Return why a program is not that of COCO; None if it is."""
-        return None if program.loss.smooth and not program.ones else "it is for COCO alone"
+        return None if program.loss.smooth else "it is for COCO alone"
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
         """Z = 0, or the start."""
@@ -197,7 +197,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
         """The state at some Z."""
         latent = LowRank(shrunk.left * shrunk.values, shrunk.right)
         iterate = latent.dense()
-        evaluation = program.loss.evaluate(np.take(iterate, program.flat))
+        evaluation = program.evaluate(iterate)
         penalty = program.penalty.of_singular_values(shrunk.values)
         duals = []
         for term in program.terms:
@@ -208,18 +208,12 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def candidate(self, program: Program, state: CocoState) -> Point:
         """The iterate, and the subgradients that it was moved by."""
-        evaluation = state.evaluation
-        known = program.loss.known_conjugates(
-            np.take(state.iterate, program.flat), evaluation.biases
-        )
-        return Point(
-            state.latent, None, Dual(evaluation.slope, state.duals, evaluation.biases, known)
-        )
+        return Point(state.latent, Dual.of(program, state.evaluation, state.duals))
 
 
 def subgradient(program: Program, state: CocoState) -> Array:
     """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
-    matrix = program.slope_matrix(state.evaluation)
+    matrix = state.evaluation.slope.dense().copy()
     for term, dual in zip(program.terms, state.duals, strict=True):
         matrix[:, term.columns] += term.pull(dual)
     return matrix

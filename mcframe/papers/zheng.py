@@ -19,7 +19,7 @@ from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive, whole
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.low_rank import LowRank, orthogonal_factors
+from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.papers.evaluated import Evaluated
 from mcframe.regularizers import NuclearNorm
 
@@ -152,7 +152,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
 
     def step(self, program: Program, state: SoftImputeState) -> None:
         """Fill in, shrink, and look whether Z has moved."""
-        filled = state.iterate - program.slope_matrix(state.evaluation)
+        filled = state.iterate - state.evaluation.slope.dense()
         left, values, right = np.linalg.svd(filled, full_matrices=False)
         values = program.penalty.shrink(values, 1.0)
         kept = values > 0.0
@@ -171,6 +171,6 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
 def state_at(program: Program, latent: LowRank) -> SoftImputeState:
     """The state at some Z."""
     iterate = latent.dense()
-    evaluation = program.loss.evaluate(np.take(iterate, program.flat))
+    evaluation = program.evaluate(iterate)
     penalty = program.penalty.of_singular_values(latent.singular_values())
     return SoftImputeState(iterate, latent, evaluation, penalty)

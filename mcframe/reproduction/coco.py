@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.datasets import read_multilabel
 from mcframe.datasets.cocompletion import CoCompletion
 from mcframe.fitting import fit
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.papers import coco, coco_subgradient
 from mcframe.reproduction.coco_systems import (
     Recovered,

@@ -14,7 +14,7 @@ from mcframe.datasets.cocompletion import CoCompletion
 from mcframe.fitting import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.papers import coco_subgradient, concatenated
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import path

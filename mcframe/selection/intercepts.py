@@ -8,7 +8,7 @@ import scipy
 
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.quasi_newton import descent
 from mcframe.numerics.spectral_norm import norm_upper_bound
 
@@ -44,18 +44,14 @@ class Intercepts:
 
     def evaluation(self, c: Array) -> Evaluation:
         """F at Z."""
-        places = np.append(c, 1.0)[self.program.loss.columns]
-        dense = self.latent(c).dense() if self.program.terms else np.zeros((0, 0))
-        return self.program.evaluate(places, dense)
+        return self.program.evaluate(self.latent(c))
 
     def value_and_gradient(self, c: Array, weight: float) -> tuple[float, Array]:
         """The objective and its gradient in c."""
         at, n_rows, ridge = self.evaluation(c), self.n_rows, self.program.penalty.ridge
         root = float(np.sqrt(n_rows * (1.0 + np.dot(c, c))))
         value = at.value + weight * root + 0.5 * ridge * n_rows * float(np.dot(c, c))
-        sums = np.bincount(self.program.loss.columns, weights=at.slope, minlength=c.size + 1)
-        for columns, slope in at.blocks:
-            sums[columns] += slope.sum(axis=0)
+        sums = at.slope.T @ np.ones(n_rows)
         return value, sums[:-1] + (weight / root + ridge) * n_rows * c
 
     def best(self, weight: float, begin: Array | None = None) -> Array:
@@ -86,13 +82,17 @@ class Intercepts:
     @cached_property
     def still(self) -> float:
         """Gradients of this size are 0."""
-        return STILL * float(np.linalg.norm(self.evaluation(self.nothing).slope))
+        return STILL * self.size_at_nothing
+
+    @cached_property
+    def size_at_nothing(self) -> float:
+        """The size of the slope at c = 0."""
+        return float(np.linalg.norm(self.evaluation(self.nothing).entry_slopes))
 
     @cached_property
     def curvature(self) -> float:
         """Return the curvature of F at c = 0."""
-        z = np.zeros(self.program.loss.n_entries)
-        return self.program.curvature_at(z, self.evaluation(self.nothing).biases)
+        return self.program.curvature_at(self.program.evaluate(LowRank.zeros(self.program.shape)))
 
     def norm_beside(self, c: Array) -> float:
         """``||(I - 11'/n) G (I, -c)||_2``, G the slope of F in all columns but the last.
@@ -101,7 +101,7 @@ class Intercepts:
         dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
         orthogonal to u and takes v to 0, has that norm over the weight.
         """
-        slope = self.program.slope_matrix(self.evaluation(c))[:, :-1]
+        slope = self.evaluation(c).slope.dense()[:, :-1]
         beside = slope - slope.mean(axis=0)
         return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
 
@@ -114,7 +114,7 @@ class Intercepts:
             last = self.best(weight, last)
             return self.norm_beside(last) - weight
 
-        high = float(np.linalg.norm(self.evaluation(self.nothing).slope))
+        high = self.size_at_nothing
         if high == 0.0:
             return 0.0
         for _ in range(DOUBLINGS):

@@ -24,7 +24,7 @@ from mcframe.contracts.errors import BackendError, NotCertifiedWarning
 from mcframe.contracts.term import Term
 from mcframe.fitting import solved
 from mcframe.model import Model, Problem
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.finished_fits import FinishedFits
@@ -223,7 +223,7 @@ def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None
     if not fits:
         return None
     last, done = fits[-1], len(fits)
-    if done == 1 or last.point.multiplier is not None or last.point.dual is not None:
+    if done == 1 or last.point.dual is not None:
         return last.point
     share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
     ahead = continued(fits[-2].latent, last.latent, min(float(share), 1.0))

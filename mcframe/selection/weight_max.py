@@ -6,17 +6,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import sampled
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.splitting import piece_stiffness, smooth_curvature
 from mcframe.compile import Attached, CompiledProblem, Program
 from mcframe.constraints import OnesColumn
-from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.term import Composed, Norm, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Model, Problem
-from mcframe.numerics.low_rank import LowRank
-from mcframe.numerics.sampled import SparsePlus
+from mcframe.numerics.operators import LowRank, Operator
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.intercepts import Intercepts
@@ -124,10 +122,9 @@ def remedy(name: str) -> str:
 
 def refuse_overflow(program: Program, name: str) -> None:
     """Raise a ``ModelError`` where a slope at Z = 0 is not finite."""
-    z = np.zeros(program.loss.n_entries)
     with np.errstate(over="ignore", invalid="ignore"):
-        slope = smooth(program).loss.evaluate(z).slope
-    if not np.all(np.isfinite(slope)):
+        at = smooth(program).evaluate(LowRank.zeros(program.shape))
+    if not np.all(np.isfinite(at.entry_slopes)):
         raise ModelError(
             "a loss overflows at Z = 0, so that its slope says nothing of a weight; rescale the"
             f" columns of the data, look at the offsets, or {remedy(name)}"
@@ -167,11 +164,12 @@ def curvature_beside(program: Program, term: Term) -> float:
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     """The dual norm of the slope at the trivial answer, less what other terms take up of it."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
-    rough = any(not each.smooth for each in program.terms)
-    if not (program.ones or rough or exact or others_of(problem, term)):
+    ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
+    rough = any(each.fixed is None for each in program.terms if not each.smooth)
+    if not (ones or rough or exact or others_of(problem, term)):
         return float(term.dual_norm(slope_at_zero(smooth(program))))
     begin = LowRank.zeros(program.shape)
-    if program.ones:
+    if ones:
         intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
         if isinstance(term, NuclearNorm) and not (rough or exact):
@@ -194,7 +192,7 @@ def others_of(problem: Problem, term: Term) -> list[Any]:
 def smooth(program: Program, width: float = CLOSE) -> Program:
     """Losses and smooth terms alone, the kinks of rough losses rounded off over a width."""
     terms = tuple(each for each in program.terms if each.smooth)
-    kept = attrs.evolve(program, terms=terms, ones=False)
+    kept = attrs.evolve(program, terms=terms)
     rough = [not piece.likelihood.smooth for piece in program.loss.pieces]
     multipliers = [
         np.zeros(piece.n_numbers) if is_rough else None
@@ -207,12 +205,9 @@ def smooth(program: Program, width: float = CLOSE) -> Program:
     return kept.softened([*multipliers, *[None] * len(terms)], [*stiffness, *[1.0] * len(terms)])
 
 
-def slope_at_zero(program: Program) -> Matrix | SparsePlus:
+def slope_at_zero(program: Program) -> Operator:
     """The slope of a smooth program but for its main term at Z = 0, effects solved out."""
-    z = np.zeros(program.loss.n_entries)
-    if sampled(program):
-        return program.thin_slope(program.evaluate_thin(LowRank.zeros(program.shape), z))
-    return program.slope_matrix(program.evaluate(z, np.zeros(program.shape)))
+    return program.evaluate(LowRank.zeros(program.shape)).slope
 
 
 def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
@@ -223,21 +218,19 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     up all that is at their entries.
     """
     rounded = smooth(program)
-    z = begin.at(program.loss.rows, program.loss.columns)
-    biases = rounded.evaluate(z, begin.dense()).biases
-    dense = made_feasible(program, begin, biases)[0].dense()
-    evaluation = rounded.evaluate(np.take(dense, program.flat), dense)
+    dense = made_feasible(program, begin, rounded.evaluate(begin).effects)[0].dense()
+    evaluation = rounded.evaluate(dense)
     exact = [piece.part for piece in program.loss.pieces if piece.likelihood.indicator]
     for part in exact:
-        evaluation.slope[part] = 0.0
-    whole = -rounded.slope_matrix(evaluation) - program.penalty.ridge * dense
+        evaluation.entry_slopes[part] = 0.0
+    whole = -evaluation.slope.dense() - program.penalty.ridge * dense
     pull = whole.copy()
     for part in exact:
-        pull.ravel()[program.flat[part]] = 0.0
-    if program.ones:
+        pull.ravel()[program.entries.flat[part]] = 0.0
+    if any(isinstance(each.term, OnesColumn) for each in program.terms):
         pull = beside_intercepts(pull, dense)
     for each in program.terms:
-        if not each.smooth:
+        if not each.smooth and each.fixed is None:
             pull = less_absorbed(each, dense, pull, program)
     return pull, whole
 
@@ -256,7 +249,7 @@ def less_absorbed(term: Attached, dense: Array, pull: Array, program: Program) -
         return pull
     size = float(np.max(np.abs(dense), initial=0.0)) or typical_size(program)
     step = CLOSE * size / largest
-    image = term.forward(dense + step * pull)
+    image = term.forward((dense + step * pull)[:, term.columns])
     nearest, _ = term.prox(image, step)
     rest = pull.copy()
     rest[:, term.columns] -= term.pull((image - nearest) / step)

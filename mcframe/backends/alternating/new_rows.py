@@ -2,13 +2,9 @@
 
 import numpy as np
 
-from mcframe.backends.alternating.bends import bends
-from mcframe.backends.alternating.state import AlternatingState, entries
-from mcframe.backends.alternating.sweeps import descended
-from mcframe.compile import Program
+from mcframe.compile import Lines, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics import kernels
-from mcframe.numerics.shrinkage import Shrinker
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["rows_for"]
 
@@ -32,36 +28,13 @@ def rows_for(program: Program, right: Array, weight: float) -> Array:
     weight : float
         Positive.
     """
-    state = first_state(program, right)
-    lines = program.pattern.lines(by_rows=True)
+    left: Array = np.zeros((program.shape[0], right.shape[1]))
     for _ in range(MOST_STEPS):
-        bend, sure = bends(program, state)
-        pull: Array = bend * state.z - state.evaluation.slope
-        fresh = np.empty_like(state.left)
-        kernels.ridge_solutions(
-            lines.starts, lines.across, lines.places, bend, pull, right, weight, fresh
-        )
-        if not sure:
-            fresh = descended(program, state, True, fresh, weight)
-        moved = float(np.linalg.norm(fresh - state.left))
-        state.left = fresh
+        lines = Lines(program, program.evaluate(LowRank(left, right)))
+        fresh = lines.solved(right, weight, by_rows=True)
+        if not lines.sure:
+            fresh = lines.descended(left, fresh, right, weight, by_rows=True)
+        moved, left = float(np.linalg.norm(fresh - left)), fresh
         if moved <= SETTLED * float(np.linalg.norm(fresh)):
             break
-        state.z = entries(program, fresh, right)
-        state.evaluation = program.loss.evaluate(state.z)
-    return state.left
-
-
-def first_state(program: Program, right: Array) -> AlternatingState:
-    """U = 0."""
-    z = np.zeros(program.loss.n_entries)
-    return AlternatingState(
-        left=np.zeros((program.shape[0], right.shape[1])),
-        right=right,
-        values=np.zeros(right.shape[1]),
-        z=z,
-        evaluation=program.loss.evaluate(z),
-        penalty=0.0,
-        shrinker=Shrinker(program.shape, np.random.default_rng(0)),
-        curvature=1.0,
-    )
+    return left

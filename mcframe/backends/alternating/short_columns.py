@@ -2,18 +2,15 @@
 
 from functools import partial
 
-import attrs
 import numpy as np
 
-from mcframe.backends.alternating.bends import bends_along
-from mcframe.backends.alternating.state import AlternatingState, entries, lower, slope_at
-from mcframe.backends.iterates import difference, inner
-from mcframe.compile import Program
+from mcframe.backends.alternating.state import AlternatingState, lower
+from mcframe.compile import Lines, Place, Program
+from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.lanczos import Lanczos, Outside
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.lanczos import Lanczos
+from mcframe.numerics.operators import LowRank, Operator, Projected
 from mcframe.numerics.quasi_newton import descent
-from mcframe.numerics.sampled import Sampled
 
 __all__ = ["begin", "refine", "relength", "step_aside"]
 
@@ -34,14 +31,14 @@ def begin(program: Program, state: AlternatingState) -> None:
     """Columns along the leading singular vectors of the slope at 0."""
     weight = program.penalty.threshold(1.0)
     count = min(FIRST_WIDTH, *program.shape)
-    lanczos = Lanczos(slope_at(program, state), state.shrinker.rng)
+    lanczos = Lanczos(state.evaluation.slope, state.shrinker.rng)
     lanczos.advance(BEGUN)
     left, s, right = lanczos.leading(count)
     above = s > weight
     if not above.any():
         return
     left, s, right = left[:, above], s[above], right[:, above]
-    lengths = (s - weight) / bends_along(program, state, left, right)
+    lengths = (s - weight) / Lines(program, state.evaluation).along(left, right)
 
     def begun(share: float) -> tuple[Array, Array]:
         roots = np.sqrt(share * lengths)
@@ -60,10 +57,11 @@ def relength(program: Program, state: AlternatingState) -> None:
         return
     left, right = state.bases
     pair = state.left[:, short], state.right[:, short]
-    forward, _ = program.thin_gradients(state.evaluation, *pair, short)
+    forward, _ = state.evaluation.factor_slopes(*pair, short)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
     excess = gains - program.penalty.threshold(1.0)
-    moves = excess / bends_along(program, state, left[:, short], right[:, short])
+    bends = Lines(program, state.evaluation).along(left[:, short], right[:, short])
+    moves = excess / bends
     begun = state.values
 
     def moved(share: float) -> tuple[Array, Array]:
@@ -86,15 +84,15 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     off = left[:, ~short], right[:, ~short]
     kept = state.left[:, ~short], state.right[:, ~short]
     old = LowRank(left[:, short] * state.values[short], right[:, short])
-    begun, z, before = state.evaluation, state.z, state.snapshot()
-    matrix = slope_at(program, state)
+    begun, before = state.evaluation, state.snapshot()
+    matrix = begun.slope
     if state.shrinker.basis is None:
         seek(state, matrix, *off)
     while True:
         tried = state.curvature
         step = 1.0 / tried
         factors = state.shrinker(
-            Outside(Moved(old, step * matrix), *off),
+            Projected(old + (-step) * matrix, *off),
             partial(program.penalty.shrink, step=step),
             program.penalty.threshold(step),
             state.length,
@@ -106,10 +104,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         roots = np.sqrt(factors.values)
         pair = factors.left * roots, factors.right * roots
         state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
-        measured = float(np.dot(state.evaluation.slope - begun.slope, state.z - z)) / squared
-        if begun.behind is not None and state.evaluation.behind is not None:
-            risen = begun.behind.bend(state.evaluation.behind, moved, state.z - z)
-            measured += risen / squared
+        measured = begun.bend_to(state.evaluation, moved) / squared
         if measured <= tried:
             state.curvature = max(SAFETY * measured, DESCENT * tried)
             state.length = float(np.sqrt(squared))
@@ -120,37 +115,14 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         state.restore(before)
 
 
-def seek(state: AlternatingState, slope: Sampled, left: Array, right: Array) -> None:
+def seek(state: AlternatingState, slope: Operator, left: Array, right: Array) -> None:
     """Where the shrinker begins: leading singular vectors of the slope outside of two spaces."""
-    lanczos = Lanczos(Outside(slope, left, right), state.shrinker.rng)
+    lanczos = Lanczos(Projected(slope, left, right), state.shrinker.rng)
     lanczos.advance(LOOKED)
     near, s, far = lanczos.leading(FIRST_WIDTH)
     tall = slope.shape[0] >= slope.shape[1]
     state.shrinker.basis = far if tall else near
     state.shrinker.ritz = np.square(s / state.curvature)
-
-
-@attrs.frozen(eq=False)
-class Moved:
-    """Z - S for Z in factors and S sparse."""
-
-    latent: LowRank
-    slope: Sampled
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self.latent.shape
-
-    def times(self, block: Array) -> Array:
-        """Times V."""
-        image: Array = self.latent.left @ (self.latent.right.T @ block)
-        return image - self.slope.times(block)
-
-    def transposed_times(self, block: Array) -> Array:
-        """The transpose times U."""
-        image: Array = self.latent.right @ (self.latent.left.T @ block)
-        return image - self.slope.transposed_times(block)
 
 
 def refine(program: Program, state: AlternatingState) -> None:
@@ -167,16 +139,17 @@ def refine(program: Program, state: AlternatingState) -> None:
     n_rows, weight = program.shape[0], program.penalty.threshold(1.0)
     kept = state.left[:, ~short], state.right[:, ~short]
     begun = np.vstack([state.left[:, short], state.right[:, short]])
-    rest = state.z - entries(program, begun[:n_rows], begun[n_rows:])
-    biases, last = state.evaluation.biases, slice(kept[0].shape[1], None)
+    short_entries = program.entries.of(LowRank(begun[:n_rows], begun[n_rows:]))
+    rest = state.evaluation.place.z - short_entries
+    effects, last = state.evaluation.effects, slice(kept[0].shape[1], None)
 
     def value_and_gradient(vector: Array) -> tuple[float, Array]:
         factors = vector.reshape(begun.shape)
         left, right = factors[:n_rows], factors[n_rows:]
-        z = rest + entries(program, left, right)
+        z = rest + program.entries.of(LowRank(left, right))
         latent = LowRank(np.hstack([kept[0], left]), np.hstack([kept[1], right]))
-        evaluation = program.evaluate_thin(latent, z, biases)
-        gradient = np.vstack(program.thin_gradients(evaluation, left, right, last))
+        evaluation = program.evaluate(Place(latent, z), effects)
+        gradient = np.vstack(evaluation.factor_slopes(left, right, last))
         gradient += weight * factors
         value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
         return value, gradient.ravel()

@@ -15,7 +15,7 @@ from mcframe.compile import Program
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
-from mcframe.numerics.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrinker
 
 __all__ = ["Alternating"]
@@ -63,6 +63,7 @@ class Alternating(Solver[Program, AlternatingState]):
 
     name = "alternating"
     dense = False
+    in_factors = True
     reads_background = True
     begins_at_zero = True
 
@@ -73,7 +74,7 @@ class Alternating(Solver[Program, AlternatingState]):
             return "it alternates between the factors of a nuclear norm"
         if program.penalty.ridge > 0.0:
             return "a ridge beside a nuclear norm is left to the other backends"
-        if program.terms or program.ones:
+        if program.terms:
             return "terms beside the nuclear norm are left to the other backends"
         if not program.loss.smooth:
             return rough_parts(program)
@@ -85,19 +86,16 @@ class Alternating(Solver[Program, AlternatingState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> AlternatingState:
         """The start, or leading singular vectors of the slope at 0."""
-        loss = program.loss
         n_rows, n_columns = program.shape
-        z = np.zeros(loss.n_entries)
-        evaluation = program.evaluate_thin(LowRank.zeros(program.shape), z)
+        evaluation = program.evaluate(LowRank.zeros(program.shape))
         state = AlternatingState(
             left=np.zeros((n_rows, 0)),
             right=np.zeros((n_columns, 0)),
             values=np.zeros(0),
-            z=z,
             evaluation=evaluation,
             penalty=0.0,
             shrinker=Shrinker(program.shape, rng),
-            curvature=loss.curvature_at(z, evaluation.biases),
+            curvature=program.curvature_at(evaluation),
         )
         if start is not None and start.latent.width:
             state.arrive(program, start.latent.left, start.latent.right)
@@ -106,7 +104,7 @@ class Alternating(Solver[Program, AlternatingState]):
     def paused(self, program: Program, state: AlternatingState) -> AlternatingState:
         """Factors, the last step's too, and how short columns are sought."""
         gone: Any = None
-        return attrs.evolve(state, z=gone, evaluation=gone, shrinker=state.shrinker.copied())
+        return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copied())
 
     def resumed(
         self, program: Program, paused: AlternatingState, rng: np.random.Generator
@@ -114,7 +112,7 @@ class Alternating(Solver[Program, AlternatingState]):
         """The same factors, with their entries."""
         fresh = self.init(program, Point(LowRank(paused.left, paused.right)), rng)
         shrinker = paused.shrinker.copied(rng)
-        return attrs.evolve(paused, z=fresh.z, evaluation=fresh.evaluation, shrinker=shrinker)
+        return attrs.evolve(paused, evaluation=fresh.evaluation, shrinker=shrinker)
 
     def step(self, program: Program, state: AlternatingState) -> None:
         """Both halves of a sweep; then short columns, once the long ones are about right."""

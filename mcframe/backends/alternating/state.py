@@ -6,19 +6,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile import Evaluation, Program
+from mcframe.compile import SHARES, Evaluation, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.low_rank import LowRank, orthogonal_factors
-from mcframe.numerics.sampled import Sampled
+from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.numerics.shrinkage import Shrinker
 
-__all__ = ["SHARES", "AlternatingState", "entries", "lower", "slope_at"]
+__all__ = ["AlternatingState", "lower"]
 
 # A column whose singular value is below this relative to the largest is short.
 SHORT = 0.1
-# Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
-# from the answer, as of rates that are far too low, make steps too long by any factor.
-SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 
 
 @attrs.define(eq=False)
@@ -28,7 +24,6 @@ class AlternatingState:
     left: Array
     right: Array
     values: Array  # singular values of Z
-    z: Array
     evaluation: Evaluation
     penalty: float
     shrinker: Shrinker  # of what is outside the long columns
@@ -59,9 +54,8 @@ class AlternatingState:
     def arrive(self, program: Program, left: Array, right: Array) -> None:
         """Z = left @ right.T, balanced, and all that follows from it."""
         self.left, self.values, self.right = orthogonal_factors(left, right)
-        self.z = entries(program, self.left, self.right)
         latent = LowRank(self.left, self.right)
-        self.evaluation = program.evaluate_thin(latent, self.z, self.evaluation.biases)
+        self.evaluation = program.evaluate(latent, self.evaluation.effects)
         self.penalty = program.penalty.of_singular_values(self.values)
 
     @property
@@ -77,23 +71,11 @@ class AlternatingState:
 
     def snapshot(self) -> tuple[Any, ...]:
         """What ``arrive`` changes."""
-        return (self.left, self.values, self.right, self.z, self.evaluation, self.penalty)
+        return (self.left, self.values, self.right, self.evaluation, self.penalty)
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
         """Back to a snapshot."""
-        self.left, self.values, self.right, self.z, self.evaluation, self.penalty = snapshot
-
-
-def entries(program: Program, left: Array, right: Array) -> Array:
-    """The observed entries of U V'."""
-    z = np.empty(program.loss.n_entries)
-    program.pattern.entries(left, right, z)
-    return z
-
-
-def slope_at(program: Program, state: AlternatingState) -> Sampled:
-    """The slope of the loss as a sparse matrix, that of a background beside it."""
-    return program.thin_slope(state.evaluation)
+        self.left, self.values, self.right, self.evaluation, self.penalty = snapshot
 
 
 def lower(

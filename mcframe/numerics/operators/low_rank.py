@@ -6,7 +6,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
+from mcframe.numerics.operators.operator import Operator
 from mcframe.numerics.threads import matmul
 
 __all__ = ["LowRank", "orthogonal_factors"]
@@ -20,7 +22,7 @@ NEGLIGIBLE = 1e-10
 
 
 @attrs.frozen(eq=False)
-class LowRank:
+class LowRank(Operator):
     """``left @ right.T`` with left (n_rows x k) and right (n_columns x k)."""
 
     left: Array
@@ -48,6 +50,31 @@ class LowRank:
     def width(self) -> int:
         """The number of factors: an upper bound on the rank."""
         return self.left.shape[1]
+
+    @property
+    def rounding(self) -> float:
+        """That of products, and of entries by themselves, which are sums of k numbers.
+
+        Products of the factors sum n_rows or n_columns and then k numbers.
+        """
+        lengths = float(np.linalg.norm(self.left) * np.linalg.norm(self.right))
+        return EPS * (sum(self.shape) + 2 * self.width + 8) * lengths
+
+    def scaled(self, factor: float) -> "LowRank":
+        """The left factor scaled."""
+        return LowRank(factor * self.left, self.right)
+
+    def flipped(self) -> "LowRank":
+        """The factors exchanged."""
+        return LowRank(self.right, self.left)
+
+    def _matmat(self, block: Array) -> Array:
+        product: Array = self.left @ (self.right.T @ block)
+        return product
+
+    def _rmatmat(self, block: Array) -> Array:
+        product: Array = self.right @ (self.left.T @ block)
+        return product
 
     def dense(self) -> Array:
         """The whole matrix."""
@@ -110,12 +137,12 @@ class LowRank:
         smallest = max(self.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
         return int(np.count_nonzero(values > smallest))
 
-    def with_last_column(self, value: float) -> "LowRank":
-        """The same matrix with its last column overwritten by a constant, exactly."""
+    def with_columns(self, columns: slice, value: float) -> "LowRank":
+        """The same matrix with some columns overwritten by a constant, exactly."""
         right = self.right.copy()
-        right[-1] = 0.0
+        right[columns] = 0.0
         unit = np.zeros((self.shape[1], 1))
-        unit[-1] = 1.0
+        unit[columns] = 1.0
         left = np.column_stack([self.left, np.full(self.shape[0], float(value))])
         return LowRank(left, np.hstack([right, unit]))
 

@@ -1,0 +1,123 @@
+"""The judge: objective and lower bound of a candidate."""
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate.bound import NO_BOUND, Bound, fenchel_bound
+from mcframe.backends.certificate.main_term import main_value
+from mcframe.backends.certificate.point import Judgement, Point
+from mcframe.backends.certificate.rounding import NOTHING, Rounding, summed_rounding
+from mcframe.compile import (
+    DualPoint,
+    Evaluation,
+    Program,
+    dual_point,
+    line_costs,
+    tapers,
+)
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.solver import Candidate
+from mcframe.numerics.operators import LowRank, Sampled
+from mcframe.numerics.tapering import tapered
+
+__all__ = ["at_zero", "judge"]
+
+# The shares of the gap asked for by which the bound on a norm may be too large, and by which the
+# norm of a slope whose rows and columns were scaled down may still be.
+BOUNDED, TAPERED = 0.1, 0.5
+
+
+@attrs.frozen(eq=False)
+class Reached:
+    """What a program is worth at a candidate."""
+
+    program: Program
+    candidate: Candidate
+    at: Evaluation
+    main: float  # the value of the main term
+    attached: tuple[float, ...]  # of the others
+
+    @classmethod
+    def of(cls, program: Program, candidate: Candidate) -> "Reached":
+        """Losses and terms at a candidate, effects solved for where they can be."""
+        latent: LowRank = candidate.latent
+        given = None if candidate.dual is None else candidate.dual.given
+        at, main = program.evaluate(latent, given=given), main_value(program, latent)
+        attached = tuple(
+            value if term.smooth else term.value(at.place.columns(term.columns))
+            for term, value in zip(program.terms, at.values, strict=True)
+        )
+        return cls(program, candidate, at, main, attached)
+
+    @property
+    def objective(self) -> float:
+        """Losses and terms."""
+        return self.at.losses + self.main + sum(self.attached)
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether all losses and terms are nothing beside what they are elsewhere."""
+        if self.main != 0.0 or self.at.behind is not None:
+            return False
+        for term, value in zip(self.program.terms, self.attached, strict=True):
+            if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
+                return False
+        return self.program.loss.vanishes(self.at.place.z, self.at.effects)
+
+    def judgement(self, bound: Bound, unsettled: float = 0.0) -> Judgement:
+        """The objective beside a bound, and how exactly both are known."""
+        loss, at, length = self.program.loss, self.at, self.candidate.latent.length
+        lowered_by = bound.rounding + unsettled
+        moved = loss.rounding(at.place.z, at.effects, at.entry_slopes) + lowered_by
+        moved += summed_rounding(self.objective, at.entries.size)
+        resolved = loss.moved_by(EPS * length, at.entry_slopes)
+        # Beside a bound that is not close to 0 there is nothing to ask.
+        small = bound.value <= 0.5 * self.objective
+        nothing = self.objective + moved if small and self.vanishes else 0.0
+        rounding = Rounding(moved, nothing, resolved, bound.room(length), lowered_by)
+        return Judgement(self.objective, bound.value, self.program.biases(at.effects), rounding)
+
+
+def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
+    """The objective at a candidate, and a lower bound on the optimum from the slopes there.
+
+    Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
+    matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
+    them are scaled by c <= 1 so that R* is finite.
+
+    ``tol`` is the relative gap that will do: norms that take many products are bounded to a
+    share of it.
+    """
+    reached = Reached.of(program, candidate)
+    at, dual = reached.at, candidate.dual
+    point = dual_point(program, at, dual)
+    if not point.finite:  # a loss overflowed: nothing is known here
+        return Judgement(np.inf, -np.inf, program.biases(at.effects))
+    if not program.loss.convex:
+        return reached.judgement(NO_BOUND)
+    if dual is None and candidate.latent.width and tapers(program):
+        point = shortened(point, at, tol)
+    bound = fenchel_bound(point, candidate.latent, BOUNDED * tol)
+    return reached.judgement(bound, point.unsettled(at.effects))
+
+
+def shortened(point: DualPoint, at: Evaluation, tol: float) -> DualPoint:
+    """Rows and columns of the slope scaled down where it is too long for the main term's ball."""
+    slope, costs = point.matrix, line_costs(point.program, at, point.slope)
+    assert isinstance(slope, Sampled)
+    radius = point.program.penalty.dual_radius
+    return point.replaced(*tapered(slope, radius, costs, TAPERED * tol, BOUNDED * tol))
+
+
+def at_zero(program: Program) -> tuple[Point, Judgement] | None:
+    """Z = 0 with its objective and no bound; None where that is infinite or cannot be told.
+
+    Effects of a loss without a slope cannot be solved for.
+    """
+    untold = (p.effects.size and not p.likelihood.smooth for p in program.loss.pieces)
+    if any(untold):
+        return None
+    point = Point(LowRank.zeros(program.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = Reached.of(program, point).judgement(NO_BOUND)
+    return (point, found) if np.isfinite(found.objective) else None

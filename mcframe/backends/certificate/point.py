@@ -1,0 +1,28 @@
+"""Points that are offered, and what they are worth."""
+
+import attrs
+
+from mcframe.backends.certificate.rounding import Rounding
+from mcframe.compile import Dual
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank
+
+__all__ = ["Judgement", "Point"]
+
+
+@attrs.frozen(eq=False)
+class Point:
+    """A candidate: a feasible Z in factors, and what is known of the dual of rough parts."""
+
+    latent: LowRank
+    dual: Dual | None = None
+
+
+@attrs.frozen(eq=False)
+class Judgement:
+    """What a candidate is worth: objective, lower bound, and the biases that go with them."""
+
+    objective: float
+    bound: float
+    biases: dict[str, Array]
+    rounding: Rounding = attrs.field(factory=Rounding)

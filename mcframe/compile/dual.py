@@ -1,0 +1,163 @@
+"""Points of the dual of a program: where weak duality gives a bound."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.attached import Attached
+from mcframe.compile.background import Behind
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.loss import Known
+from mcframe.compile.program import Program
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.term import Constraint
+from mcframe.numerics.operators import Operator, Sampled
+
+__all__ = ["Dual", "DualPoint", "dual_point"]
+
+
+@attrs.frozen(eq=False)
+class Dual:
+    """What a solver with multipliers knows of the dual.
+
+    A slope for each number of the losses, a dual matrix for each term (None where the term's own
+    slope will do), and F* at the slope for each loss that has no conjugate. ``given`` are the
+    effects of the point: those of losses without a slope cannot be solved for.
+    """
+
+    slope: Array
+    terms: tuple[Array | None, ...]
+    given: tuple[Array | None, ...]
+    known: Known
+
+    @classmethod
+    def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
+        """The slopes of an evaluation of the program, or of one made smooth.
+
+        F* at the slopes of a loss without a conjugate is that of the same evaluation.
+        """
+        known = program.loss.known_conjugates(at.place.z, at.effects)
+        return cls(at.entry_slopes, terms, at.effects, known)
+
+
+@attrs.frozen(eq=False)
+class DualPoint:
+    """A slope S for the losses and dual matrices Y_t of the terms.
+
+    Of unlabeled cells (``behind``) ``share`` times their slope; of losses without a conjugate F*
+    at ``known`` slopes, of which S is ``share`` times. ``norm`` is a bound on the spectral norm of
+    ``matrix`` where it is known.
+    """
+
+    program: Program
+    slope: Array
+    terms: tuple[Array, ...]
+    known: Known
+    behind: Behind | None = None
+    share: float = 1.0
+    norm: float | None = None
+
+    @property
+    def matrix(self) -> Operator:
+        """S + sum of K_t' Y_t: what the main term takes up."""
+        entries = self.program.entries
+        if self.behind is not None:
+            return self.behind.slope(entries.pattern, self.slope, self.share)
+        pairs = zip(self.program.terms, self.terms, strict=True)
+        blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
+        return entries.matrix(self.slope, blocks)
+
+    def scaled(self, scale: float) -> "DualPoint":
+        """All of it scaled."""
+        if scale == 1.0:
+            return self
+        terms = tuple(scale * dual for dual in self.terms)
+        share, slope = scale * self.share, scale * self.slope
+        return attrs.evolve(self, slope=slope, terms=terms, share=share, norm=None)
+
+    def repaired(self, scale: float) -> "DualPoint":
+        """Scaled, then moved to the nearest point of every domain but the main term's."""
+        scaled = self.scaled(scale)
+        slope = self.program.loss.nearest_slope(scaled.slope)
+        return attrs.evolve(scaled, slope=slope, terms=scaled.nearest_terms(), norm=None)
+
+    def without_rounding(self) -> "DualPoint":
+        """Dual matrices and slopes that rounding left just outside of a domain moved in."""
+        slope = self.program.loss.clipped(self.slope)
+        norm = self.norm
+        if norm is not None:
+            norm += float(np.linalg.norm(slope - self.slope))
+        return attrs.evolve(self, slope=slope, terms=self.nearest_terms(), norm=norm)
+
+    def nearest_terms(self) -> tuple[Array, ...]:
+        """The nearest dual matrices at which the terms' conjugates are finite."""
+        pairs = zip(self.program.terms, self.terms, strict=True)
+        return tuple(term.nearest_dual(dual) for term, dual in pairs)
+
+    def replaced(self, matrix: Sampled, norm: float) -> "DualPoint":
+        """Another slope for the losses, as a sparse matrix with a bound on its norm."""
+        return attrs.evolve(self, slope=matrix.values, norm=norm)
+
+    def conjugates(self) -> tuple[float, float]:
+        """F*(S) + sum of f_t*(Y_t), and the size of the summands."""
+        total, size = self.program.loss.conjugate(self.slope, self.share, self.known)
+        if not np.isfinite(total):  # what the others are does not matter
+            return total, size
+        for term, dual in zip(self.program.terms, self.terms, strict=True):
+            value = term.conjugate(dual)
+            total += value
+            size += abs(value) + float(np.linalg.norm(dual)) * EPS
+        if self.behind is not None:
+            unwritten, unsure = self.behind.conjugate(self.share)
+            total, size = total + unwritten, size + unsure
+        return total, size
+
+    def room(self, length: float) -> float:
+        """What it is worth at most that sets beside the main term count as met close to them.
+
+        ``length`` is ||Z||_F of the candidate.
+        """
+        sets = 0.0
+        for attached, dual in zip(self.program.terms, self.terms, strict=True):
+            if isinstance(attached.term, Constraint):
+                sets += attached.term.room(dual, length)
+        pieces = self.program.loss.pieces
+        return sets + sum(piece.room(self.slope[piece.part]) for piece in pieces)
+
+    def unsettled(self, effects: tuple[Array | None, ...]) -> float:
+        """What sums of slopes over free effects that do not quite vanish are worth there."""
+        return self.program.loss.unsettled(self.slope, effects)
+
+    @property
+    def finite(self) -> bool:
+        """Whether no loss overflowed."""
+        return bool(np.all(np.isfinite(self.slope)))
+
+
+def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
+    """The dual point of an evaluated candidate: its own slopes, or what a solver knows better.
+
+    Of the slopes what rounding left of sums over free effects is taken off. Of a rough term of
+    which nothing is known it has the dual matrix 0.
+    """
+    duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
+    found = zip(program.terms, duals, at.duals, strict=True)
+    terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
+    slope, behind = at.entry_slopes if dual is None else dual.slope, at.behind
+    known = () if dual is None else dual.known
+    if np.all(np.isfinite(slope)):
+        slope = program.loss.centred(slope)
+        if dual is None and program.loss.convex:
+            known = program.loss.known_conjugates(at.place.z, at.effects)
+    return DualPoint(program, slope, terms, known, behind)
+
+
+def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
+    """What is known of a term, else its slope, else 0."""
+    if known is not None:
+        return known
+    if own is not None:
+        return own
+    return np.zeros_like(term.forward(at.place.columns(term.columns)))

@@ -1,0 +1,81 @@
+"""What a program is worth at a Z: values, slope and effects."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.background import Behind
+from mcframe.compile.entries import Entries, Place
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank, Operator
+
+__all__ = ["Evaluation"]
+
+
+@attrs.frozen(eq=False)
+class Evaluation:
+    """F, the losses, and the smooth terms at a Z, the best effects solved for.
+
+    Attributes
+    ----------
+    losses : float
+        F: of all entries, and of unlabeled cells if there are any (``behind``).
+    entry_slopes : array
+        The slope of each number of the losses.
+    effects : tuple
+        One array a block, or None; the start of solves nearby.
+    values, duals : tuples
+        Of each term, if it is smooth: its value, and its dual matrix. Else 0.0 and None.
+    blocks : tuple of (columns, slope)
+        What the smooth terms pull at Z with.
+    """
+
+    entries: Entries
+    place: Place
+    losses: float
+    entry_slopes: Array
+    effects: tuple[Array | None, ...]
+    values: tuple[float, ...] = ()
+    duals: tuple[Array | None, ...] = ()
+    blocks: tuple[tuple[slice, Array], ...] = ()
+    behind: Behind | None = None
+
+    @property
+    def value(self) -> float:
+        """F and the smooth terms."""
+        return self.losses + sum(self.values)
+
+    @cached_property
+    def slope(self) -> Operator:
+        """The slope of ``value`` in Z (n_rows x n_columns)."""
+        if self.behind is not None:
+            return self.behind.slope(self.entries.pattern, self.entry_slopes)
+        return self.entries.matrix(self.entry_slopes, self.blocks)
+
+    def factor_slopes(self, left: Array, right: Array, which: Any) -> tuple[Array, Array]:
+        """S V and S' U: the slopes of F(U V') in some columns of the factors of this Z.
+
+        ``which`` says where these stand. It takes no further pass over unlabeled cells.
+        """
+        if self.behind is None:
+            return self.slope @ right, self.slope.T @ left
+        beyond = self.entries.matrix(self.entry_slopes - self.behind.at_entries)
+        forward, backward = self.behind.products
+        return beyond @ right + forward[:, which], beyond.T @ left + backward[:, which]
+
+    def along(self, moved: Array) -> float:
+        """<S, D> of the losses of entries, for a move D of Z by so much at the entries."""
+        return float(np.dot(self.entry_slopes, moved))
+
+    def bend_to(self, after: "Evaluation", moved: LowRank) -> float:
+        """<S_after - S, D> of the losses for Z_after = Z + D: twice how far they bend.
+
+        Of unlabeled cells how far they lie above their tangent after the move, twice.
+        """
+        at_entries = after.place.z - self.place.z
+        bend = float(np.dot(after.entry_slopes - self.entry_slopes, at_entries))
+        if self.behind is None or after.behind is None:
+            return bend
+        return bend + self.behind.bend(after.behind, moved, at_entries)

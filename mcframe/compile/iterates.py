@@ -1,0 +1,271 @@
+"""Two consecutive iterates of a proximal gradient method, held as their program holds Z."""
+
+from abc import ABC, abstractmethod
+
+import attrs
+import numpy as np
+
+from mcframe.compile.entries import Place
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.program import Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.dense_loops import descend, extrapolate, products
+from mcframe.numerics.operators import Dense, LowRank, Operator
+from mcframe.numerics.shrinkage import Shrunk
+
+__all__ = ["Iterates", "Step", "difference", "inner", "iterates_of", "orthogonal"]
+
+Effects = tuple[Array | None, ...]
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """What a step from Y to the trial amounts to, with P = X - the iterate before it.
+
+    ``advance`` is <trial - X, P>, which may be 0 where there is no momentum; ``bend`` is
+    <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the slopes.
+    """
+
+    squared: float  # ||trial - X||^2
+    advance: float
+    bend: float
+    rise: float
+
+
+class Iterates(ABC):
+    """X and the iterate before it, from which a step goes to Y = X + theta (X - the one before).
+
+    A step asks what the program is worth at Y, for Y - G / L with G the slope there, and offers
+    the new iterate in factors, which stays a trial until it is accepted.
+    """
+
+    def __init__(self, program: Program, place: Place) -> None:
+        self.program = program
+        self.z = self.z_before = self.z_ahead = self.z_trial = place.z
+
+    def ahead(self, theta: float, warm: Effects) -> Evaluation:
+        """The program at Y."""
+        self.z_ahead = self.z + theta * (self.z - self.z_before) if theta else self.z
+        return self.program.evaluate(Place(self.latent_ahead(theta), self.z_ahead), warm)
+
+    def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
+        """The program at the trial."""
+        place = self.written(factors)
+        self.z_trial = place.z
+        return self.program.evaluate(place, warm)
+
+    def step(self, ahead: Evaluation, reached: Evaluation, theta: float) -> Step:
+        """What the step from Y to the trial amounts to."""
+        moved = self.z_trial - self.z_ahead
+        squared, advance = self.products(theta)
+        bend, rise = self.block_products(ahead, reached, theta)
+        bend += float(np.dot(reached.entry_slopes - ahead.entry_slopes, moved))
+        return Step(squared, advance, bend, rise + ahead.along(moved))
+
+    def accept(self) -> None:
+        """The trial becomes X."""
+        self.z, self.z_before = self.z_trial, self.z
+        self.moved_on()
+
+    def come_from(self, before: LowRank) -> None:
+        """Another iterate is the one before X."""
+        self.z_before = self.program.entries.of(before)
+        self.moved_from(before)
+
+    def here(self, warm: Effects | None = None) -> Evaluation:
+        """The program at X."""
+        return self.program.evaluate(self.place(), warm)
+
+    @abstractmethod
+    def place(self) -> Place:
+        """X."""
+
+    @abstractmethod
+    def latent_ahead(self, theta: float) -> LowRank | Array:
+        """Y."""
+
+    @abstractmethod
+    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+        """Y - G / L."""
+
+    @abstractmethod
+    def written(self, factors: Shrunk) -> Place:
+        """The trial."""
+
+    @abstractmethod
+    def products(self, theta: float) -> tuple[float, float]:
+        """||trial - X||^2, and <trial - X, P>, which may be 0 where theta is."""
+
+    @abstractmethod
+    def block_products(
+        self, ahead: Evaluation, reached: Evaluation, theta: float
+    ) -> tuple[float, float]:
+        """<G_trial - G_Y, trial - Y> and <G_Y, trial - Y> of terms that are no losses."""
+
+    @abstractmethod
+    def moved_on(self) -> None:
+        """The trial becomes X, entries aside."""
+
+    @abstractmethod
+    def moved_from(self, before: LowRank) -> None:
+        """Another iterate is the one before X, entries aside."""
+
+    @abstractmethod
+    def double(self) -> None:
+        """In 64 bits from here on."""
+
+    def dense(self) -> Array:
+        """X itself."""
+        return self.place().array
+
+
+class DenseIterates(Iterates):
+    """Four dense matrices: X, the one before, the trial, and room to work in."""
+
+    def __init__(self, program: Program, begin: LowRank, single: bool = False) -> None:
+        self.flat = program.entries.flat
+        self.now: Array = begin.dense().astype(np.float32 if single else np.float64, copy=False)
+        self.before: Array = self.now.copy()
+        self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
+        super().__init__(program, program.entries.place(begin))
+
+    def double(self) -> None:
+        """In 64 bits from here on."""
+        self.now, self.before = self.now.astype(np.float64), self.before.astype(np.float64)
+        self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
+
+    def place(self) -> Place:
+        """X."""
+        return Place(self.now, self.z)
+
+    def latent_ahead(self, theta: float) -> Array:
+        """Y, in the room to work in."""
+        extrapolate(self.now, self.before, theta, self.work)
+        return self.work
+
+    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+        """In place of Y."""
+        descend(self.flat, self.z_ahead, ahead.entry_slopes, 1.0 / curvature, self.work)
+        for columns, block in ahead.blocks:
+            self.work[:, columns] -= block / curvature
+        return Dense(self.work)
+
+    def written(self, factors: Shrunk) -> Place:
+        """The trial, written out."""
+        factors.write(self.new)
+        return self.program.entries.place(self.new)
+
+    def products(self, theta: float) -> tuple[float, float]:
+        """In one pass over all three."""
+        return products(self.new, self.now, self.before)
+
+    def block_products(
+        self, ahead: Evaluation, reached: Evaluation, theta: float
+    ) -> tuple[float, float]:
+        """Over the columns of each term."""
+        bend = rise = 0.0
+        for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
+            momentum = self.now[:, columns] - self.before[:, columns]
+            away = self.new[:, columns] - self.now[:, columns] - theta * momentum
+            rise += float(np.vdot(old, away))
+            bend += float(np.vdot(fresh - old, away))
+        return bend, rise
+
+    def moved_on(self) -> None:
+        """The buffers change places."""
+        self.now, self.before, self.new = self.new, self.now, self.before
+
+    def moved_from(self, before: LowRank) -> None:
+        """Written out."""
+        self.before = before.dense().astype(self.now.dtype, copy=False)
+
+
+class ThinIterates(Iterates):
+    """Both iterates in factors, the slope sparse: memory of the observed entries."""
+
+    def __init__(self, program: Program, begin: LowRank) -> None:
+        self.now = self.past = self.new = orthogonal(begin)
+        self.last = self.moved = LowRank.zeros(program.shape)
+        super().__init__(program, program.entries.place(begin))
+
+    def double(self) -> None:
+        """They are so already."""
+
+    def place(self) -> Place:
+        """X."""
+        return Place(self.now, self.z)
+
+    def latent_ahead(self, theta: float) -> LowRank:
+        """Y, with the columns of both."""
+        if theta == 0.0:
+            return self.now
+        left = np.hstack([(1.0 + theta) * self.now.left, -theta * self.past.left])
+        return LowRank(left, np.hstack([self.now.right, self.past.right]))
+
+    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+        """As a sum."""
+        descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.slope
+        return descended
+
+    def written(self, factors: Shrunk) -> Place:
+        """The trial in factors."""
+        left = np.ascontiguousarray(factors.left * factors.values)
+        self.new = LowRank(left, np.ascontiguousarray(factors.right))
+        return self.program.entries.place(self.new)
+
+    def products(self, theta: float) -> tuple[float, float]:
+        """Through factors of the difference that are small where it is."""
+        self.moved = difference(self.new, self.now)
+        cross = inner(self.moved, self.last) if theta else 0.0
+        return inner(self.moved, self.moved), cross
+
+    def block_products(
+        self, ahead: Evaluation, reached: Evaluation, theta: float
+    ) -> tuple[float, float]:
+        """Over the columns of each term, from factors of small differences."""
+        bend = rise = 0.0
+        for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
+            momentum = self.last.columns(columns).dense()
+            away = self.moved.columns(columns).dense() - theta * momentum
+            rise += float(np.vdot(old, away))
+            bend += float(np.vdot(fresh - old, away))
+        return bend, rise
+
+    def moved_on(self) -> None:
+        """The differences move along."""
+        self.now, self.past, self.last = self.new, self.now, self.moved
+
+    def moved_from(self, before: LowRank) -> None:
+        """With the difference between both."""
+        self.past = orthogonal(before)
+        self.last = difference(self.now, self.past)
+
+
+def iterates_of(program: Program, begin: LowRank, single: bool = False) -> Iterates:
+    """Both iterates at a start, as the program holds Z; of 32 bits if they are written out."""
+    if program.entries.sparse:
+        return ThinIterates(program, begin)
+    return DenseIterates(program, begin, single)
+
+
+def orthogonal(latent: LowRank) -> LowRank:
+    """The same matrix with orthonormal columns on the right."""
+    right, upper = np.linalg.qr(latent.right)
+    return LowRank(latent.left @ upper.T, right)
+
+
+def difference(new: LowRank, old: LowRank) -> LowRank:
+    """new - old, both with orthonormal columns on the right.
+
+    Split by the columns of the new one: (new - old) R R' + (new - old) (I - R R'), each a
+    product with a factor that is as small as the difference, so that nothing cancels later.
+    """
+    shared = old.right.T @ new.right
+    along = new.left - old.left @ shared
+    aside = new.right @ shared.T - old.right
+    return LowRank(np.hstack([along, old.left]), np.hstack([new.right, aside]))
+
+
+def inner(one: LowRank, other: LowRank) -> float:
+    """<A, B> through the small products of their factors."""
+    return float(np.sum((one.left.T @ other.left) * (one.right.T @ other.right)))

@@ -1,0 +1,126 @@
+"""Rows of one factor, the other fixed: what alternation asks of the losses."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.program import Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics import kernels
+from mcframe.numerics.operators import LowRank
+
+__all__ = ["SHARES", "Lines"]
+
+# Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
+# from the answer, as of rates that are far too low, make steps too long by any factor.
+SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
+
+
+@attrs.frozen(eq=False)
+class Lines:
+    """F near Z = U V' as a quadratic of each entry, by rows of U or of V, effects fixed.
+
+    Newton's: with second derivatives w each row u of U minimises a ridge regression on the rows
+    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes.
+    """
+
+    program: Program
+    at: Evaluation
+
+    @cached_property
+    def bends(self) -> Array:
+        """The second derivative for each number; one number for all where they are equal."""
+        found = [(bend, piece.n_numbers) for piece, bend in self.by_pieces]
+        if all(bend.size == 1 for bend, _ in found) and len({float(b[0]) for b, _ in found}) == 1:
+            return found[0][0]
+        return np.concatenate(
+            [b if b.size == count else np.full(count, b[0]) for b, count in found]
+        )
+
+    @cached_property
+    def by_pieces(self) -> list[tuple[Any, Array]]:
+        """Each loss with its second derivatives."""
+        pairs = zip(self.program.loss.pieces, self.at.effects, strict=True)
+        z = self.at.place.z
+        return [(piece, piece.bend(piece.shaped(z), effects)) for piece, effects in pairs]
+
+    @property
+    def sure(self) -> bool:
+        """Whether the second derivatives are nowhere larger, so that full steps descend."""
+        return all(np.all(bend >= p.curvature * (1.0 - 1e-12)) for p, bend in self.by_pieces)
+
+    def solved(self, other: Array, weight: float, by_rows: bool) -> Array:
+        """New rows of one factor: ridge regressions of this weight on the other factor."""
+        z, behind = self.at.place.z, self.at.behind
+        bend, shared = self.bends, None
+        pull: Array = bend * z - self.at.entry_slopes
+        if behind is not None:
+            shared, bend, pull = behind.shared(by_rows, bend, pull)
+        lines = self.program.entries.pattern.lines(by_rows)
+        fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
+        kernels.ridge_solutions(
+            lines.starts, lines.across, lines.places, bend, pull, other, weight, fresh, shared
+        )
+        return fresh
+
+    def along(self, left: Array, right: Array) -> Array:
+        """The second derivative of F along each a b', a and b a column of each."""
+        bend, background = self.bends, self.program.background
+        if bend.size == 1:
+            bend = np.full(self.program.entries.size, bend[0])
+        everywhere: Array | float = 0.0
+        if background is not None:
+            bend = background.beyond_bend(bend)
+            everywhere = background.bends_along(left, right)
+        curved = self.program.entries.matrix(bend) @ (right * right)
+        along: Array = np.einsum("ij,ij->j", left * left, curved) + everywhere
+        return np.maximum(along, 1e-300)
+
+    def descended(
+        self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """Each row of a factor moved towards its new value as far as its own objective falls."""
+        entries, z = self.program.entries, self.at.place.z
+        places = entries.rows if by_rows else entries.columns
+        moved = entries.of(product(fresh, other, by_rows)) - z
+        at_first = self.objectives(z, own, other, weight, by_rows)
+        share = np.ones(own.shape[0])
+        unsettled = np.ones(own.shape[0], dtype=bool)
+        for piece in self.program.loss.pieces:
+            if piece.width > 1 and not by_rows:  # tied columns, whose full step descends
+                unsettled[places[piece.part]] = False
+        for trial in SHARES:
+            share[unsettled] = trial
+            factor = own + share[:, None] * (fresh - own)
+            reached = self.objectives(z + share[places] * moved, factor, other, weight, by_rows)
+            with np.errstate(invalid="ignore"):
+                unsettled &= ~(reached <= at_first + 1e-14 * np.abs(at_first))
+            if not unsettled.any():
+                return factor
+        share[unsettled] = 0.0
+        return own + share[:, None] * (fresh - own)
+
+    def objectives(
+        self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """The objective of each row of a factor, effects fixed: its losses and its own penalty."""
+        entries, background = self.program.entries, self.program.background
+        places = entries.rows if by_rows else entries.columns
+        total = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for piece, effects in zip(self.program.loss.pieces, self.at.effects, strict=True):
+                predictor = piece.predictor(piece.shaped(z), effects)
+                losses = piece.scale * piece.at(effects).value(predictor, piece.y)
+                lines = places[piece.part][:: piece.width]
+                total += np.bincount(lines, weights=losses, minlength=total.size)
+        if background is not None:
+            total += background.of_lines(product(factor, other, by_rows), z, by_rows)
+        return total
+
+
+def product(own: Array, other: Array, by_rows: bool) -> LowRank:
+    """U V' for rows of U, or for rows of V."""
+    return LowRank(own, other) if by_rows else LowRank(other, own)

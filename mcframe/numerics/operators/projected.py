@@ -1,0 +1,45 @@
+"""What of a matrix is outside of two spaces."""
+
+import attrs
+
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators.operator import Operator
+
+__all__ = ["Projected", "without"]
+
+
+@attrs.frozen(eq=False)
+class Projected(Operator):
+    """(I - A A') S (I - B B') for orthonormal A (n_rows x a) and B (n_columns x b)."""
+
+    operator: Operator
+    left: Array
+    right: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        shape: tuple[int, int] = self.operator.shape
+        return shape
+
+    @property
+    def seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """That of S."""
+        return self.operator.seed
+
+    @property
+    def rounding(self) -> float:
+        """Not known: where it is used, no norm is bounded."""
+        raise NotImplementedError("no bound on the rounding of projections is known")
+
+    def _matmat(self, block: Array) -> Array:
+        return without(self.operator @ without(block, self.right), self.left)
+
+    def _rmatmat(self, block: Array) -> Array:
+        return without(self.operator.T @ without(block, self.left), self.right)
+
+
+def without(block: Array, basis: Array) -> Array:
+    """What of a block is orthogonal to an orthonormal basis."""
+    rest: Array = block - basis @ (basis.T @ block)
+    return rest

@@ -1,0 +1,84 @@
+"""A matrix of which some entries are known and the others 0."""
+
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
+from mcframe.numerics import kernels
+from mcframe.numerics.operators.operator import Operator
+from mcframe.numerics.pattern import Lines, Pattern
+
+__all__ = ["Sampled"]
+
+
+@attrs.frozen(eq=False)
+class Sampled(Operator):
+    """A sparse matrix: its pattern, and its numbers in the order of the pattern's maker."""
+
+    pattern: Pattern
+    values: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.pattern.shape
+
+    @property
+    def seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """That of its pattern."""
+        return self.pattern.seed
+
+    @property
+    def rounding(self) -> float:
+        """A sum of as many products as the longest line has entries."""
+        longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
+        return EPS * (longest + 8) * float(np.linalg.norm(self.values))
+
+    def scaled(self, factor: float) -> "Sampled":
+        """Multiplied out."""
+        return Sampled(self.pattern, factor * self.values)
+
+    def between(self, left: Array, right: Array) -> "Sampled":
+        """diag(left) S diag(right)."""
+        values = self.values.copy()
+        for lines, weights in ((self.pattern.by_rows, left), (self.pattern.by_columns, right)):
+            values[lines.places] *= np.repeat(weights, np.diff(lines.starts))
+        return Sampled(self.pattern, values)
+
+    def dense(self) -> Array:
+        """Written out."""
+        written = np.zeros(self.shape)
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.pattern.by_rows.starts))
+        written[rows, self.pattern.by_rows.across] = self.by_rows
+        return written
+
+    @cached_property
+    def by_rows(self) -> Array:
+        """The numbers row by row."""
+        return self.pattern.by_rows.ordered(self.values)
+
+    @cached_property
+    def by_columns(self) -> Array:
+        """The numbers column by column."""
+        return self.pattern.by_columns.ordered(self.values)
+
+    def _matmat(self, block: Array) -> Array:
+        return thin_product(self.pattern.by_rows, self.by_rows, block)
+
+    def _rmatmat(self, block: Array) -> Array:
+        return thin_product(self.pattern.by_columns, self.by_columns, block)
+
+
+def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
+    """The sparse matrix with these lines times a thin one."""
+    n_lines, width = lines.starts.size - 1, thin.shape[1]
+    if width == 1:
+        vector = np.empty(n_lines)
+        kernels.product_vector(lines.starts, lines.across, values, thin.ravel(), vector)
+        return vector[:, None]
+    out = np.empty((n_lines, width))
+    kernels.product(lines.starts, lines.across, values, np.ascontiguousarray(thin), out)
+    return out

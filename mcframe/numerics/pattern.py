@@ -1,0 +1,93 @@
+"""Where the known entries of a matrix stand, by rows and by columns."""
+
+import hashlib
+from functools import cached_property
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics import kernels
+
+__all__ = ["Lines", "Pattern"]
+
+
+@attrs.frozen(eq=False)
+class Lines:
+    """The entries line by line: the rows of a matrix, or its columns."""
+
+    starts: IntArray
+    across: IntArray
+    places: IntArray
+
+    @classmethod
+    def of(cls, compressed: sp.csr_array) -> "Lines":
+        """From a matrix whose numbers are the places."""
+        return cls(
+            compressed.indptr.astype(np.int64),
+            compressed.indices.astype(np.uint32),
+            compressed.data.astype(np.uint32),
+        )
+
+    @cached_property
+    def as_given(self) -> bool:
+        """Whether the caller's numbers already come in this order."""
+        return bool(np.array_equal(self.places, np.arange(self.places.size)))
+
+    def ordered(self, values: Array) -> Array:
+        """The caller's numbers in this order."""
+        if self.as_given:
+            return values
+        out = np.empty(self.places.size)
+        kernels.gathered(self.places, values, out)
+        return out
+
+    @property
+    def longest(self) -> int:
+        """The most entries of a line."""
+        return int(np.max(np.diff(self.starts), initial=0))
+
+
+@attrs.frozen(eq=False)
+class Pattern:
+    """Where the known entries stand, by rows and by columns. 16 bytes an entry.
+
+    ``seed`` are whole numbers from which random starts for bounds on norms are drawn.
+    """
+
+    shape: tuple[int, int]
+    by_rows: Lines
+    by_columns: Lines
+    seed: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], rows: IntArray, columns: IntArray) -> "Pattern":
+        """From the rows and columns of the entries, in the order in which numbers will come."""
+        places = np.arange(rows.size, dtype=np.int32)
+        table = sp.coo_array((places, (rows, columns)), shape=shape).tocsr()
+        return cls(shape, Lines.of(table), Lines.of(table.T.tocsr()))
+
+    @property
+    def transposed(self) -> "Pattern":
+        """The same entries of the transpose, in the same order."""
+        return Pattern(self.shape[::-1], self.by_columns, self.by_rows, self.seed)
+
+    def seeded_by(self, random_state: int, values: Array) -> "Pattern":
+        """The same, random starts drawn from a seed and from the bits of places and values.
+
+        Who makes such values knows the start only by solving for a hash of them.
+        """
+        bits = hashlib.blake2b(digest_size=16)
+        for numbers in (self.by_rows.starts, self.by_rows.across, values):
+            bits.update(np.ascontiguousarray(numbers).data)
+        return attrs.evolve(self, seed=(random_state, int.from_bytes(bits.digest(), "little")))
+
+    def lines(self, by_rows: bool) -> Lines:
+        """One of the two orders."""
+        return self.by_rows if by_rows else self.by_columns
+
+    def entries(self, left: Array, right: Array, out: Array) -> None:
+        """The known entries of ``left @ right.T``."""
+        lines = self.by_rows
+        kernels.entries(lines.starts, lines.across, lines.places, left, right, out)
