@@ -186,3 +186,21 @@ def test_what_is_given_of_rounding_is_what_the_judge_gave():
     lax = attrs.evolve(fit, rounding=Rounding(moved=0.1 * fit.objective))
     assert lax.gap == pytest.approx(0.1)
     assert lax.slack == pytest.approx(0.1 * fit.objective)
+
+
+@pytest.mark.parametrize("backend", ["alternating", "factored"])
+@pytest.mark.parametrize("excess", [0.0, 6e-14])
+def test_a_dual_point_at_the_edge_of_two_domains(backend, excess):
+    """Slopes reach the ends of their domains where their norm reaches the weight.
+
+    At 10 the objective is bounded to rounding, and |Z| is some hundreds: a dual point that is
+    1e-13 too long is worth 1e-9, which the bound has to be lowered by.
+    """
+    seen = [[1, np.nan, 1, np.nan], [np.nan, 1, np.nan, 1], [1, 1, np.nan, np.nan]]
+    labels = np.array([*seen, [np.nan, 1, 1, 1.0]])
+    risk = mc.RiskMixture(pu=0.5, nu=0.5, missing_rate=0.9, likelihood=mc.Bernoulli())
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(10.0 * (1.0 + excess))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, {"y": labels}, backend=backend, max_seconds=10.0)
+    assert fit.bound <= fit.objective + fit.slack

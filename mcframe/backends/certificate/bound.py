@@ -7,7 +7,7 @@ import scipy
 from mcframe.backends.certificate.main_term import MainTerm, main_of
 from mcframe.backends.certificate.rounding import summed_rounding
 from mcframe.compile import DualPoint, Program
-from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.rounding import DUAL_ROUNDING, SET_ROUNDING
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.operators import LowRank
 
@@ -81,13 +81,14 @@ def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
     return lowered(point.scaled(scale), main.conjugate(scale))
 
 
-def lowered(point: DualPoint, taken: float) -> Bound:
+def lowered(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
     """The bound from the sum of all conjugates, less what rounding may have added.
 
-    ``taken`` is that of the main term.
+    ``taken`` is that of the main term, ``outside`` what it is worth that the point lies outside
+    of its domain by rounding.
     """
     conjugates, size = point.conjugates()
-    rounding = summed_rounding(size + abs(taken), point.slope.size)
+    rounding = summed_rounding(size + abs(taken), point.slope.size) + outside
     return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
 
 
@@ -106,7 +107,7 @@ def bound_in_every_domain(point: DualPoint, main: MainTerm) -> Bound:
     for _ in range(ROUNDS):
         repaired = point.repaired(scale)
         found = main.of(repaired)
-        if found.largest >= 1.0 - 1e-12:
-            return lowered(repaired, found.conjugate(1.0))
+        if found.largest >= 1.0 - DUAL_ROUNDING:
+            return lowered(repaired, found.conjugate(1.0), main.beyond(found.largest))
         scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
     return NO_BOUND

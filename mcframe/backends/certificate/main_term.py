@@ -40,6 +40,13 @@ class MainTerm:
         """The same for another dual point of the candidate."""
         return MainTerm(point, self.latent, self.slack)
 
+    def beyond(self, largest: float) -> float:
+        """What it is worth at the candidate that a dual point is 1 / ``largest`` times too long.
+
+        It bounds the optimum of a weight so much larger.
+        """
+        return (1.0 / largest - 1.0) * main_value(self.program, self.latent)
+
     def norm(self, point: DualPoint, radius: float) -> float:
         """An upper bound on ||S||_2, which need not be close where it is below the radius."""
         if point.norm is not None:
