@@ -14,7 +14,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 from mcframe.prediction import NewRows
 

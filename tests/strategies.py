@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.numerics.pattern import Pattern
+from mcframe.numerics.operators.pattern import Pattern
 
 MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
 # A ball that holds the data whole leaves an optimum of 0, of which no gap is a small part; light

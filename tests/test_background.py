@@ -11,10 +11,10 @@ from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import Point, judge, judging
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, reading
-from mcframe.numerics import blockwise
-from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.operators import LowRank, Sampled, Sum
-from mcframe.numerics.pattern import Pattern
+from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.spectra.lanczos import norm_bound
+from mcframe.numerics.unlabeled import blockwise
 
 RISKS = {
     "pu": mc.RiskMixture(pu=1.0, missing_rate=0.8, likelihood=mc.Gaussian()),

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.compile import compile_problem, entries
 from mcframe.compile.iterates import difference, inner, orthogonal
-from mcframe.numerics.dense_loops import descend, extrapolate, products
+from mcframe.numerics.loops.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
 
 

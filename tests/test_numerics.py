@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.compile.effects import declared_effects
 from mcframe.model import Layout
-from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
+from mcframe.numerics.descent.charts import Flat, OneSphere, ScaledSpheres, Spheres
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import (
+from mcframe.numerics.spectra.shrinkage import (
     Dense,
     Shrinker,
     cheapest,
@@ -18,7 +18,7 @@ from mcframe.numerics.shrinkage import (
     shrink_full,
     shrink_gram,
 )
-from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
 
 def spread_matrix(shape, rng, decay=0.7):

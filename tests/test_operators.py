@@ -9,7 +9,6 @@ from scipy.sparse.linalg import svds
 
 import mcframe as mc
 from mcframe.compile import compile_problem
-from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.operators import (
     Dense,
     LowRank,
@@ -21,7 +20,8 @@ from mcframe.numerics.operators import (
     Transposed,
     as_operator,
 )
-from mcframe.numerics.pattern import Pattern
+from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.spectra.lanczos import norm_bound
 
 
 def dense(rng, shape):

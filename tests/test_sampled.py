@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.compile import entries
-from mcframe.numerics import kernels, threads
+from mcframe.numerics.loops import kernels
+from mcframe.numerics.machine import threads
 from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.pattern import Pattern
+from mcframe.numerics.operators.pattern import Pattern
 
 from .strategies import sampled
 

@@ -12,8 +12,8 @@ from mcframe.backends.alternating.solver import Alternating
 from mcframe.backends.certificate import Point, judge, judging
 from mcframe.compile import compile_problem, tapers
 from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.pattern import Pattern
-from mcframe.numerics.tapering import LineCosts, cheapest, tapered
+from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.spectra.tapering import LineCosts, cheapest, tapered
 
 
 @settings(max_examples=25)

@@ -12,10 +12,10 @@ from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Factored
-from mcframe.numerics.charts import Chart
-from mcframe.numerics.krylov import krylov
+from mcframe.numerics.descent.charts import Chart
+from mcframe.numerics.descent.quasi_newton import UNDERFLOW, Memory, wolfe_step
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.quasi_newton import UNDERFLOW, Memory, wolfe_step
+from mcframe.numerics.spectra.krylov import krylov
 
 __all__ = ["FactoredDescent", "FactoredState"]
 

@@ -11,7 +11,7 @@ from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import Shrinker, Shrunk
+from mcframe.numerics.spectra.shrinkage import Shrinker, Shrunk
 
 __all__ = ["Proximal", "ProximalState"]
 

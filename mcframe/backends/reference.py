@@ -19,9 +19,9 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import positive
 from mcframe.model import Problem
-from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.machine.threads import blas_alone
+from mcframe.numerics.max_norms.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import blas_alone
 
 __all__ = ["Estimate", "Reference", "estimate"]
 

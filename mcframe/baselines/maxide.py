@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.contracts.validators import number, whole
-from mcframe.numerics.spectral_norm import norm_upper_bound
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 
 __all__ = ["SideCompletion", "maxide"]
 

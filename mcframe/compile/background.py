@@ -6,10 +6,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.kernels import Shared
+from mcframe.numerics.loops.kernels import Shared
 from mcframe.numerics.operators import LowRank, Operator, Placed, Sampled, Sum
-from mcframe.numerics.pattern import Pattern
-from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
+from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.unlabeled.contract import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Background", "Behind", "Part"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Sampled, Sum
-from mcframe.numerics.pattern import Pattern
+from mcframe.numerics.operators.pattern import Pattern
 
 __all__ = ["Entries", "Place", "pays_in_factors"]
 

@@ -5,7 +5,7 @@ import numpy as np
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.tapering import LineCosts
+from mcframe.numerics.spectra.tapering import LineCosts
 
 __all__ = ["line_costs", "tapers"]
 

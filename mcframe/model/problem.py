@@ -20,11 +20,11 @@ from mcframe.model.row_labels import same_rows
 from mcframe.model.table import Table
 from mcframe.model.targets import layout_of, origins_of, targets_of
 from mcframe.model.totals import Totals
-from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.uniform import Uniform
-from mcframe.numerics.unwritten import Unwritten
+from mcframe.numerics.unlabeled.blockwise import Blockwise
+from mcframe.numerics.unlabeled.contract import Unwritten
+from mcframe.numerics.unlabeled.uniform import Uniform
 
 __all__ = ["Problem"]
 

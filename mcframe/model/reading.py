@@ -14,7 +14,7 @@ from mcframe.model.observations import Observations
 from mcframe.model.table import Table
 from mcframe.model.valid_values import check_values
 from mcframe.model.weights_and_offsets import offset_of, weights_of
-from mcframe.numerics.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 
 __all__ = ["read_table"]
 

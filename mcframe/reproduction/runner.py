@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from mcframe.numerics.threads import blas_alone, thread_limit
+from mcframe.numerics.machine.threads import blas_alone, thread_limit
 from mcframe.reproduction.experiment import Experiment, Trial
 from mcframe.reproduction.store import Result
 from mcframe.selection.jobs import joblib

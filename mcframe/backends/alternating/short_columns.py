@@ -8,9 +8,9 @@ from mcframe.backends.alternating.state import AlternatingState, lower
 from mcframe.compile import Lines, Place, Program
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.lanczos import Lanczos
+from mcframe.numerics.descent.quasi_newton import descent
 from mcframe.numerics.operators import LowRank, Operator, Projected
-from mcframe.numerics.quasi_newton import descent
+from mcframe.numerics.spectra.lanczos import Lanczos
 
 __all__ = ["begin", "refine", "relength", "step_aside"]
 

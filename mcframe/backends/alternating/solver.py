@@ -14,9 +14,9 @@ from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Program
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
-from mcframe.numerics.charts import Flat
+from mcframe.numerics.descent.charts import Flat
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import Shrinker
+from mcframe.numerics.spectra.shrinkage import Shrinker
 
 __all__ = ["Alternating"]
 

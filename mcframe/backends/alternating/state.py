@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.compile import SHARES, Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank, orthogonal_factors
-from mcframe.numerics.shrinkage import Shrinker
+from mcframe.numerics.spectra.shrinkage import Shrinker
 
 __all__ = ["AlternatingState", "lower"]
 

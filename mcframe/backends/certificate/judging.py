@@ -18,7 +18,7 @@ from mcframe.compile import (
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.tapering import tapered
+from mcframe.numerics.spectra.tapering import tapered
 
 __all__ = ["at_zero", "judge"]
 

@@ -5,9 +5,9 @@ import numpy as np
 from mcframe.compile import DualPoint, Program
 from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.rounding import NORM_SLACK
-from mcframe.numerics.lanczos import norm_bound
 from mcframe.numerics.operators import Dense, LowRank
-from mcframe.numerics.spectral_norm import norm_upper_bound, singular_value_bounds
+from mcframe.numerics.spectra.lanczos import norm_bound
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
 __all__ = ["MainTerm", "main_of", "main_value"]
 

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.clock import check_time
+from mcframe.numerics.machine.clock import check_time
 
 __all__ = ["Local", "newton"]
 

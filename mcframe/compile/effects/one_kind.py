@@ -10,7 +10,7 @@ from mcframe.compile.effects.contract import Effects, Ridge
 from mcframe.compile.effects.far import far_beyond
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.clock import check_time
+from mcframe.numerics.machine.clock import check_time
 
 __all__ = ["OneKind"]
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
+from mcframe.numerics.machine.threads import matmul
 from mcframe.numerics.operators.operator import Operator
-from mcframe.numerics.threads import matmul
 
 __all__ = ["Dense", "as_operator"]
 

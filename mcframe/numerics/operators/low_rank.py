@@ -7,9 +7,9 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics import kernels
+from mcframe.numerics.loops import kernels
+from mcframe.numerics.machine.threads import matmul
 from mcframe.numerics.operators.operator import Operator
-from mcframe.numerics.threads import matmul
 
 __all__ = ["LowRank", "orthogonal_factors"]
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics import kernels
+from mcframe.numerics.loops import kernels
 from mcframe.numerics.operators.operator import Operator
-from mcframe.numerics.pattern import Lines, Pattern
+from mcframe.numerics.operators.pattern import Lines, Pattern
 
 __all__ = ["Sampled"]
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
 from mcframe.contracts.rounding import EPS, NORM_SLACK
-from mcframe.numerics.clock import check_time
-from mcframe.numerics.lanczos import spectral_bound
-from mcframe.numerics.max_norm import squared_row_norms
+from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.max_norms.max_norm import squared_row_norms
 from mcframe.numerics.operators import Sampled, as_operator
-from mcframe.numerics.spectral_norm import is_positive_definite
+from mcframe.numerics.spectra.lanczos import spectral_bound
+from mcframe.numerics.spectra.spectral_norm import is_positive_definite
 
 __all__ = [
     "POLISHED_ORDER",

@@ -5,8 +5,8 @@ spinning while those of the matrix products begin. Matrices are of 32 or 64 bits
 """
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.compiled import compiled
-from mcframe.numerics.kernels import FAST
+from mcframe.numerics.loops.kernels import FAST
+from mcframe.numerics.machine.compiled import compiled
 
 __all__ = ["descend", "extrapolate", "products"]
 

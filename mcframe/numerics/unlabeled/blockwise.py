@@ -10,9 +10,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.clock import check_time
+from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
+from mcframe.numerics.unlabeled.contract import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["HELD", "Blockwise", "Slopes"]
 

@@ -7,9 +7,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.clock import check_time
+from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine.threads import gram, matmul
 from mcframe.numerics.operators import Dense, LowRank, Operator
-from mcframe.numerics.threads import gram, matmul
 
 __all__ = ["Shrinker", "Shrunk", "cheapest", "orthonormal", "upright"]
 

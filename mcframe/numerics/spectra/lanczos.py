@@ -8,10 +8,10 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.clock import check_time
+from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.operators import Dense, Operator, as_operator, without
-from mcframe.numerics.shrinkage import upright
-from mcframe.numerics.spectral_norm import norm_upper_bound
+from mcframe.numerics.spectra.shrinkage import upright
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 
 __all__ = ["Lanczos", "norm_bound", "raised", "spectral_bound"]
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.krylov import krylov
-from mcframe.numerics.threads import gram
+from mcframe.numerics.machine.threads import gram
+from mcframe.numerics.spectra.krylov import krylov
 
 __all__ = ["norm_upper_bound", "singular_value_bounds"]
 

@@ -16,8 +16,8 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.compiled import compiled
-from mcframe.numerics.threads import cuts, even_cuts, share
+from mcframe.numerics.machine.compiled import compiled
+from mcframe.numerics.machine.threads import cuts, even_cuts, share
 
 __all__ = [
     "Shared",

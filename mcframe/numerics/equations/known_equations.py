@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.numerics.linear_equations import LinearEquations
+from mcframe.numerics.equations.linear_equations import LinearEquations
 
 __all__ = ["KnownEquations"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics import kernels
+from mcframe.numerics.loops import kernels
 
 __all__ = ["Lines", "Pattern"]
 

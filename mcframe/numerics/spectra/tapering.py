@@ -7,10 +7,10 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.numerics.clock import check_time
-from mcframe.numerics.lanczos import Lanczos, raised
+from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.operators import Sampled
-from mcframe.numerics.shrinkage import orthonormal
+from mcframe.numerics.spectra.lanczos import Lanczos, raised
+from mcframe.numerics.spectra.shrinkage import orthonormal
 
 __all__ = ["LineCosts", "tapered"]
 

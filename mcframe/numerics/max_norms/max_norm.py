@@ -6,7 +6,7 @@ gamma_2(Z) is the least product of the largest row norms of U and V over all Z =
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.clock import check_time
+from mcframe.numerics.machine.clock import check_time
 
 __all__ = [
     "max_norm",

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.unwritten import Hessians, Unwritten, UnwrittenAt
+from mcframe.numerics.unlabeled.contract import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Uniform"]
 

@@ -1,0 +1,1 @@
+"""Descent in free vectors: quasi-Newton steps, and factors as functions of such vectors."""

@@ -1,0 +1,1 @@
+"""Compiled loops over entries and over dense matrices."""

@@ -1,0 +1,1 @@
+"""The max norm of a matrix, its factors, and its dual."""

@@ -1,0 +1,1 @@
+"""Spectra of matrices known by their products: shrinkage, leading vectors, bounds on norms."""
