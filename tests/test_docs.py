@@ -12,6 +12,8 @@ import pytest
 
 import mcframe as mc
 
+from .test_floors import FLOORS
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "reproduction").glob("*.md"))
@@ -144,3 +146,27 @@ def test_no_file_names_a_folder_of_one_machine():
         for pattern in FORBIDDEN:
             found = re.search(pattern, text)
             assert found is None, f"{path.relative_to(ROOT)} names {found[0]}"
+
+
+NAMED = re.compile(r"`((?:mcframe|tests|docs|examples)/[^`*<>{} ]+)`")
+# A file that a page tells its reader to write.
+TO_WRITE = {"mcframe/reproduction/mine.py"}
+
+
+def test_files_that_pages_name_exist():
+    """Paths in backquotes that begin with a folder of the repository."""
+    named = {(page.name, path) for page in PAGES for path in NAMED.findall(page.read_text())}
+    missing = [pair for pair in named if not (ROOT / pair[1]).exists()]
+    assert {path for _, path in missing} == TO_WRITE, missing
+
+
+def test_the_architecture_has_the_floors_that_are_held():
+    """Each folder stands on the floor that test_floors holds it to, and none is left out."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", page, re.MULTILINE)
+    told = {
+        path.removeprefix("mcframe/").rstrip("/").removesuffix(".py"): int(floor)
+        for floor, paths in rows
+        for path in re.findall(r"`([^`]+)`", paths)
+    }
+    assert told == FLOORS
