@@ -136,9 +136,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     def refuses(self, program: Program) -> str | None:
         """It needs a term with a factored form over all of Z."""
-        main = program.factored or program.penalty.main
-        if not isinstance(main, Factored):
-            missing = "a ridge alone" if main is None else type(main).__name__
+        if not isinstance(program.main, Factored):
+            missing = "a ridge alone" if program.main is None else type(program.main).__name__
             return f"{missing} has no factored form"
         if program.factored is None and program.penalty.ridge > 0.0:
             return "a ridge beside a nuclear norm is left to the other backends"
@@ -282,9 +281,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
 def term_of(program: Program) -> Factored:
     """The main term, which has a factored form."""
-    main: Any = program.factored or program.penalty.main
-    assert isinstance(main, Factored)
-    return main
+    assert isinstance(program.main, Factored)
+    return program.main
 
 
 def chart_of(program: Program) -> Chart:

@@ -267,8 +267,7 @@ def stalled(earlier: Record, later: Record) -> bool:
 
 def nowhere(program: Program) -> str:
     """That no feasible point was found, with what it had to meet."""
-    main: Any = program.factored or program.penalty.main
-    names = [type(main).__name__] * isinstance(main, Constraint)
+    names = [type(program.main).__name__] * isinstance(program.main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
     names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]
     return (

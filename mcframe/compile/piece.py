@@ -69,7 +69,7 @@ class Piece:
     @cached_property
     def pull(self) -> float:
         """The size of the slopes at z = 0: effects may leave none of it but rounding."""
-        z = np.zeros((self.y.size, self.width) if self.width > 1 else self.y.size)
+        z = self.by_entries(np.zeros(self.n_numbers))
         slopes = np.abs(self.stretch * self.likelihood.value_and_slope(z, self.y)[1])
         return float(np.max(slopes, initial=0.0))
 
@@ -94,10 +94,13 @@ class Piece:
         several = self.width > 1 and np.ndim(self.scale) > 0
         return np.asarray(self.scale)[:, None] if several else self.scale
 
+    def by_entries(self, numbers: Array) -> Array:
+        """Flat numbers as likelihoods take them: (N,), or (N, K) for K columns."""
+        return numbers.reshape(-1, self.width) if self.width > 1 else numbers
+
     def shaped(self, z: Array) -> Array:
         """The piece's numbers of z, offsets added: (N,) or (N, K)."""
-        own = z[self.part]
-        own = own.reshape(-1, self.width) if self.width > 1 else own
+        own = self.by_entries(z[self.part])
         return own if self.offset is None else own + self.offset
 
     def solve(self, z: Array, warm: Array | None) -> Array | None:
@@ -121,7 +124,7 @@ class Piece:
         its way stays in the cache. The slopes go into ``out``, if it is given.
         """
         slopes = np.empty(self.n_numbers) if out is None else out
-        shaped = slopes.reshape(-1, self.width) if self.width > 1 else slopes
+        shaped = self.by_entries(slopes)
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
@@ -192,11 +195,10 @@ class Piece:
         total, size = self.effects.conjugate(slope, self.pull)
         if not np.isfinite(total):
             return total, size
-        slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
+        slopes = self.by_entries(slope)
         terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
         if self.offset is not None:
-            along = slopes * self.offset
-            terms = terms - (along.sum(axis=-1) if self.width > 1 else along)
+            terms = terms - (slopes * self.offset).reshape(self.y.size, -1).sum(axis=-1)
         return total + float(np.sum(terms)), size + float(np.sum(np.abs(terms)))
 
     def room(self, slope: Array) -> float:
@@ -218,7 +220,7 @@ class Piece:
 
     def roundings(self, z: Array, effects: Array | None) -> Array:
         """How exactly each predictor is known."""
-        own = z[self.part].reshape(-1, self.width) if self.width > 1 else z[self.part]
+        own = self.by_entries(z[self.part])
         shaped = self.shaped(z)
         sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
         if self.likelihood.location:
@@ -264,7 +266,7 @@ class Piece:
         spread = means[self.columns].ravel()
         found = []
         for numbers in (spread, np.zeros(spread.size)):
-            z = numbers.reshape(-1, self.width) if self.width > 1 else numbers
+            z = self.by_entries(numbers)
             z = z if self.offset is None else z + self.offset
             parameters = self.solve(z, None) if self.layout.n_parameters else None
             losses = self.scale * np.abs(self.at(parameters).value(z, self.y))
@@ -288,7 +290,7 @@ class Piece:
 
     def nearest_slope(self, slope: Array) -> Array:
         """The nearest slopes (flat) at which the conjugate is finite."""
-        slopes = slope.reshape(-1, self.width) if self.width > 1 else slope
+        slopes = self.by_entries(slope)
         likelihood: Conjugate = self.likelihood
         unscaled = slopes / self.stretch
         nearest = likelihood.nearest_slope(unscaled, self.y)

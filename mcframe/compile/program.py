@@ -47,6 +47,17 @@ class Program:
         return self.entries.shape
 
     @property
+    def main(self) -> Any:
+        """The main term as the word that it is; None beside a ridge alone."""
+        return self.factored or self.penalty.main
+
+    def main_value(self, latent: LowRank) -> float:
+        """R at Z, of a function of factors for Z's own."""
+        if self.factored is not None:
+            return self.factored.of_factors(latent.balanced())
+        return self.penalty.of_singular_values(latent.singular_values())
+
+    @property
     def plain(self) -> bool:
         """Whether all but the main term is smooth: no multipliers are needed."""
         return self.loss.smooth and all(term.smooth for term in self.terms)

@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 import scipy
 
-from mcframe.backends.certificate.main_term import MainTerm, main_of
+from mcframe.backends.certificate.main_term import MainTerm, main_term
 from mcframe.backends.certificate.rounding import summed_rounding
 from mcframe.compile import DualPoint, Program
 from mcframe.contracts.rounding import DUAL_ROUNDING, SET_ROUNDING
@@ -35,7 +35,7 @@ class Bound:
         """What it is worth at most that sets count as met by a Z of that length close to them."""
         if self.point is None:
             return 0.0
-        ball = isinstance(main_of(self.point.program), Constraint)
+        ball = isinstance(self.point.program.main, Constraint)
         return self.point.room(length) + (SET_ROUNDING * abs(self.taken) if ball else 0.0)
 
 
@@ -50,8 +50,11 @@ def fenchel_bound(point: DualPoint, latent: LowRank, slack: float = 0.0) -> Boun
     may be.
     """
     point = point.without_rounding()
-    main = MainTerm(point, latent, slack)
-    scaled, nothing = scaled_bound(point, main), bound_at(point, main, 0.0)
+    main = main_term(point, latent, slack)
+    nothing = bound_at(point, main, 0.0)
+    scaled = scaled_bound(point, main)
+    if not np.isfinite(scaled.value):
+        scaled = bound_in_every_domain(point, main.largest, latent, slack)
     return scaled if scaled.value >= nothing.value else nothing
 
 
@@ -61,9 +64,7 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
         reached = bound_at(point, main, main.largest * (1.0 - shorter))
         if np.isfinite(reached.value):
             break
-    else:
-        return bound_in_every_domain(point, main)
-    if not smooth_main(point.program):
+    if not (smooth_main(point.program) and np.isfinite(reached.value)):
         return reached
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
@@ -97,17 +98,18 @@ def smooth_main(program: Program) -> bool:
     return program.factored is None and program.penalty.ridge > 0.0
 
 
-def bound_in_every_domain(point: DualPoint, main: MainTerm) -> Bound:
+def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, slack: float) -> Bound:
     """The bound where scaling leaves the domain of a loss whose slopes do not reach 0.
 
     Moving back into that domain changes the main term's matrix a little, so that the scale is
-    sought in a few rounds; -inf if none is found.
+    sought in a few rounds; -inf if none is found. Beyond the main term's domain by rounding it is
+    a bound of a weight so much larger, which is worth that share of the term at the candidate.
     """
-    scale = main.largest
     for _ in range(ROUNDS):
         repaired = point.repaired(scale)
-        found = main.of(repaired)
+        found = main_term(repaired, latent, slack)
         if found.largest >= 1.0 - DUAL_ROUNDING:
-            return lowered(repaired, found.conjugate(1.0), main.beyond(found.largest))
+            beyond = (1.0 / found.largest - 1.0) * point.program.main_value(latent)
+            return lowered(repaired, found.conjugate(1.0), beyond)
         scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
     return NO_BOUND

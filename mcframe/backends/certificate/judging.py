@@ -4,7 +4,6 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate.bound import NO_BOUND, Bound, fenchel_bound
-from mcframe.backends.certificate.main_term import main_value
 from mcframe.backends.certificate.point import Judgement, Point
 from mcframe.backends.certificate.rounding import NOTHING, Rounding, summed_rounding
 from mcframe.compile import (
@@ -42,7 +41,7 @@ class Reached:
         """Losses and terms at a candidate, effects solved for where they can be."""
         latent: LowRank = candidate.latent
         given = None if candidate.dual is None else candidate.dual.given
-        at, main = program.evaluate(latent, given=given), main_value(program, latent)
+        at, main = program.evaluate(latent, given=given), program.main_value(latent)
         attached = tuple(
             value if term.smooth else term.value(at.place.columns(term.columns))
             for term, value in zip(program.terms, at.values, strict=True)
