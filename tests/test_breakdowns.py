@@ -150,3 +150,21 @@ def test_heavy_entries_have_exact_conjugates():
     fit = mc.fit(model, {"y": mc.Observations(y, weights=weights)}, tol=1e-13)
     assert fit.status == "certified"
     assert fit.rank == 0
+
+
+@pytest.mark.parametrize("backend", ["auto", "splitting"])
+def test_what_is_infeasible_and_overflows_is_said_to_be_infeasible(backend):
+    """A ball 1e14 times smaller than what an equality asks for, beside rates that overflow."""
+    exact, counts = np.full((7, 1), np.nan), np.full((7, 1), np.nan)
+    exact[[0, 5], 0] = -213990.53810785, -213990.53810862
+    counts[[1, 5], 0] = 0.0, 1.0
+    exposure = np.array([447.0, 8.7e-6, 5.1e-3, 5.5, 4.0e5, 4.8e-4, 1.6e-2])[:, None]
+    blocks = [
+        mc.Block("exact", mc.Equality(), weight=10.0, reduce="sum"),
+        mc.Block("counts", mc.Poisson(), reduce="mean"),
+    ]
+    data = {"exact": exact, "counts": mc.Observations(counts, exposure=exposure)}
+    model = mc.Model(blocks, [mc.NuclearBall(2.65e-9)])
+    with pytest.raises(mc.BackendError, match="no Z was found"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        mc.fit(model, data, backend=backend, max_seconds=5.0)

@@ -227,6 +227,8 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
                 " columns of the data"
             ) from error
         status, message = "interrupted", f"the arithmetic broke down ({error}); {BEFORE}"
+    if watch.point is None:  # whatever ended it, there is nothing to return
+        raise NothingFeasible(nowhere(program))
     return watch.outcome(status, message)
 
 
