@@ -235,6 +235,7 @@ class Fit:
 
         By ``predict``; of classes by the most probable one.
         """
+        self.model.block(name)  # which names the blocks there are
         return self.filled(name, self.problem.tables[name].observed(), self.mean(name))
 
     def filled(self, name: str, table: Table, mean: Array) -> Any:
@@ -284,6 +285,7 @@ class Fit:
 
     def log_likelihood(self, name: str) -> Any:
         """log p(y | z) of each observed entry with every constant, NaN where none is observed."""
+        self.model.block(name)
         self.refuse_too_large(name)
         likelihood = self.likelihood(name)
         if not isinstance(likelihood, Distribution):
@@ -298,6 +300,7 @@ class Fit:
 
     def residual(self, block: str) -> float:
         """||A Z - B||_F of a block's calibration."""
+        self.model.block(block)
         for term in self.problem.terms:
             if term.block == block and hasattr(term, "residual"):
                 columns = self.problem.placed(term)

@@ -518,3 +518,11 @@ def test_a_block_beyond_memory_is_answered_by_entries():
         with pytest.raises(mc.DataError, match=r"GB, .*fit.predict\('x', rows=rows"):
             ask("x")
     np.testing.assert_allclose(fit.predict("x", rows, columns), 0.9, atol=1e-3)
+
+
+@pytest.mark.parametrize("ask", ["predict", "impute", "natural", "log_likelihood", "residual"])
+def test_a_block_that_is_not_there_is_named(ask):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    fit = mc.fit(model, {"x": np.eye(3)})
+    with pytest.raises(mc.ModelError, match="there is no block 'q'"):
+        getattr(fit, ask)("q")

@@ -195,3 +195,44 @@ def test_a_wrong_number_of_jobs_is_named(given):
 
 def test_jobs_end_when_they_are_left_early():
     assert next(iter(jobs.finished([os.getpid] * 4, 2)))[1] != os.getpid()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, np.linalg.LinAlgError, ValueError])
+@pytest.mark.parametrize("backend", ["proximal", "alternating", "reference"])
+def test_what_a_callback_raises_is_passed_on(backend, error):
+    """It says nothing about the solver's arithmetic, and the user wants the traceback."""
+
+    def callback(record):
+        raise error("mine")
+
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    with pytest.raises(error, match="mine"):
+        mc.fit(model, {"x": np.eye(3)}, backend=backend, callback=callback)
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, threading
+import numpy as np
+import mcframe as mc
+from mcframe.contracts.deferred import Deferred
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+module = Deferred({module!r}, "this test")
+threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    module.load()
+    print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted")
+print(Deferred({module!r}, "this test").{name})
+"""
+
+
+@pytest.mark.parametrize(("module", "name"), [("numba", "njit"), ("cvxpy", "Variable")])
+def test_ctrl_c_within_an_import_leaves_no_package_in_parts(module, name):
+    """It is held back until the import is done: half a package could never be imported again."""
+    code = INTERRUPTED_IMPORT.format(module=module, name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == "interrupted"
+    assert name in second

@@ -226,7 +226,7 @@ def test_wrong_options_are_named(model, table, options, named):
     ("terms", "options", "named"),
     [
         ([mc.NuclearNorm(1.0), mc.MaxNorm(1.0)], {}, "no term was given, which is several"),
-        ([mc.NuclearBall(1.0)], {}, "the model has none"),
+        ([mc.NuclearBall(1.0)], {}, "the model has no term with a weight"),
         (
             [mc.NuclearNorm(1.0), mc.ResidualNuclearNorm("features", 1.0)],
             {"term": mc.ResidualNuclearNorm},

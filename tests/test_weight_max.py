@@ -199,7 +199,11 @@ NOTHING = "has no influence: nothing pulls Z away"
             mc.ResidualNuclearNorm,
             "no weight of ResidualNuclearNorm is known .* give weights=",
         ),
-        (declared([gaussian()], [mc.NuclearBall(1.0)], x=X), None, "the model has none"),
+        (
+            declared([gaussian()], [mc.NuclearBall(1.0)], x=X),
+            None,
+            "the model has no term with a weight",
+        ),
         (declared([gaussian()], [NORM], x=X), "NuclearNorm", "term='NuclearNorm' was given"),
         (declared([gaussian()], [NORM], x=X), np.ones(2), "term=array"),
     ],

@@ -49,6 +49,14 @@ BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
+class CallbackError(Exception):
+    """Carries what a callback raised out of the loop."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 @attrs.define(eq=False)
 class Watch:
     """What the loop remembers: the best point, the best bound, the records, the next look."""
@@ -135,8 +143,12 @@ class Watch:
         self.records.append(record)
         if self.progress:
             print(record, flush=True)
-        if self.callback is not None and self.callback(record):
-            self.stopped = True
+        if self.callback is None:
+            return
+        try:
+            self.stopped = bool(self.callback(record)) or self.stopped
+        except Exception as error:  # which says nothing about the solver's arithmetic
+            raise CallbackError(error) from error
 
     def plan(self, record: Record, state: State) -> None:
         """The next look: where the gap, falling as it did, will have reached the tolerance.
@@ -214,6 +226,8 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
             late = np.inf if watch.point is None else watch.began + budget.max_seconds + GRACE
             with stop_at(late):
                 status, message = iterate(solver, program, budget, watch, state)
+    except CallbackError as raised:
+        raise raised.error from None
     except KeyboardInterrupt:
         if watch.point is None:
             raise
@@ -288,7 +302,7 @@ def iterate(
     solver: Solver[Program, Any], program: Program, budget: Budget, watch: Watch, state: State
 ) -> tuple[str, str]:
     """Steps and looks until one of the reasons to stop; the reason as status and sentence."""
-    iteration = 0
+    iteration, step_took = 0, 0.0
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
         if watch.point is None and iteration >= SEARCHED:
@@ -300,8 +314,13 @@ def iterate(
             return "local", LOCAL
         if state.finished is not None:
             return "interrupted", f"stopped by its own rule: {state.finished}"
-        # A last look is part of the time.
+        # A last look is part of the time; before a step that may not end in time what there is
+        # is looked at, since such a step may be cut off.
         spent = watch.seconds + watch.took > budget.max_seconds
+        late = watch.seconds + watch.took + step_took > budget.max_seconds
+        if late and not spent and watch.records and watch.records[-1].iteration < iteration:
+            watch.look(iteration, solver, state)
+            continue
         if iteration >= budget.max_iter or spent:
             if watch.point is None:
                 raise NothingFeasible(nowhere(program))
@@ -309,7 +328,9 @@ def iterate(
                 watch.look(iteration, solver, state)
                 continue
             return watch.spent(spent)
+        began = time.perf_counter()
         solver.step(program, state)
+        step_took = time.perf_counter() - began
         iteration += 1
         if not np.isfinite(state.objective):
             why = f" and {FALLING}" if watch.endless else ""

@@ -7,6 +7,7 @@ import numpy as np
 
 from mcframe.backends.certificate import Point
 from mcframe.backends.feasible import made_feasible
+from mcframe.backends.proximal import Proximal
 from mcframe.compile import Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
@@ -120,7 +121,7 @@ class Splitting(Solver[Program, SplittingState]):
     emotions and yeast of Goldberg et al. (2010), certified to 1e-5.
     """
 
-    inner: Solver[Program, Any]
+    inner: Solver[Program, Any] = attrs.field(factory=Proximal)
     name: str = "splitting"
 
     leaves = ToMultipliers.NOTHING

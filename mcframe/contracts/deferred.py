@@ -2,6 +2,10 @@
 
 import importlib
 import importlib.util
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -56,9 +60,30 @@ class Deferred:
 
     def _import(self) -> ModuleType:
         try:
-            return importlib.import_module(self._module)
+            with interrupted_later():
+                return importlib.import_module(self._module)
         except Exception as error:  # what is installed may fail in any way it likes
             raise BackendError(
                 f"{self._needed_for} needs {self._module}, which cannot be imported"
                 f" ({type(error).__name__}: {error})"
             ) from error
+
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Hold Ctrl-C back until the end.
+
+    A package whose import was cut off stays behind in parts, and cannot be imported any more in
+    that process. Signals reach the main thread alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        if came:
+            signal.raise_signal(signal.SIGINT)

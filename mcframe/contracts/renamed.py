@@ -1,9 +1,11 @@
-"""Old names of a package that go on working."""
+"""Old names: those of packages go on working, methods that nothing asks for are refused."""
 
 import warnings
 from collections.abc import Mapping
 
-__all__ = ["renamed"]
+from mcframe.contracts.errors import ModelError
+
+__all__ = ["refuse_old_methods", "renamed"]
 
 
 def renamed(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> object:
@@ -17,3 +19,16 @@ def renamed(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> ob
     new, value = now[old]
     warnings.warn(f"{package}.{old} is called {package}.{new} now", FutureWarning, stacklevel=3)
     return value
+
+
+def refuse_old_methods(word: type, now: Mapping[str, str]) -> None:
+    """Raise a ``ModelError`` where a class defines a method that is not asked for any more.
+
+    For ``__init_subclass__``: what it says would otherwise be left out without a word. ``now``
+    says of each old name what to give instead.
+    """
+    for old, new in now.items():
+        if old in vars(word):
+            raise ModelError(
+                f"{word.__name__}.{old} is not asked for any more: give {new} instead"
+            )

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.renamed import refuse_old_methods
 from mcframe.contracts.rounding import SET_ROUNDING
 
 __all__ = [
@@ -20,6 +21,11 @@ __all__ = [
     "Spectral",
     "Term",
 ]
+
+
+OLD_METHODS = {
+    "definition": "statement(cp, Z), which returns an expression and its constraints,",
+}
 
 
 class Term(ABC):
@@ -36,6 +42,11 @@ class Term(ABC):
     needs_values: bool = False
     #: Whether it states sums of Z, which are sums of means only where z is the mean response.
     states_sums: bool = False
+
+    def __init_subclass__(cls) -> None:
+        """Refuse methods that were asked for in earlier versions."""
+        super().__init_subclass__()
+        refuse_old_methods(cls, OLD_METHODS)
 
     @property
     def word(self) -> str:

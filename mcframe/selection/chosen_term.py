@@ -23,7 +23,13 @@ def chosen_place(model: Model, term: object) -> int:
         found = [k for k in weighted if isinstance(term, Term) and model.terms[k] == term]
     if len(found) == 1:
         return found[0]
-    known = ", ".join(str(model.terms[k]) for k in weighted) or "none"
+    if not weighted:
+        words = ", ".join(each.word for each in model.terms)
+        raise ModelError(
+            f"the model has no term with a weight (its terms are {words}); a path and weight_max"
+            " are about the weight of one, such as mc.NuclearNorm or mc.MaxNorm"
+        )
+    known = ", ".join(str(model.terms[k]) for k in weighted)
     asked = "no term" if term is None else f"term={getattr(term, '__name__', repr(term))}"
     raise ModelError(
         f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
