@@ -135,7 +135,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     in_factors = True
 
     def refuses(self, program: Program) -> str | None:
-        """It needs a term with a factored form over all of Z."""
+        """The reason against a program without a factored form over all of Z, or None."""
         if not isinstance(program.main, Factored):
             missing = "a ridge alone" if program.main is None else type(program.main).__name__
             return f"{missing} has no factored form"
@@ -180,7 +180,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def resumed(
         self, program: Program, paused: FactoredState, rng: np.random.Generator
     ) -> FactoredState:
-        """The same vector, with what follows from it."""
+        """The paused state, with what follows from its vector."""
         chart, order = chart_of(program), sum(program.shape)
         stacked = chart.stacked(paused.vector, order)
         memory = Memory(scale=paused.memory.scale)
@@ -286,7 +286,7 @@ def term_of(program: Program) -> Factored:
 
 
 def chart_of(program: Program) -> Chart:
-    """Its factors as functions of free vectors, in the program's unit."""
+    """The program's factors as functions of free vectors, in its unit."""
     chart: Chart = term_of(program).chart
     return chart.in_units(program.unit)
 
@@ -306,7 +306,7 @@ def pulled(slope: Operator, stacked: Array) -> Array:
 
 
 def compressed(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
-    """The same U V' with orthogonal columns, negligible ones dropped."""
+    """Factors of the same U V' with orthogonal columns, negligible ones dropped."""
     values, rotation = np.linalg.eigh(stacked.T @ stacked)
     kept = values > negligible * max(float(values[-1]), 0.0)
     if not kept.any():

@@ -35,11 +35,11 @@ class FirstOrder(Backend):
 
     @property
     def name(self) -> str:
-        """That of the solver."""
+        """The name of the solver."""
         return self.solver.name
 
     def refuses(self, compiled: CompiledProblem) -> str | None:
-        """It needs a program that the solver runs, alone or with multipliers around it."""
+        """Why the solver runs the program neither alone nor with multipliers, or None."""
         if compiled.refusal is not None:
             return compiled.refusal
         program = compiled.program

@@ -150,7 +150,7 @@ class FPC(Solver[Program, FPCState]):
         )
 
     def paused(self, program: Program, state: FPCState) -> FPCState:
-        """Both iterates in factors alone, the biases and the stages that are left."""
+        """The two iterates in factors alone, the biases and the stages that are left."""
         gone: Any = None
         return attrs.evolve(
             state,
@@ -162,7 +162,7 @@ class FPC(Solver[Program, FPCState]):
         )
 
     def resumed(self, program: Program, paused: FPCState, rng: np.random.Generator) -> FPCState:
-        """The same iterates, written out again."""
+        """The paused state, its iterates written out again."""
         now, before = (
             LowRank(factors.left * factors.values, factors.right).dense()
             for factors in (paused.factors, paused.factors_before)
@@ -226,7 +226,7 @@ class FPC(Solver[Program, FPCState]):
         return factors, penalty.of_singular_values(factors.values)
 
     def advance(self, state: FPCState) -> None:
-        """Their rule: the stage is done when its objective changes by less than 1e-5."""
+        """End a stage by the paper's rule: its objective changes by less than 1e-5."""
         last, now = state.last, state.objective
         state.last = now
         if abs(last - now) > self.change * max(abs(now), np.finfo(float).tiny):

@@ -44,7 +44,7 @@ class Rung:
 
     @property
     def name(self) -> str:
-        """That of the backend."""
+        """The name of the backend."""
         return self.backend.name
 
     def __str__(self) -> str:

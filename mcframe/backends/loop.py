@@ -80,7 +80,7 @@ class Watch:
 
     @property
     def gap(self) -> float:
-        """Of the best point and the best bound so far."""
+        """The relative gap of the best point and the best bound so far."""
         return relative_gap(self.objective, self.bound, self.rounding)
 
     @property
@@ -253,7 +253,7 @@ def begun(
 
 
 def falling(earlier: Record, later: Record) -> float:
-    """By how much the logarithm of the gap fell in an iteration, 0 where it hardly did."""
+    """The fall of the logarithm of the gap in an iteration, 0 where it hardly fell."""
     if stalled(earlier, later) or not np.isfinite(earlier.gap):
         return 0.0
     fallen = later.gap / earlier.gap
@@ -266,7 +266,7 @@ def stalled(earlier: Record, later: Record) -> bool:
 
 
 def nowhere(program: Program) -> str:
-    """That no feasible point was found, with what it had to meet."""
+    """A sentence that no feasible point was found, with what it had to meet."""
     names = [type(program.main).__name__] * isinstance(program.main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
     names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]

@@ -69,7 +69,7 @@ class ProximalState:
 
     @property
     def iterate(self) -> Array:
-        """X, dense."""
+        """X as an array (n_rows, n_columns)."""
         return self.iterates.dense()
 
     @property
@@ -192,7 +192,7 @@ class Proximal(Solver[Program, ProximalState]):
         )
 
     def paused(self, program: Program, state: ProximalState) -> ProximalState:
-        """Both iterates in factors alone, with the momentum and the curvatures."""
+        """The two iterates in factors alone, with the momentum and the curvatures."""
         gone: Any = None
         return attrs.evolve(
             state,
@@ -204,7 +204,7 @@ class Proximal(Solver[Program, ProximalState]):
     def resumed(
         self, program: Program, paused: ProximalState, rng: np.random.Generator
     ) -> ProximalState:
-        """The same iterates, written out again."""
+        """The paused state, its iterates as the program holds Z again."""
         fresh = self.init(program, Point(written(paused.factors)), rng)
         if not paused.single:
             fresh.double()

@@ -118,7 +118,7 @@ class Reference(Backend):
             )
 
     def refuses(self, compiled: CompiledProblem) -> str | None:
-        """It needs losses that CVXPY can state, and a program: that is what certifies it."""
+        """The reason why CVXPY cannot state the problem, or no program can certify it, or None."""
         return cp.absence() or refusal_to_state(compiled.problem) or compiled.refusal
 
     def cost(self, compiled: CompiledProblem) -> Cost:
@@ -315,7 +315,7 @@ def missed(problem: Problem, stated: Statement, name: str) -> float:
 def refined(
     problem: Problem, stated: Statement, name: str, near: tuple[Array, float] | None
 ) -> tuple[Array, float]:
-    """Where the next bound is to be tight: at the answer, as far around as it moved."""
+    """Centre and spread of the next bound: the answer, and as far around as it moved."""
     z = np.asarray(stated.predictors[name].value)
     unit = 1.0 / float(np.sqrt(problem.likelihoods[name].curvature))
     if near is None:

@@ -65,12 +65,12 @@ class SplittingState:
 
     @property
     def residual(self) -> float:
-        """Of the inner problem."""
+        """The residual of the inner problem."""
         return float(self.inner.residual)
 
     @property
     def objective(self) -> float:
-        """Of the inner problem."""
+        """The objective of the inner problem."""
         return float(self.inner.objective)
 
     @property
@@ -80,7 +80,7 @@ class SplittingState:
         return finished
 
     def sharpen(self) -> None:
-        """Passed on."""
+        """Sharpen the inner state."""
         self.inner.sharpen()
 
     def duals(self) -> list[tuple[Rough, Array]]:
@@ -127,7 +127,7 @@ class Splitting(Solver[Program, SplittingState]):
 
     @property
     def in_factors(self) -> bool:  # type: ignore[override]
-        """As the inner solver."""
+        """Whether the inner solver works on factors."""
         return self.inner.in_factors
 
     def refuses(self, program: Program) -> str | None:
@@ -220,7 +220,7 @@ def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program,
 
 
 def copied(state: SplittingState) -> SplittingState:
-    """With rough parts of its own, which later moves do not change."""
+    """A state with rough parts of its own, which later moves do not change."""
     pieces = [None if rough is None else attrs.evolve(rough) for rough in state.pieces]
     terms = [None if rough is None else attrs.evolve(rough) for rough in state.terms]
     return attrs.evolve(state, pieces=pieces, terms=terms)

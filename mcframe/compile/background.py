@@ -23,7 +23,7 @@ class Part:
     entries: slice
 
     def at(self, latent: LowRank, z: Array) -> UnwrittenAt:
-        """They at Z, whose entries are z."""
+        """The unwritten losses at Z, whose entries are z."""
         return self.cells.at(latent.columns(self.columns), z[self.entries])
 
 
@@ -42,7 +42,7 @@ class Background:
 
     @cached_property
     def weights(self) -> Array:
-        """For each column of Z a bound on the second derivative of its cells' losses."""
+        """A bound on the second derivative of the cells' losses, for each column of Z."""
         weights = np.zeros(self.shape[1])
         for part in self.parts:
             weights[part.columns] = part.cells.weights
@@ -94,7 +94,7 @@ class Behind:
 
     @property
     def value(self) -> float:
-        """The losses."""
+        """The sum of the losses."""
         return sum(point.value for point in self.points)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""From a problem to its program, or the reason why there is none."""
+"""Compile a problem to its program, or give the reason why there is none."""
 
 import numpy as np
 

@@ -97,7 +97,7 @@ class DualPoint:
         return tuple(term.nearest_dual(dual) for term, dual in pairs)
 
     def replaced(self, matrix: Sampled, norm: float) -> "DualPoint":
-        """Another slope for the losses, as a sparse matrix with a bound on its norm."""
+        """The point with another slope of the losses: a sparse matrix, a bound on its norm."""
         return attrs.evolve(self, slope=matrix.values, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:

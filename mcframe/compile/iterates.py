@@ -68,7 +68,7 @@ class Iterates(ABC):
         self.moved_on()
 
     def come_from(self, before: LowRank) -> None:
-        """Another iterate is the one before X."""
+        """Take another iterate as the one before X."""
         self.z_before = self.program.entries.of(before)
         self.moved_from(before)
 
@@ -78,11 +78,11 @@ class Iterates(ABC):
 
     @abstractmethod
     def place(self) -> Place:
-        """X."""
+        """X, with its numbers at the entries."""
 
     @abstractmethod
     def latent_ahead(self, theta: float) -> LowRank | Array:
-        """Y."""
+        """Y, in factors or written out."""
 
     @abstractmethod
     def descended(self, ahead: Evaluation, curvature: float) -> Operator:
@@ -90,7 +90,7 @@ class Iterates(ABC):
 
     @abstractmethod
     def written(self, factors: Shrunk) -> Place:
-        """The trial."""
+        """The trial, with its numbers at the entries."""
 
     @abstractmethod
     def products(self, theta: float) -> tuple[float, float]:
@@ -108,14 +108,14 @@ class Iterates(ABC):
 
     @abstractmethod
     def moved_from(self, before: LowRank) -> None:
-        """Another iterate is the one before X, entries aside."""
+        """Take another iterate as the one before X, entries aside."""
 
     @abstractmethod
     def double(self) -> None:
-        """In 64 bits from here on."""
+        """Go on in 64 bits."""
 
     def dense(self) -> Array:
-        """X itself."""
+        """X as an array (n_rows, n_columns)."""
         return self.place().array
 
 
@@ -130,12 +130,12 @@ class DenseIterates(Iterates):
         super().__init__(program, program.entries.place(begin))
 
     def double(self) -> None:
-        """In 64 bits from here on."""
+        """Go on in 64 bits."""
         self.now, self.before = self.now.astype(np.float64), self.before.astype(np.float64)
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
 
     def place(self) -> Place:
-        """X."""
+        """X, with its numbers at the entries."""
         return Place(self.now, self.z)
 
     def latent_ahead(self, theta: float) -> Array:
@@ -144,7 +144,7 @@ class DenseIterates(Iterates):
         return self.work
 
     def descended(self, ahead: Evaluation, curvature: float) -> Operator:
-        """In place of Y."""
+        """Y - G / L, which overwrites Y."""
         descend(self.flat, self.z_ahead, ahead.entry_slopes, 1.0 / curvature, self.work)
         for columns, block in ahead.blocks:
             self.work[:, columns] -= block / curvature
@@ -156,7 +156,7 @@ class DenseIterates(Iterates):
         return self.program.entries.place(self.new)
 
     def products(self, theta: float) -> tuple[float, float]:
-        """In one pass over all three."""
+        """||trial - X||^2 and <trial - X, P>, in one pass over all three matrices."""
         return products(self.new, self.now, self.before)
 
     def block_products(
@@ -176,12 +176,12 @@ class DenseIterates(Iterates):
         self.now, self.before, self.new = self.new, self.now, self.before
 
     def moved_from(self, before: LowRank) -> None:
-        """Written out."""
+        """Write out another iterate as the one before X."""
         self.before = before.dense().astype(self.now.dtype, copy=False)
 
 
 class ThinIterates(Iterates):
-    """Both iterates in factors, the slope sparse: memory of the observed entries."""
+    """Two iterates in factors, the slope sparse: memory of the observed entries."""
 
     def __init__(self, program: Program, begin: LowRank) -> None:
         self.now = self.past = self.new = orthogonal(begin)
@@ -189,10 +189,10 @@ class ThinIterates(Iterates):
         super().__init__(program, program.entries.place(begin))
 
     def double(self) -> None:
-        """They are so already."""
+        """Nothing to do: factors have 64 bits already."""
 
     def place(self) -> Place:
-        """X."""
+        """X, with its numbers at the entries."""
         return Place(self.now, self.z)
 
     def latent_ahead(self, theta: float) -> LowRank:
@@ -203,7 +203,7 @@ class ThinIterates(Iterates):
         return LowRank(left, np.hstack([self.now.right, self.past.right]))
 
     def descended(self, ahead: Evaluation, curvature: float) -> Operator:
-        """As a sum."""
+        """Y - G / L as a sum of operators."""
         descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.slope
         return descended
 
@@ -236,20 +236,20 @@ class ThinIterates(Iterates):
         self.now, self.past, self.last = self.new, self.now, self.moved
 
     def moved_from(self, before: LowRank) -> None:
-        """With the difference between both."""
+        """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
         self.last = difference(self.now, self.past)
 
 
 def iterates_of(program: Program, begin: LowRank, single: bool = False) -> Iterates:
-    """Both iterates at a start, as the program holds Z; of 32 bits if they are written out."""
+    """Two equal iterates at a start, as the program holds Z; ``single``: dense ones of 32 bits."""
     if program.entries.sparse:
         return ThinIterates(program, begin)
     return DenseIterates(program, begin, single)
 
 
 def orthogonal(latent: LowRank) -> LowRank:
-    """The same matrix with orthonormal columns on the right."""
+    """The matrix with orthonormal columns on the right."""
     right, upper = np.linalg.qr(latent.right)
     return LowRank(latent.left @ upper.T, right)
 

@@ -29,7 +29,7 @@ def tapers(program: Program) -> bool:
 
 
 def line_costs(program: Program, at: Evaluation, slope: Array) -> LineCosts:
-    """By how much F* of the slope at z rises where rows and columns of it are scaled down.
+    """The rise of F* of the slope at z where rows and columns of it are scaled down.
 
     It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there, and bends
     by ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums stay 0.

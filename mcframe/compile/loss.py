@@ -48,7 +48,7 @@ class EntryLoss:
         return all(piece.likelihood.convex for piece in self.pieces)
 
     def curvatures_at(self, z: Array, effects: tuple[Array | None, ...]) -> list[float]:
-        """Of each piece: where it is bounded everywhere, else the largest one at these entries.
+        """Each piece's curvature: its bound, or the largest at these entries if there is none.
 
         A first step length for backtracking, where there is no proven one.
         """
@@ -146,7 +146,7 @@ class EntryLoss:
         return centred
 
     def rounding(self, z: Array, effects: tuple[Array | None, ...], slope: Array) -> float:
-        """By how much rounding of the predictors may move the losses at z."""
+        """How far rounding of the predictors may move the losses at z."""
         pairs = zip(self.pieces, effects, strict=True)
         return sum(piece.rounding(z, own, slope[piece.part]) for piece, own in pairs)
 
@@ -156,7 +156,7 @@ class EntryLoss:
         return all(piece.vanishes(z, own, self.unit) for piece, own in pairs)
 
     def moved_by(self, away: float, slope: Array) -> float:
-        """By how much the losses differ at most where each predictor is off by so much."""
+        """How far the losses move at most where each predictor is off by ``away``."""
         return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
 
     def unsettled(self, slope: Array, effects: tuple[Array | None, ...]) -> float:

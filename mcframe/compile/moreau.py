@@ -66,7 +66,7 @@ class SmoothedTerm:
 
     @property
     def columns(self) -> slice:
-        """Those of the term."""
+        """The columns of the term."""
         return self.attached.columns
 
     @property
@@ -76,7 +76,7 @@ class SmoothedTerm:
 
     @property
     def curvature(self) -> float:
-        """The stiffness."""
+        """The Lipschitz constant of the slope: the stiffness."""
         return self.stiffness
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:

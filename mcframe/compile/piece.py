@@ -208,7 +208,7 @@ class Piece:
         return float(np.abs(slope) @ self.likelihood.room(self.y))
 
     def rounding(self, z: Array, effects: Array | None, slope: Array) -> float:
-        """By how much rounding of the predictors may move the losses at z, to second order.
+        """How far rounding of the predictors may move the losses at z, to second order.
 
         A predictor is a sum of which each summand is rounded.
         """
@@ -229,7 +229,7 @@ class Piece:
         return found
 
     def raised(self, steps: Array) -> Array:
-        """By how much such a step raises a loss at most from where its slope is 0."""
+        """How far steps of these lengths raise a loss at most from where its slope is 0."""
         if not self.likelihood.smooth:
             return steps
         curvature = float(self.likelihood.curvature)
@@ -276,7 +276,7 @@ class Piece:
         return np.where(alike, found[1], found[0])
 
     def moved_by(self, away: float, slope: Array) -> float:
-        """By how much the losses differ, to second order, where all predictors are off by this."""
+        """How far the losses move, to second order, where all predictors are off by ``away``."""
         first = away * float(np.sum(np.abs(slope)))
         curvature = float(self.likelihood.curvature)
         if not np.isfinite(curvature):

@@ -68,7 +68,7 @@ class Program:
         return self.highest([piece.curvature for piece in self.loss.pieces])
 
     def curvature_at(self, evaluation: Evaluation) -> float:
-        """The same where it is bounded, else at these entries: a first step length."""
+        """The curvature where it is bounded, else at these entries: for a first step length."""
         own = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
         found = self.highest(own)
@@ -85,7 +85,7 @@ class Program:
         return float(np.max(bends))
 
     def held_for(self, in_factors: bool) -> "Program":
-        """The same, Z kept in factors or written out: for a solver that works on factors, or not.
+        """The program, Z kept in factors or written out, for a solver on factors or not.
 
         The one place where that is decided.
         """
@@ -96,7 +96,7 @@ class Program:
         return attrs.evolve(self, entries=self.entries.held(sparse, self.entries.random_state))
 
     def seeded(self, random_state: int) -> "Program":
-        """The same with another seed for random starts."""
+        """The program with another seed for random starts."""
         return attrs.evolve(self, entries=self.entries.held(self.entries.sparse, random_state))
 
     def evaluate(
@@ -116,7 +116,7 @@ class Program:
     def evaluate_at(
         self, at: Place | LowRank | Array, effects: tuple[Array | None, ...]
     ) -> Evaluation:
-        """The same at given effects, which stay as they are."""
+        """Evaluate the program at given effects, which stay as they are."""
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.completed(place, self.loss.evaluate_at(place.z, effects))
 
@@ -148,7 +148,7 @@ class Program:
     def softened(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
-        """The same program with each rough piece, then each rough term, made smooth.
+        """The program with each rough piece, then each rough term, made smooth.
 
         There is one multiplier and one stiffness for each piece and then each term; those of
         smooth ones are None.

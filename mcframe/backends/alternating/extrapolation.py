@@ -13,7 +13,7 @@ LONGEST, SHORTEST = 8.0, 0.05
 
 
 def extrapolate(program: Program, state: AlternatingState) -> None:
-    """On along the move from the last step's end to this one's, where that lowers the objective.
+    """Go on along the move from the last step's end to this one's, if the objective falls.
 
     Steps that each bring the iterate closer by the same factor r end at r / (1 - r) of the last
     move. The objective before the move, after it, and after it once more gives a parabola; the
@@ -53,7 +53,7 @@ def turned(left: Array, right: Array, like_left: Array, like_right: Array) -> tu
 
 
 def lowest(before: float, here: float, beyond: float) -> float:
-    """Where a parabola through values at -1, 0 and 1 is lowest, at most ``LONGEST``."""
+    """The lowest point of a parabola through values at -1, 0 and 1, at most ``LONGEST``."""
     if not np.isfinite(beyond):
         return 0.5
     bend, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)

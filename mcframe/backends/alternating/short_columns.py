@@ -116,7 +116,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
 
 
 def seek(state: AlternatingState, slope: Operator, left: Array, right: Array) -> None:
-    """Where the shrinker begins: leading singular vectors of the slope outside of two spaces."""
+    """Start the shrinker at leading singular vectors of the slope outside of two spaces."""
     lanczos = Lanczos(Projected(slope, left, right), state.shrinker.rng)
     lanczos.advance(LOOKED)
     near, s, far = lanczos.leading(FIRST_WIDTH)

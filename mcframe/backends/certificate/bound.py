@@ -1,4 +1,4 @@
-"""From a dual point to a lower bound on the optimum."""
+"""The lower bound on the optimum that a dual point proves."""
 
 import attrs
 import numpy as np

@@ -31,7 +31,7 @@ class Ridge:
         return 0.5 * self.weight * float(np.dot(away, away))
 
     def slope(self, effects: Array) -> Array:
-        """Its gradient."""
+        """Gradient of the ridge at the effects."""
         return self.weight * (effects - self.towards)
 
     def conjugate(self, sums: Array) -> tuple[float, float]:
@@ -111,7 +111,7 @@ class Effects(ABC):
         return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
 
     def cost(self, effects: Array | None) -> float:
-        """The ridge."""
+        """The ridge at the effects, 0 without one."""
         return 0.0 if self.ridge is None or effects is None else self.ridge.value(effects)
 
     def conjugate(self, slope: Array, pull: float) -> tuple[float, float]:
@@ -159,16 +159,16 @@ class NoEffects(Effects):
     def solve(
         self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
     ) -> None:
-        """None."""
+        """None: there are no effects to solve for."""
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z."""
         return z
 
     def summed(self, numbers: Array) -> Array:
-        """No sums."""
+        """An empty array: there are no effects."""
         return np.zeros(0)
 
     def centred(self, slope: Array) -> Array:
-        """The slope."""
+        """The slope as it is: no effects restrict it."""
         return slope

@@ -163,7 +163,7 @@ class TwoKinds(Effects):
         return part, np.bincount(part)[part] == 1
 
     def represented(self, effects: Array) -> Array:
-        """The same effects, a constant traded as the class says, those that stand alone set."""
+        """Equal effects, a constant traded as the class says, those that stand alone set."""
         if self.ridge is not None:
             return effects
         d, (part, alone) = self.layout.n_biases, self.parts
@@ -219,7 +219,7 @@ class Reduced:
 
     @cached_property
     def sums(self) -> Array:
-        """Of the rows of the table: how the eliminated effects are tied to an intercept."""
+        """Row sums of the table: how the eliminated effects are tied to an intercept."""
         return np.asarray(self.table @ np.ones(self.table.shape[1]))
 
     @cached_property

@@ -26,7 +26,7 @@ class Chart(ABC):
         return n_rows + n_columns
 
     def in_units(self, unit: float) -> "Chart":
-        """The same with coordinates of size 1 where entries of U V' have the size of the unit.
+        """The chart with coordinates of size 1 where entries of U V' have the size of the unit.
 
         By default the chart itself, whose coordinates have one size.
         """
@@ -64,7 +64,7 @@ class Flat(Chart):
         return min(n_rows, n_columns)
 
     def free(self, stacked: Array) -> Array:
-        """W, raveled."""
+        """The stacked factors W, raveled."""
         return stacked.ravel().copy()
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
@@ -112,7 +112,7 @@ class Spheres(Chart):
 
 @attrs.frozen
 class ScaledSpheres(Chart):
-    """The same with a radius of its own, unit s^2 for the last coordinate s, at the cost of it."""
+    """Rows of squared length unit s^2 at most, for the last coordinate s and at the cost of it."""
 
     weight: float
     unit: float = 1.0

@@ -47,7 +47,7 @@ def entries(
 
 @compiled(nogil=True, fastmath=FAST)
 def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
-    """Those of some lines."""
+    """out[p] = <left[line], right[across]> at the entries p of some lines."""
     width = left.shape[1]
     for line in range(first, last):
         for p in range(starts[line], starts[line + 1]):
@@ -67,7 +67,7 @@ def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: A
 
 @compiled(nogil=True, fastmath=FAST)
 def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
-    """Those of some entries."""
+    """out[p] = <left[rows[p]], right[columns[p]]> for some entries p."""
     width = left.shape[1]
     for p in range(first, last):
         total = 0.0
@@ -84,7 +84,7 @@ def gathered(places: IntArray, values: Array, out: Array) -> None:
 
 @compiled(nogil=True)
 def gathered_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
-    """Those of some places."""
+    """out[p] = values[places[p]] for some p."""
     for p in range(first, last):
         out[p] = values[places[p]]
 
@@ -112,7 +112,7 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
 def product_vector(
     starts: IntArray, across: IntArray, values: Array, vector: Array, out: Array
 ) -> None:
-    """The same for one column."""
+    """out = A v for one vector v."""
     pieces = cuts(across.size, starts)
     arrays = (starts, across, values, vector, out)
     share(lambda first, last: product_vector_of(first, last, *arrays), pieces)

@@ -110,7 +110,7 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
 
 
 def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple[float, Array]:
-    """That bound, and the diagonal of a D with this half sum that proves it."""
+    """A bound on the dual max norm, and the diagonal of a D with this half sum as its proof."""
     matrix = as_operator(dual)
     side: Side = SampledSide(matrix) if isinstance(matrix, Sampled) else DenseSide(matrix.dense())
     whole = np.zeros(sum(dual.shape))
@@ -172,11 +172,11 @@ class DenseSide(Side):
         self.norms = np.maximum(norms, LEAST_SHARE * np.max(norms, initial=0.0))
 
     def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """By a decomposition or a Cholesky factorisation."""
+        """The scaled norm by a decomposition or a Cholesky factorisation."""
         return self.scale * dense_norm(self.kept * first[:, None] * second)
 
     def polished(self, diagonal: Array, bound: float) -> tuple[Array, float]:
-        """By an interior-point method, up to 400 rows and columns together."""
+        """A better diagonal by an interior-point method, up to 400 rows and columns together."""
         if diagonal.size > POLISHED_ORDER:
             return diagonal, bound
         improved = polished(self.kept, diagonal, bound / self.scale)
@@ -202,7 +202,7 @@ class SampledSide(Side):
         self.norms = np.maximum(norms[self.own], least)  # positive where squares underflow
 
     def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """By Lanczos steps."""
+        """A bound on the scaled norm by Lanczos steps."""
         weights = np.zeros(self.own.size)
         weights[self.own] = np.concatenate([first, second])
         n_rows = self.dual.shape[0]
@@ -212,7 +212,7 @@ class SampledSide(Side):
         return self.scale * (largest + rounding)
 
     def polished(self, diagonal: Array, bound: float) -> tuple[Array, float]:
-        """As it is: what there is to improve, ascent has improved."""
+        """The diagonal as it is: ascent has improved what there is to improve."""
         return diagonal, bound
 
 

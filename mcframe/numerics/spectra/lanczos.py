@@ -82,7 +82,7 @@ class Lanczos:
 
     @property
     def basis(self) -> Array:
-        """Of the Krylov space, without the block that comes next."""
+        """The basis of the Krylov space, without the block that comes next."""
         return self.columns[:, : self.within.shape[0]]
 
     def advance(self, steps: int) -> None:
@@ -110,7 +110,7 @@ class Lanczos:
         self.columns = room[:, : sum(self.widths)]
 
     def extend(self, own: Array) -> None:
-        """Another block of T."""
+        """Append a block to T."""
         size, width = self.within.shape[0], own.shape[0]
         grown = np.zeros((size + width, size + width))
         grown[:size, :size] = self.within

@@ -288,7 +288,7 @@ def orthonormal(tall: Array) -> Array:
 
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
-    """By a full singular value decomposition."""
+    """Shrink singular values by a full decomposition."""
     left, values, right = np.linalg.svd(matrix.astype(np.float64, copy=False), full_matrices=False)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))

@@ -54,7 +54,7 @@ class Blockwise(Unwritten):
 
     @property
     def n_read(self) -> int:
-        """All cells."""
+        """The number of all cells."""
         return self.shape[0] * self.shape[1]
 
     @property
@@ -147,7 +147,7 @@ class BlockwiseAt(UnwrittenAt):
 
     @cached_property
     def whole(self) -> Passed:
-        """One pass."""
+        """Value, products and length of the slope, in one pass."""
         scale, (n_rows, n_columns) = self.blockwise.scale, self.latent.shape
         values, squares = [], []
         forward, backward = (np.zeros((n, self.latent.width)) for n in (n_rows, n_columns))
@@ -161,7 +161,7 @@ class BlockwiseAt(UnwrittenAt):
 
     @property
     def value(self) -> float:
-        """The sum."""
+        """The sum of the losses."""
         return self.whole.value
 
     def products(self) -> tuple[Array, Array]:
@@ -190,7 +190,7 @@ class BlockwiseAt(UnwrittenAt):
             yield rows, places, slopes
 
     def slope(self) -> "Slopes":
-        """T."""
+        """T, the slopes, as an operator."""
         return Slopes(self)
 
     def hessians(self, by_rows: bool) -> Hessians:
@@ -219,7 +219,7 @@ class BlockwiseAt(UnwrittenAt):
         return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
 
     def bend(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
-        """From the values, up to their rounding, and between 0 and the highest curvature."""
+        """2 (F(Z + D) - F(Z) - <T, D>) up to rounding, in [0, highest curvature ||D||^2]."""
         along = float(np.vdot(moved.left, self.slope() @ moved.right))
         risen = 2.0 * (after.value - self.value - along)
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))

@@ -19,7 +19,7 @@ class Unwritten(ABC):
 
     @abstractmethod
     def at(self, latent: LowRank, z: Array) -> "UnwrittenAt":
-        """The same at Z of the block, whose entries are z."""
+        """The losses at Z of the block, whose entries are z."""
 
     @abstractmethod
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
@@ -59,11 +59,11 @@ class UnwrittenAt(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The sum."""
+        """The sum of the losses."""
 
     @abstractmethod
     def slope(self) -> Operator:
-        """T."""
+        """T, the slopes, as an operator."""
 
     @abstractmethod
     def products(self) -> tuple[Array, Array]:
@@ -71,7 +71,7 @@ class UnwrittenAt(ABC):
 
     @abstractmethod
     def hessians(self, by_rows: bool) -> "Hessians":
-        """In each row of a factor: of that with a row for each row of Z, or for each column."""
+        """Second derivatives in each row of U (``by_rows``) or of V, where Z = U V'."""
 
     @abstractmethod
     def bend(self, after: Self, moved: LowRank, z: Array) -> float:

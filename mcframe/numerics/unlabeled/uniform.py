@@ -42,7 +42,7 @@ class Uniform(Unwritten):
 
     @property
     def held_bytes(self) -> int:
-        """Nothing."""
+        """0: Gram matrices are all that it takes."""
         return 0
 
     def at(self, latent: LowRank, z: Array) -> "UniformAt":
@@ -58,7 +58,7 @@ class Uniform(Unwritten):
         )
 
     def quadratics(self, z: Array) -> Array:
-        """Those of some cells, by their definition."""
+        """The losses of some cells, by their definition."""
         apart = z - self.centre
         return 0.5 * self.weight * apart * apart + self.constant
 
@@ -87,12 +87,12 @@ class UniformAt(UnwrittenAt):
 
     @property
     def n_cells(self) -> int:
-        """All cells."""
+        """The number of all cells."""
         return self.latent.shape[0] * self.latent.shape[1]
 
     @cached_property
     def value(self) -> float:
-        """The sum."""
+        """The sum of the losses."""
         uniform = self.uniform
         total = uniform.squares(self.latent) + self.n_cells * uniform.constant
         return total - float(np.sum(uniform.quadratics(self.z)))
