@@ -261,7 +261,7 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
             return slope @ right if by_rows else slope.T @ left
 
         hessians = program.evaluate(latent).behind.points[0].hessians(by_rows)
-        along = np.einsum("i,ijk,ik->ij", hessians.bends, hessians.matrices, moves)
+        along = np.einsum("i,ijk,ik->ij", hessians.scales, hessians.matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(blockwise, "HELD", 0)  # slopes of 64 bits
             numeric = (gradient(h) - gradient(-h)) / (2.0 * h)

@@ -22,22 +22,22 @@ def test_the_cheapest_scales_are_those_of_a_conic_solver(n_lines, n_needed, seed
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(n_lines, 0.5), size=n_needed).T + 1e-3
     needed = rng.uniform(0.01, 0.5, n_needed)
-    linear, bent = rng.uniform(0.0, 2.0, n_lines), rng.uniform(0.1, 5.0, n_lines)
-    h = cvxpy_scales(shares, needed, linear, bent)
-    found = cheapest(shares, needed, linear, bent)
+    linear, quadratic = rng.uniform(0.0, 2.0, n_lines), rng.uniform(0.1, 5.0, n_lines)
+    h = cvxpy_scales(shares, needed, linear, quadratic)
+    found = cheapest(shares, needed, linear, quadratic)
     assert np.all(found >= 0.0)
     assert np.all(shares.T @ found >= needed * (1 - 1e-3))
 
     def cost(scales):
-        return linear @ scales + 0.5 * bent @ scales**2
+        return linear @ scales + 0.5 * quadratic @ scales**2
 
     assert cost(found) <= cost(h) * (1 + 1e-3) + 1e-9
 
 
-def cvxpy_scales(shares, needed, linear, bent):
+def cvxpy_scales(shares, needed, linear, quadratic):
     """The same problem, stated."""
     h = cp.Variable(linear.size, nonneg=True)
-    cost = linear @ h + 0.5 * cp.sum(cp.multiply(bent, cp.square(h)))
+    cost = linear @ h + 0.5 * cp.sum(cp.multiply(quadratic, cp.square(h)))
     cp.Problem(cp.Minimize(cost), [shares.T @ h >= needed]).solve(solver=cp.CLARABEL)
     return h.value
 

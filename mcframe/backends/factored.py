@@ -72,7 +72,7 @@ class FactoredState:
         self.waited = PATIENCE
 
     def retarget(self, program: Program) -> None:
-        """The loss has changed a little: evaluate it anew; it bends about as before."""
+        """The loss has changed a little: evaluate it anew; its curvature is about as before."""
         self.arrive(program, self.vector)
 
     def arrive(self, program: Program, vector: Array) -> None:

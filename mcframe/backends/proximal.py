@@ -301,5 +301,5 @@ def measured_curvature(
         return np.inf
     above = reached.value - ahead.value - made.rise
     rounding *= abs(reached.value) + abs(ahead.value)
-    measured = max(made.bend / distance, 2.0 * (above - rounding) / distance)
+    measured = max(made.curvature_along / distance, 2.0 * (above - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

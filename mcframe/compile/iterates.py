@@ -22,13 +22,13 @@ Effects = tuple[Array | None, ...]
 class Step:
     """What a step from Y to the trial amounts to, with P = X - the iterate before it.
 
-    ``advance`` is <trial - X, P>, which may be 0 where there is no momentum; ``bend`` is
-    <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the slopes.
+    ``advance`` is <trial - X, P>, which may be 0 where there is no momentum;
+    ``curvature_along`` is <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the slopes.
     """
 
     squared: float  # ||trial - X||^2
     advance: float
-    bend: float
+    curvature_along: float
     rise: float
 
 
@@ -58,9 +58,9 @@ class Iterates(ABC):
         """What the step from Y to the trial amounts to."""
         moved = self.z_trial - self.z_ahead
         squared, advance = self.products(theta)
-        bend, rise = self.block_products(ahead, reached, theta)
-        bend += float(np.dot(reached.entry_slopes - ahead.entry_slopes, moved))
-        return Step(squared, advance, bend, rise + ahead.along(moved))
+        curved, rise = self.block_products(ahead, reached, theta)
+        curved += float(np.dot(reached.entry_slopes - ahead.entry_slopes, moved))
+        return Step(squared, advance, curved, rise + ahead.along(moved))
 
     def accept(self) -> None:
         """The trial becomes X."""
@@ -163,13 +163,13 @@ class DenseIterates(Iterates):
         self, ahead: Evaluation, reached: Evaluation, theta: float
     ) -> tuple[float, float]:
         """Over the columns of each term."""
-        bend = rise = 0.0
+        curved = rise = 0.0
         for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
             momentum = self.now[:, columns] - self.before[:, columns]
             away = self.new[:, columns] - self.now[:, columns] - theta * momentum
             rise += float(np.vdot(old, away))
-            bend += float(np.vdot(fresh - old, away))
-        return bend, rise
+            curved += float(np.vdot(fresh - old, away))
+        return curved, rise
 
     def moved_on(self) -> None:
         """The buffers change places."""
@@ -223,13 +223,13 @@ class ThinIterates(Iterates):
         self, ahead: Evaluation, reached: Evaluation, theta: float
     ) -> tuple[float, float]:
         """Over the columns of each term, from factors of small differences."""
-        bend = rise = 0.0
+        curved = rise = 0.0
         for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
             momentum = self.last.columns(columns).dense()
             away = self.moved.columns(columns).dense() - theta * momentum
             rise += float(np.vdot(old, away))
-            bend += float(np.vdot(fresh - old, away))
-        return bend, rise
+            curved += float(np.vdot(fresh - old, away))
+        return curved, rise
 
     def moved_on(self) -> None:
         """The differences move along."""

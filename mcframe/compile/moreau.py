@@ -50,8 +50,8 @@ class SmoothedLoss(TwiceDifferentiable):
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """(1 - prox'(v)) / step."""
-        bend: Array = (1.0 - self.inner.prox_slope(z + self.shift, y, self.step)) / self.step
-        return bend
+        second: Array = (1.0 - self.inner.prox_slope(z + self.shift, y, self.step)) / self.step
+        return second
 
 
 @attrs.frozen(eq=False)

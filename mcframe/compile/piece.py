@@ -128,13 +128,13 @@ class Piece:
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
-            losses, bent = likelihood.value_and_slope(predictor[part], self.y[part])
+            losses, slopes = likelihood.value_and_slope(predictor[part], self.y[part])
             if np.ndim(self.scale):
                 value += float(np.dot(self.scale[part], losses))
-                np.multiply(self.stretch[part], bent, out=shaped[part])
+                np.multiply(self.stretch[part], slopes, out=shaped[part])
             else:
                 value += self.scale * float(np.sum(losses))
-                np.multiply(self.scale, bent, out=shaped[part])
+                np.multiply(self.scale, slopes, out=shaped[part])
         return value, slopes
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
@@ -152,7 +152,7 @@ class Piece:
         second = likelihood.second_derivative(self.predictor(z, effects), self.y)
         return float(np.max(self.stretch * second))
 
-    def bend(self, z: Array, effects: Array | None) -> Array:
+    def newton_weights(self, z: Array, effects: Array | None) -> Array:
         """The second derivative for each number of z (already shaped); one number if all equal.
 
         The curvature where there is none. Nowhere below a tenth of the curvature: where a loss is
@@ -161,10 +161,11 @@ class Piece:
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
         if newton and not self.layout.n_parameters:
-            bend = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
+            second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
             bounded = np.isfinite(self.curvature)
-            bend = np.maximum(bend, FLATTEST * self.curvature if bounded else 1e-6 * np.max(bend))
-            return bend[:1] if np.all(bend == bend[0]) else bend
+            least = FLATTEST * self.curvature if bounded else 1e-6 * np.max(second)
+            second = np.maximum(second, least)
+            return second[:1] if np.all(second == second[0]) else second
         scale = self.stretch * np.ones((self.y.size, self.width))
         return (scale * float(likelihood.curvature)).ravel()
 

@@ -76,13 +76,13 @@ class Program:
 
     def highest(self, curvatures: Sequence[float]) -> float:
         """The curvature from those of the losses: in each column they and the terms there add."""
-        bends = np.zeros(self.shape[1])
-        for columns, bend in zip(self.columns, curvatures, strict=True):
-            bends[columns] += bend
+        total = np.zeros(self.shape[1])
+        for columns, curvature in zip(self.columns, curvatures, strict=True):
+            total[columns] += curvature
         for term in self.terms:
             if term.smooth:
-                bends[term.columns] += term.curvature
-        return float(np.max(bends))
+                total[term.columns] += term.curvature
+        return float(np.max(total))
 
     def held_for(self, in_factors: bool) -> "Program":
         """The program, Z kept in factors or written out, for a solver on factors or not.

@@ -56,7 +56,7 @@ def lowest(before: float, here: float, beyond: float) -> float:
     """The lowest point of a parabola through values at -1, 0 and 1, at most ``LONGEST``."""
     if not np.isfinite(beyond):
         return 0.5
-    bend, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
-    if bend <= 0.0:
+    curvature, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
+    if curvature <= 0.0:
         return LONGEST
-    return float(np.clip(-rise / bend, 0.0, LONGEST))
+    return float(np.clip(-rise / curvature, 0.0, LONGEST))

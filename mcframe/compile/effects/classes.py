@@ -18,7 +18,7 @@ EXACT, LEAST_EXACT = 0.1, 1e-13
 # What is added to the diagonal, relatively: a constant may be traded between classes. Most of it
 # in the beginning.
 LEAST_DAMPING, MOST_DAMPING = 1e-9, 0.1
-# What bends less than this does not move.
+# What has less curvature than this does not move.
 TINY = 1e-300
 
 
@@ -66,8 +66,8 @@ class EffectsOfClasses(Effects):
             damping = LEAST_DAMPING * self.summed(second) + MOST_DAMPING * here.left * steepest
 
             def times(vector: Array) -> Array:
-                bent = stretch * likelihood.hessian_product(shifted, y, vector[self.groups])
-                return self.summed(bent) + (damping + self.stiffness) * vector
+                product = stretch * likelihood.hessian_product(shifted, y, vector[self.groups])
+                return self.summed(product) + (damping + self.stiffness) * vector
 
             diagonal = self.summed(second) + damping + self.stiffness
             exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)

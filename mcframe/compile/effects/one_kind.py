@@ -74,11 +74,11 @@ class OneKind(Effects):
             open_ = free & ((np.abs(total) > rounding * size) | ~np.isfinite(size))
             if not open_.any():
                 break
-            bend = self.summed(weights * likelihood.second_derivative(shifted, y))
-            bend = bend if self.ridge is None else bend + self.ridge.weight
+            curvature = self.summed(weights * likelihood.second_derivative(shifted, y))
+            curvature = curvature if self.ridge is None else curvature + self.ridge.weight
             below = np.where(total < 0, np.maximum(below, effects), below)
             above = np.where(total > 0, np.minimum(above, effects), above)
-            moved = newton_step(effects, total, bend, below, above, reach)
+            moved = newton_step(effects, total, curvature, below, above, reach)
             # A move below the rounding of z + e changes nothing that can be seen.
             still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + reached)
             effects = np.where(open_, moved, effects)
@@ -139,11 +139,11 @@ def first_reach(likelihood: Any) -> float:
 
 
 def newton_step(
-    effects: Array, total: Array, bend: Array, below: Array, above: Array, reach: Array
+    effects: Array, total: Array, curvature: Array, below: Array, above: Array, reach: Array
 ) -> Array:
     """A Newton step, no longer than ``reach``, or the middle of the bracket if it leaves it."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        step = -total / bend
+        step = -total / curvature
     step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
     moved = effects + np.clip(step, -reach, reach)
     outside = (moved < below) | (moved > above)

@@ -22,9 +22,9 @@ EXACT, LEAST_EXACT = 0.1, 1e-13
 # Rounds in which slopes are centred.
 REFINEMENTS = 3
 # What is added to the diagonal of a system, relatively: where a loss is flat, as Huber's in its
-# tails, it bends nothing though its slope is not 0, and a constant may be traded.
+# tails, it has no curvature though its slope is not 0, and a constant may be traded.
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 0.1
-# What bends less than this does not move.
+# What has less curvature than this does not move.
 TINY = 1e-300
 
 

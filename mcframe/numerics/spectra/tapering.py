@@ -29,28 +29,28 @@ FURTHER = 1.2
 
 @attrs.frozen(eq=False)
 class LineCosts:
-    """What it costs to scale rows, then columns, by exp(-h): linear h + bent h^2 / 2 each.
+    """What it costs to scale rows, then columns, by exp(-h): linear h + quadratic h^2 / 2 each.
 
     Infinite for lines that stay as they are.
     """
 
     linear: Array
-    bent: Array
+    quadratic: Array
 
     @cached_property
     def free(self) -> Mask:
         """Which lines may be scaled."""
-        return np.isfinite(self.bent + self.linear)
+        return np.isfinite(self.quadratic + self.linear)
 
     def of(self, logs: Array) -> float:
         """What all of these scales cost."""
         h, free = logs[self.free], self.free
-        return float(self.linear[free] @ h + 0.5 * self.bent[free] @ np.square(h))
+        return float(self.linear[free] @ h + 0.5 * self.quadratic[free] @ np.square(h))
 
     @cached_property
     def stiff(self) -> Array:
-        """What the free lines are counted to bend by."""
-        stiff: Array = (self.bent + SPREAD * self.linear)[self.free]
+        """The quadratic cost of the free lines, some of the linear one counted in."""
+        stiff: Array = (self.quadratic + SPREAD * self.linear)[self.free]
         return np.maximum(stiff, 1e-3 * np.mean(stiff))
 
 
@@ -113,19 +113,20 @@ def lowered(
     return logs
 
 
-def cheapest(shares: Array, needed: Array, linear: Array, bent: Array) -> Array:
-    """argmin of ``linear @ h + bent @ h^2 / 2`` over h >= 0 with ``shares.T @ h >= needed``.
+def cheapest(shares: Array, needed: Array, linear: Array, quadratic: Array) -> Array:
+    """argmin of ``linear @ h + quadratic @ h^2 / 2`` over h >= 0 with ``shares.T @ h >= needed``.
 
-    By its dual, which has a variable for each constraint: h = max(shares @ m - linear, 0) / bent.
+    By its dual, which has a variable m for each constraint:
+    h = max(shares @ m - linear, 0) / quadratic.
     """
 
     def moved(multipliers: Array) -> Array:
-        return np.maximum(shares @ multipliers - linear, 0.0) / bent
+        return np.maximum(shares @ multipliers - linear, 0.0) / quadratic
 
     # Where the first line begins to move.
     units = np.array(
         [
-            np.min((linear + bent * need) / np.maximum(share, 1e-300))
+            np.min((linear + quadratic * need) / np.maximum(share, 1e-300))
             for share, need in zip(shares.T, needed, strict=True)
         ]
     )
@@ -133,7 +134,7 @@ def cheapest(shares: Array, needed: Array, linear: Array, bent: Array) -> Array:
 
     def negative_dual(scaled: Array) -> tuple[float, Array]:
         h = moved(scaled * units)
-        value = needed @ (scaled * units) - 0.5 * np.sum(bent * h * h)
+        value = needed @ (scaled * units) - 0.5 * np.sum(quadratic * h * h)
         return -float(value) / size, -(needed - shares.T @ h) * units / size
 
     solved = scipy.optimize.minimize(

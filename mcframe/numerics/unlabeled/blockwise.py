@@ -102,18 +102,18 @@ class Blockwise(Unwritten):
             flat[places] = costs[places] = 0.0
             yield rows, losses, slopes
 
-    def bends(self, latent: LowRank) -> Iterator[tuple[slice, Array]]:
+    def second_derivatives(self, latent: LowRank) -> Iterator[tuple[slice, Array]]:
         """Block by block the rows and the second derivatives, 0 at entries, unscaled."""
         right = np.ascontiguousarray(latent.right.T)
         for rows, places in self.blocks:
             check_time()
-            bends = latent.left[rows] @ right
-            flat = bends.reshape(-1)
+            second = latent.left[rows] @ right
+            flat = second.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
                 flat[part] = self.loss.second_derivative(flat[part])
             flat[places] = 0.0
-            yield rows, bends
+            yield rows, second
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
@@ -204,21 +204,21 @@ class BlockwiseAt(UnwrittenAt):
             own, other = other, own
         scale = self.blockwise.scale
         if own.shape[0] * own.shape[1] ** 2 > HESSIANS:
-            bend = scale * float(self.blockwise.loss.curvature)
-            return Hessians((other.T @ other)[None], np.full(own.shape[0], bend), bend)
+            highest = scale * float(self.blockwise.loss.curvature)
+            return Hessians((other.T @ other)[None], np.full(own.shape[0], highest), highest)
         upper = np.triu_indices(own.shape[1])
         pairs = other[:, upper[0]] * other[:, upper[1]]
         sums = np.zeros((own.shape[0], pairs.shape[1]))
-        for rows, bends in self.blockwise.bends(self.latent):
+        for rows, second in self.blockwise.second_derivatives(self.latent):
             if by_rows:
-                np.matmul(bends, pairs, out=sums[rows])
+                np.matmul(second, pairs, out=sums[rows])
             else:
-                sums += bends.T @ pairs[rows]
+                sums += second.T @ pairs[rows]
         matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
         matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
         return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
 
-    def bend(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
         """2 (F(Z + D) - F(Z) - <T, D>) up to rounding, in [0, highest curvature ||D||^2]."""
         along = float(np.vdot(moved.left, self.slope() @ moved.right))
         risen = 2.0 * (after.value - self.value - along)

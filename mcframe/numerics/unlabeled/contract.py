@@ -38,13 +38,13 @@ class Unwritten(ABC):
 
 @attrs.frozen(eq=False)
 class Hessians:
-    """``bends[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
+    """``scales[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
 
     ``at_entries`` is the second derivative that they hold where entries are.
     """
 
     matrices: Array
-    bends: Array
+    scales: Array
     at_entries: float
 
 
@@ -74,7 +74,7 @@ class UnwrittenAt(ABC):
         """Second derivatives in each row of U (``by_rows``) or of V, where Z = U V'."""
 
     @abstractmethod
-    def bend(self, after: Self, moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: Self, moved: LowRank, z: Array) -> float:
         """How far the losses lie above their tangent after Z moves by D with entries z, twice."""
 
     @abstractmethod

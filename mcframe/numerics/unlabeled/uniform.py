@@ -121,7 +121,7 @@ class UniformAt(UnwrittenAt):
         weight = self.uniform.weight
         return Hessians((other.T @ other)[None], np.full(own.shape[0], weight), weight)
 
-    def bend(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
         """The weighted squares of D but for its entries."""
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
         return self.uniform.weight * (squares - float(np.dot(z, z)))
