@@ -187,7 +187,7 @@ def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monke
 def test_slopes_in_32_bits_stay_in_their_domain(name):
     loss = RISKS[name].unlabeled
     slopes = loss.value_and_slope(np.array([-900.0, -80.0, -17.0, 0.0, 17.0, 80.0, 900.0]))[1]
-    short = blockwise.rounded(loss, slopes)
+    short = blockwise.round_to_single(loss, slopes)
     assert short.dtype == np.float32
     assert np.all(np.isfinite(loss.conjugate(short.astype(float))))
     np.testing.assert_allclose(short, slopes, rtol=1e-6, atol=1e-7)

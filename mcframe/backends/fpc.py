@@ -158,7 +158,7 @@ class FPC(Solver[Program, FPCState]):
             before=gone,
             evaluation=gone,
             stages=list(state.stages),
-            shrinker=state.shrinker.copied(),
+            shrinker=state.shrinker.copy(),
         )
 
     def resumed(self, program: Program, paused: FPCState, rng: np.random.Generator) -> FPCState:
@@ -174,7 +174,7 @@ class FPC(Solver[Program, FPCState]):
             before=before,
             evaluation=evaluate(now, paused.biases),
             stages=list(paused.stages),
-            shrinker=paused.shrinker.copied(rng),
+            shrinker=paused.shrinker.copy(rng),
         )
 
     @property
@@ -202,7 +202,7 @@ class FPC(Solver[Program, FPCState]):
         if solved:
             state.biases = evaluation.effects
         else:
-            state.biases = descended(program, state.biases, evaluation, state.steps[1])
+            state.biases = gradient_step(program, state.biases, evaluation, state.steps[1])
         target = ahead - step * evaluation.slope.dense()
         before, state.factors_before = state.objective, state.factors
         state.factors, state.penalty = self.shrunk(program, state, target)
@@ -243,7 +243,7 @@ class FPC(Solver[Program, FPCState]):
         return Point(LowRank(factors.left * factors.values, factors.right))
 
 
-def descended(
+def gradient_step(
     program: Program, biases: Biases, evaluation: Evaluation, bias_step: float
 ) -> Biases:
     """b - tau_b g(b), Eq. 4 of the paper."""
@@ -253,7 +253,7 @@ def descended(
             moved.append(None)
             continue
         slope = evaluation.entry_slopes[piece.part]
-        total = piece.effects.summed(slope)
+        total = piece.effects.sum_by_effect(slope)
         if piece.effects.ridge is not None:
             total = total + piece.effects.ridge.slope(bias)
         moved.append(bias - bias_step * total)

@@ -147,7 +147,7 @@ class Watch:
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
             # One look may come just before the gap falls: the steeper fall of two counts.
-            rate = max(falling(earlier, record) for earlier in self.records[-2:])
+            rate = max(rate_of_fall(earlier, record) for earlier in self.records[-2:])
             if rate > 0.0:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
             if stalled(self.records[-1], record) and record.iteration > 2 * FIRST_LOOK:
@@ -204,7 +204,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            state = begun(solver, program, watch, start, np.random.default_rng(seed))
+            state = first_state(solver, program, watch, start, np.random.default_rng(seed))
             if watch.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data,"
@@ -230,7 +230,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     return watch.outcome(status, message)
 
 
-def begun(
+def first_state(
     solver: Solver[Program, Any],
     program: Program,
     watch: Watch,
@@ -252,7 +252,7 @@ def begun(
     return state
 
 
-def falling(earlier: Record, later: Record) -> float:
+def rate_of_fall(earlier: Record, later: Record) -> float:
     """The fall of the logarithm of the gap in an iteration, 0 where it hardly fell."""
     if stalled(earlier, later) or not np.isfinite(earlier.gap):
         return 0.0

@@ -198,22 +198,22 @@ class Proximal(Solver[Program, ProximalState]):
             state,
             iterates=gone,
             evaluation=gone,
-            shrinker=state.shrinker.copied(),
+            shrinker=state.shrinker.copy(),
         )
 
     def resumed(
         self, program: Program, paused: ProximalState, rng: np.random.Generator
     ) -> ProximalState:
         """The paused state, its iterates as the program holds Z again."""
-        fresh = self.init(program, Point(written(paused.factors)), rng)
+        fresh = self.init(program, Point(low_rank_of(paused.factors)), rng)
         if not paused.single:
             fresh.double()
-        fresh.iterates.come_from(written(paused.factors_before))
+        fresh.iterates.come_from(low_rank_of(paused.factors_before))
         return attrs.evolve(
             paused,
             iterates=fresh.iterates,
             evaluation=fresh.evaluation,
-            shrinker=paused.shrinker.copied(rng),
+            shrinker=paused.shrinker.copy(rng),
         )
 
     def step(self, program: Program, state: ProximalState) -> None:
@@ -241,10 +241,10 @@ class Proximal(Solver[Program, ProximalState]):
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
-        return Point(written(state.factors))
+        return Point(low_rank_of(state.factors))
 
 
-def written(factors: Shrunk) -> LowRank:
+def low_rank_of(factors: Shrunk) -> LowRank:
     """The matrix that was shrunk, as a product."""
     return LowRank(factors.left * factors.values, factors.right)
 
@@ -259,7 +259,7 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     ahead = iterates.ahead(theta, state.evaluation.effects)
     step = 1.0 / curvature
     factors = state.shrinker(
-        iterates.descended(ahead, curvature),
+        iterates.gradient_step(ahead, curvature),
         lambda s: program.penalty.shrink(s, step),
         program.penalty.threshold(step),
         state.residual / state.used,

@@ -126,7 +126,9 @@ class Behind:
             backward[part.columns] += back
         return forward, backward
 
-    def shared(self, by_rows: bool, curvature: Array, pull: Array) -> tuple[Shared, Array, Array]:
+    def normal_equations(
+        self, by_rows: bool, curvature: Array, pull: Array
+    ) -> tuple[Shared, Array, Array]:
         """What all cells add to the normal equations of each line of one factor.
 
         Newton's: with Hessian N and slope T V of a row u of U, N u - T V is its image. Besides,

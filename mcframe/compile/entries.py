@@ -92,7 +92,7 @@ class Entries:
         """How many numbers there are."""
         return int(self.rows.size)
 
-    def held(self, sparse: bool, random_state: int) -> "Entries":
+    def with_form(self, sparse: bool, random_state: int) -> "Entries":
         """The entries with Z kept in factors or not, and with a seed; their known orders stay."""
         if (sparse, random_state) == (self.sparse, self.random_state):
             return self

@@ -50,7 +50,7 @@ class Iterates(ABC):
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
         """The program at the trial."""
-        place = self.written(factors)
+        place = self.trial_place(factors)
         self.z_trial = place.z
         return self.program.evaluate(place, warm)
 
@@ -85,11 +85,11 @@ class Iterates(ABC):
         """Y, in factors or written out."""
 
     @abstractmethod
-    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+    def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L."""
 
     @abstractmethod
-    def written(self, factors: Shrunk) -> Place:
+    def trial_place(self, factors: Shrunk) -> Place:
         """The trial, with its numbers at the entries."""
 
     @abstractmethod
@@ -143,14 +143,14 @@ class DenseIterates(Iterates):
         extrapolate(self.now, self.before, theta, self.work)
         return self.work
 
-    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+    def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L, which overwrites Y."""
         descend(self.flat, self.z_ahead, ahead.entry_slopes, 1.0 / curvature, self.work)
         for columns, block in ahead.blocks:
             self.work[:, columns] -= block / curvature
         return Dense(self.work)
 
-    def written(self, factors: Shrunk) -> Place:
+    def trial_place(self, factors: Shrunk) -> Place:
         """The trial, written out."""
         factors.write(self.new)
         return self.program.entries.place(self.new)
@@ -202,12 +202,12 @@ class ThinIterates(Iterates):
         left = np.hstack([(1.0 + theta) * self.now.left, -theta * self.past.left])
         return LowRank(left, np.hstack([self.now.right, self.past.right]))
 
-    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+    def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L as a sum of operators."""
         descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.slope
         return descended
 
-    def written(self, factors: Shrunk) -> Place:
+    def trial_place(self, factors: Shrunk) -> Place:
         """The trial in factors."""
         left = np.ascontiguousarray(factors.left * factors.values)
         self.new = LowRank(left, np.ascontiguousarray(factors.right))

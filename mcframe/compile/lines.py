@@ -52,13 +52,13 @@ class Lines:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
         return all(np.all(w >= p.curvature * (1.0 - 1e-12)) for p, w in self.by_pieces)
 
-    def solved(self, other: Array, weight: float, by_rows: bool) -> Array:
+    def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         z, behind = self.at.place.z, self.at.behind
         curvature, shared = self.newton_weights, None
         pull: Array = curvature * z - self.at.entry_slopes
         if behind is not None:
-            shared, curvature, pull = behind.shared(by_rows, curvature, pull)
+            shared, curvature, pull = behind.normal_equations(by_rows, curvature, pull)
         lines = self.program.entries.pattern.lines(by_rows)
         fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
         kernels.ridge_solutions(
@@ -79,7 +79,7 @@ class Lines:
         along: Array = np.einsum("ij,ij->j", left * left, curved) + everywhere
         return np.maximum(along, 1e-300)
 
-    def descended(
+    def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""

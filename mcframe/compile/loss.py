@@ -127,7 +127,7 @@ class EntryLoss:
                 nearest[piece.part] = piece.nearest_dual(slope[piece.part])
         return nearest
 
-    def clipped(self, slope: Array) -> Array:
+    def clip(self, slope: Array) -> Array:
         """The slopes of pieces without effects moved into their domains.
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
@@ -138,11 +138,11 @@ class EntryLoss:
                 clipped[piece.part] = piece.nearest_slope(slope[piece.part])
         return clipped
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The slopes with what rounding left of the sums over each effect taken off."""
         centred = slope.copy()
         for piece in self.pieces:
-            centred[piece.part] = piece.centred(slope[piece.part])
+            centred[piece.part] = piece.centre(slope[piece.part])
         return centred
 
     def rounding(self, z: Array, effects: tuple[Array | None, ...], slope: Array) -> float:
@@ -159,10 +159,10 @@ class EntryLoss:
         """How far the losses move at most where each predictor is off by ``away``."""
         return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
 
-    def unsettled(self, slope: Array, effects: tuple[Array | None, ...]) -> float:
+    def imbalance(self, slope: Array, effects: tuple[Array | None, ...]) -> float:
         """What sums of slopes over free effects that do not quite vanish are worth there."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.effects.unsettled(slope[piece.part], own) for piece, own in pairs)
+        return sum(piece.effects.imbalance(slope[piece.part], own) for piece, own in pairs)
 
     @cached_property
     def unit(self) -> float:

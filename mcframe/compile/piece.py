@@ -217,7 +217,7 @@ class Piece:
             return 0.0
         steps = self.roundings(z, effects)
         first = float(np.sum(np.abs(slope) * steps.ravel()))
-        return first + float(np.sum(self.stretch * self.raised(steps)))
+        return first + float(np.sum(self.stretch * self.rise(steps)))
 
     def roundings(self, z: Array, effects: Array | None) -> Array:
         """How exactly each predictor is known."""
@@ -229,7 +229,7 @@ class Piece:
         found: Array = ULPS * EPS * sizes
         return found
 
-    def raised(self, steps: Array) -> Array:
+    def rise(self, steps: Array) -> Array:
         """How far steps of these lengths raise a loss at most from where its slope is 0."""
         if not self.likelihood.smooth:
             return steps
@@ -244,7 +244,7 @@ class Piece:
         """
         losses = self.by_columns(self.shaped(z), effects)
         share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
-        off = self.scale * self.raised(np.full(self.y.size, NOTHING_ROUGH * unit))
+        off = self.scale * self.rise(np.full(self.y.size, NOTHING_ROUGH * unit))
         small = np.bincount(self.columns, weights=off)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
@@ -299,9 +299,9 @@ class Piece:
         moved = np.where(nearest == unscaled, slopes, self.stretch * nearest)
         return np.asarray(moved).ravel()
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The slopes (flat) with what rounding left of the sums over each effect taken off."""
-        return self.effects.centred(slope)
+        return self.effects.centre(slope)
 
     def start(self) -> Array:
         """A rough natural parameter for every number, flat."""

@@ -93,11 +93,15 @@ class Program:
         few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
         many = few and pays_in_factors(self.shape, self.entries.size, in_factors)
         sparse = many or self.background is not None
-        return attrs.evolve(self, entries=self.entries.held(sparse, self.entries.random_state))
+        return attrs.evolve(
+            self, entries=self.entries.with_form(sparse, self.entries.random_state)
+        )
 
     def seeded(self, random_state: int) -> "Program":
         """The program with another seed for random starts."""
-        return attrs.evolve(self, entries=self.entries.held(self.entries.sparse, random_state))
+        return attrs.evolve(
+            self, entries=self.entries.with_form(self.entries.sparse, random_state)
+        )
 
     def evaluate(
         self,
@@ -111,16 +115,16 @@ class Program:
         slope the effects that are ``given`` stay as they are.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.completed(place, self.loss.evaluate(place.z, warm, given))
+        return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given))
 
     def evaluate_at(
         self, at: Place | LowRank | Array, effects: tuple[Array | None, ...]
     ) -> Evaluation:
         """Evaluate the program at given effects, which stay as they are."""
         place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.completed(place, self.loss.evaluate_at(place.z, effects))
+        return self.add_smooth_terms(place, self.loss.evaluate_at(place.z, effects))
 
-    def completed(self, place: Place, at: LossAt) -> Evaluation:
+    def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         evaluation = Evaluation(self.entries, place, at.value, at.slope, at.effects)
         if self.background is not None:

@@ -24,7 +24,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     earlier, state.earlier = state.earlier, (*end, objective)
     if earlier is None:
         return
-    left, right = turned(earlier[0], earlier[1], *end)
+    left, right = align(earlier[0], earlier[1], *end)
     moves = end[0] - left, end[1] - right
     best, reached = state.snapshot(), objective
 
@@ -41,7 +41,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     state.restore(best)
 
 
-def turned(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
+def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
     """The factors, turned so that they come as close to others as they can (Procrustes).
 
     A turn of both leaves their product as it is; where the others have fewer columns, what is

@@ -104,14 +104,14 @@ class Alternating(Solver[Program, AlternatingState]):
     def paused(self, program: Program, state: AlternatingState) -> AlternatingState:
         """Factors, the last step's too, and how short columns are sought."""
         gone: Any = None
-        return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copied())
+        return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copy())
 
     def resumed(
         self, program: Program, paused: AlternatingState, rng: np.random.Generator
     ) -> AlternatingState:
         """The paused state with its entries evaluated again."""
         fresh = self.init(program, Point(LowRank(paused.left, paused.right)), rng)
-        shrinker = paused.shrinker.copied(rng)
+        shrinker = paused.shrinker.copy(rng)
         return attrs.evolve(paused, evaluation=fresh.evaluation, shrinker=shrinker)
 
     def step(self, program: Program, state: AlternatingState) -> None:

@@ -37,14 +37,14 @@ class Parameters(Effects):
         """The likelihood at these parameters."""
         return likelihood.with_parameters(effects)
 
-    def summed(self, numbers: Array) -> Array:
+    def sum_by_effect(self, numbers: Array) -> Array:
         """An empty array: no effect is added to z."""
         return np.zeros(0)
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The slope as it is: no effects restrict it."""
         return slope
 
-    def unsettled(self, slope: Array, effects: Array | None) -> float:
+    def imbalance(self, slope: Array, effects: Array | None) -> float:
         """Nothing: no sum has to vanish."""
         return 0.0

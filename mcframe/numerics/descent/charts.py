@@ -36,7 +36,7 @@ class Chart(ABC):
     def free(self, stacked: Array) -> Array:
         """A vector whose factors are these, up to the least slack."""
 
-    def widened(self, stacked: Array, columns: Array) -> Array:
+    def widen(self, stacked: Array, columns: Array) -> Array:
         """A vector whose factors have further columns, at about the same cost of their own."""
         return self.free(np.hstack([stacked, columns]))
 
@@ -90,9 +90,9 @@ class Spheres(Chart):
         """Each row with its slack."""
         return with_slack(stacked, self.radius).ravel()
 
-    def widened(self, stacked: Array, columns: Array) -> Array:
+    def widen(self, stacked: Array, columns: Array) -> Array:
         """Each row turned towards the further columns, along its sphere."""
-        return turned(with_slack(stacked, self.radius), columns).ravel()
+        return append_coordinates(with_slack(stacked, self.radius), columns).ravel()
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit rows, slacks left out."""
@@ -132,11 +132,13 @@ class ScaledSpheres(Chart):
         unit = with_slack(stacked / np.sqrt(longest), 1.0)
         return np.append(unit.ravel(), np.sqrt(longest / self.unit))
 
-    def widened(self, stacked: Array, columns: Array) -> Array:
+    def widen(self, stacked: Array, columns: Array) -> Array:
         """Each row turned along its sphere; the largest norm stays."""
         vector = self.free(stacked)
         rows = vector[:-1].reshape(stacked.shape[0], -1)
-        return np.append(turned(rows, columns / self.scale(vector)).ravel(), vector[-1])
+        return np.append(
+            append_coordinates(rows, columns / self.scale(vector)).ravel(), vector[-1]
+        )
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
         """The scale times the unit rows."""
@@ -191,7 +193,7 @@ def with_slack(rows: Array, squared: float) -> Array:
     return np.column_stack([rows, slack])
 
 
-def turned(rows: Array, columns: Array) -> Array:
+def append_coordinates(rows: Array, columns: Array) -> Array:
     """Rows with further coordinates before the last, and the norms they had."""
     wider = np.hstack([rows[:, :-1], columns, rows[:, -1:]])
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -22,7 +22,7 @@ from mcframe.numerics.machine.threads import cuts, even_cuts, share
 __all__ = [
     "Shared",
     "entries",
-    "gathered",
+    "gather",
     "product",
     "product_vector",
     "ridge_solutions",
@@ -76,14 +76,14 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         out[p] = total
 
 
-def gathered(places: IntArray, values: Array, out: Array) -> None:
+def gather(places: IntArray, values: Array, out: Array) -> None:
     """out[p] = values[places[p]]."""
     pieces = even_cuts(out.size, out.size)
-    share(lambda first, last: gathered_of(first, last, places, values, out), pieces)
+    share(lambda first, last: gather_of(first, last, places, values, out), pieces)
 
 
 @compiled(nogil=True)
-def gathered_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
+def gather_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
     """out[p] = values[places[p]] for some p."""
     for p in range(first, last):
         out[p] = values[places[p]]

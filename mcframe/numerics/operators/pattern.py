@@ -35,12 +35,12 @@ class Lines:
         """Whether the caller's numbers already come in this order."""
         return bool(np.array_equal(self.places, np.arange(self.places.size)))
 
-    def ordered(self, values: Array) -> Array:
+    def reorder(self, values: Array) -> Array:
         """The caller's numbers in this order."""
         if self.as_given:
             return values
         out = np.empty(self.places.size)
-        kernels.gathered(self.places, values, out)
+        kernels.gather(self.places, values, out)
         return out
 
     @property

@@ -58,12 +58,12 @@ class Sampled(Operator):
     @cached_property
     def by_rows(self) -> Array:
         """The numbers row by row."""
-        return self.pattern.by_rows.ordered(self.values)
+        return self.pattern.by_rows.reorder(self.values)
 
     @cached_property
     def by_columns(self) -> Array:
         """The numbers column by column."""
-        return self.pattern.by_columns.ordered(self.values)
+        return self.pattern.by_columns.reorder(self.values)
 
     def _matmat(self, block: Array) -> Array:
         return thin_product(self.pattern.by_rows, self.by_rows, block)

@@ -83,7 +83,7 @@ class Blockwise(Unwritten):
             blocks.append((slice(int(first), min(int(first) + height, n_rows)), places))
         return blocks
 
-    def passed(self, latent: LowRank) -> Iterator[tuple[slice, Array, Array]]:
+    def read_blocks(self, latent: LowRank) -> Iterator[tuple[slice, Array, Array]]:
         """Block by block the rows, the losses and the slopes, 0 at entries, unscaled.
 
         The same two buffers each time.
@@ -118,7 +118,7 @@ class Blockwise(Unwritten):
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
         total = np.zeros(self.shape[0 if by_rows else 1])
-        for rows, losses, _ in self.passed(latent):
+        for rows, losses, _ in self.read_blocks(latent):
             if by_rows:
                 total[rows] = np.sum(losses, axis=1)
             else:
@@ -151,7 +151,7 @@ class BlockwiseAt(UnwrittenAt):
         scale, (n_rows, n_columns) = self.blockwise.scale, self.latent.shape
         values, squares = [], []
         forward, backward = (np.zeros((n, self.latent.width)) for n in (n_rows, n_columns))
-        for rows, losses, slopes in self.blockwise.passed(self.latent):
+        for rows, losses, slopes in self.blockwise.read_blocks(self.latent):
             values.append(float(np.sum(losses)))
             squares.append(float(np.vdot(slopes, slopes)))
             np.matmul(slopes, self.latent.right, out=forward[rows])
@@ -177,7 +177,10 @@ class BlockwiseAt(UnwrittenAt):
         if self.blockwise.n_read > HELD:
             return None
         loss = self.blockwise.loss
-        return [rounded(loss, slopes) for _, _, slopes in self.blockwise.passed(self.latent)]
+        return [
+            round_to_single(loss, slopes)
+            for _, _, slopes in self.blockwise.read_blocks(self.latent)
+        ]
 
     def blocks(self) -> Iterator[tuple[slice, IntArray, Array]]:
         """Rows, places of entries and unscaled slopes, which are the same each time."""
@@ -185,7 +188,7 @@ class BlockwiseAt(UnwrittenAt):
             for (rows, places), slopes in zip(self.blockwise.blocks, self.held, strict=True):
                 yield rows, places, slopes.astype(np.float64)
             return
-        passed = self.blockwise.passed(self.latent)
+        passed = self.blockwise.read_blocks(self.latent)
         for (rows, places), (_, _, slopes) in zip(self.blockwise.blocks, passed, strict=True):
             yield rows, places, slopes
 
@@ -245,7 +248,7 @@ class BlockwiseAt(UnwrittenAt):
         return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
 
 
-def rounded(loss: UnlabeledLoss, slopes: Array) -> Array:
+def round_to_single(loss: UnlabeledLoss, slopes: Array) -> Array:
     """Slopes in 32 bits, those that leave their domain by it moved inwards."""
     short = slopes.astype(np.float32)
     flat = short.reshape(-1)

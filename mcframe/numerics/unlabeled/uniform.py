@@ -49,7 +49,7 @@ class Uniform(Unwritten):
         """The quadratics at Z, whose entries are z."""
         return UniformAt(self, latent, z)
 
-    def centred(self, latent: LowRank) -> LowRank:
+    def minus_centre(self, latent: LowRank) -> LowRank:
         """Z - centre."""
         n_rows, n_columns = latent.shape
         return LowRank(
@@ -64,13 +64,13 @@ class Uniform(Unwritten):
 
     def squares(self, latent: LowRank) -> float:
         """The sum over all cells, without the constants."""
-        both = self.centred(latent)
+        both = self.minus_centre(latent)
         grams = (both.left.T @ both.left) * (both.right.T @ both.right)
         return 0.5 * self.weight * float(np.sum(grams))
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or over each column."""
-        both, lines = self.centred(latent), self.rows if by_rows else self.columns
+        both, lines = self.minus_centre(latent), self.rows if by_rows else self.columns
         own, other = (both.left, both.right) if by_rows else (both.right, both.left)
         squares = np.einsum("ij,ij->i", own @ (other.T @ other), own)
         total = 0.5 * self.weight * squares + other.shape[0] * self.constant
@@ -105,7 +105,7 @@ class UniformAt(UnwrittenAt):
 
     def slope(self) -> LowRank:
         """The slopes of all cells."""
-        both = self.uniform.centred(self.latent)
+        both = self.uniform.minus_centre(self.latent)
         return LowRank(both.left, self.uniform.weight * both.right)
 
     def products(self) -> tuple[Array, Array]:
@@ -143,7 +143,7 @@ class UniformAt(UnwrittenAt):
 
     def size(self) -> float:
         """(n + d) times the sizes of the summands, for shares up to 1."""
-        uniform, both = self.uniform, self.uniform.centred(self.latent)
+        uniform, both = self.uniform, self.uniform.minus_centre(self.latent)
         left, right = (np.linalg.norm(factor, axis=0) for factor in (both.left, both.right))
         length = float(left @ right)
         size = uniform.weight * (length + np.sqrt(self.n_cells) * abs(uniform.centre)) * length
