@@ -128,13 +128,13 @@ class Piece:
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
-            losses, slopes = likelihood.value_and_slope(predictor[part], self.y[part])
+            losses, own = likelihood.value_and_slope(predictor[part], self.y[part])
             if np.ndim(self.scale):
                 value += float(np.dot(self.scale[part], losses))
-                np.multiply(self.stretch[part], slopes, out=shaped[part])
+                np.multiply(self.stretch[part], own, out=shaped[part])
             else:
                 value += self.scale * float(np.sum(losses))
-                np.multiply(self.scale, slopes, out=shaped[part])
+                np.multiply(self.scale, own, out=shaped[part])
         return value, slopes
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
