@@ -187,7 +187,7 @@ def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monke
 def test_slopes_in_32_bits_stay_in_their_domain(name):
     loss = RISKS[name].unlabeled
     slopes = loss.value_and_slope(np.array([-900.0, -80.0, -17.0, 0.0, 17.0, 80.0, 900.0]))[1]
-    short = blockwise.rounded(loss, slopes)
+    short = blockwise.round_to_single(loss, slopes)
     assert short.dtype == np.float32
     assert np.all(np.isfinite(loss.conjugate(short.astype(float))))
     np.testing.assert_allclose(short, slopes, rtol=1e-6, atol=1e-7)
@@ -261,7 +261,7 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
             return slope @ right if by_rows else slope.T @ left
 
         hessians = program.evaluate(latent).behind.points[0].hessians(by_rows)
-        along = np.einsum("i,ijk,ik->ij", hessians.bends, hessians.matrices, moves)
+        along = np.einsum("i,ijk,ik->ij", hessians.scales, hessians.matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(blockwise, "HELD", 0)  # slopes of 64 bits
             numeric = (gradient(h) - gradient(-h)) / (2.0 * h)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import BACKENDS, LADDER, FirstOrder, choose
-from mcframe.backends.ladder import asked, stated
+from mcframe.backends.ladder import backends_in_turn, ladder_text
 from mcframe.compile import CompiledProblem, compiling
 from mcframe.numerics.operators import LowRank
 from mcframe.selection import RelativeError
@@ -175,20 +175,20 @@ def test_sparse_tables_are_asked_about_in_another_order():
         model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
         with pytest.warns(mc.UnobservedWarning):
             problem = mc.Problem.bind(model, {"x": matrix})
-        return [backend.name for backend in asked(problem)]
+        return [backend.name for backend in backends_in_turn(problem)]
 
     others = [rung.name for rung in LADDER if rung.automatic and rung.name != "alternating"]
     assert names(1500) == ["alternating", *others]
     small = mc.Problem.bind(
         mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)]), {"x": np.eye(3)}
     )
-    assert asked(small)[0].name == "proximal"
+    assert backends_in_turn(small)[0].name == "proximal"
 
 
 @pytest.mark.parametrize("verb", [choose, mc.fit, mc.explain])
 def test_docstrings_print_the_ladder(verb):
     printed = "\n".join(line.strip() for line in verb.__doc__.splitlines())
-    assert stated() in printed
+    assert ladder_text() in printed
     assert all(
         f"``{rung.name}``" in printed and rung.serves in printed.replace("\n", " ")
         for rung in LADDER

@@ -11,7 +11,7 @@ import mcframe
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
     *("model", "datasets", "selection", "demo", "reproduction", "baselines", "papers", "plots"),
-    *("commands", "storage.py", "prediction.py"),
+    *("commands", "storage.py", "prediction.py", "compile", "numerics", "backends"),
 )
 FILES = sorted(
     path
@@ -23,6 +23,8 @@ PRONOUNS = "It|Its|They|Them|Their|Those|These|This|That|Both|Another|The same|T
 FRAGMENTS = "As|At|By|For|From|In|Of|On|Where|With"
 LEANING = re.compile(rf"({PRONOUNS}|{FRAGMENTS})\b")
 FEWEST_WORDS = 3
+# A word of prose has two letters or more and is neither joined to a name nor a function's name.
+PROSE = re.compile(r"\b[A-Za-z]{2,}\b(?!\()")
 
 
 def faults(source):
@@ -35,7 +37,7 @@ def faults(source):
         where = f"{getattr(node, 'name', 'module')}: {opening}"
         if LEANING.match(opening):
             yield f"{where} (leans on what stands elsewhere)"
-        elif len(opening.split()) < FEWEST_WORDS:
+        elif len(opening.split()) < FEWEST_WORDS and PROSE.search(opening):
             yield f"{where} (says too little)"
 
 
@@ -55,3 +57,15 @@ def test_the_rooms_are_there():
 def test_faults_are_seen(fault):
     assert list(faults(f'def f():\n    """{fault}"""\n'))
     assert not list(faults('def f():\n    """Return the width of the factors."""\n'))
+
+
+@pytest.mark.parametrize(
+    "formula", ["exp(z).", "0.", "||A||_2.", "N' y.", "A'A V.", "(n_rows, n_columns)."]
+)
+def test_a_formula_is_a_complete_answer(formula):
+    assert not list(faults(f'def f():\n    """{formula}"""\n'))
+
+
+@pytest.mark.parametrize("prose", ["None.", "A view.", "Row x.", "n_rows numbers."])
+def test_few_words_beside_a_symbol_are_no_formula(prose):
+    assert list(faults(f'def f():\n    """{prose}"""\n'))

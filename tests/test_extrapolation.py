@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends.alternating import extrapolation, solver
-from mcframe.backends.alternating.extrapolation import LONGEST, extrapolate, lowest, turned
+from mcframe.backends.alternating.extrapolation import LONGEST, align, extrapolate, lowest
 from mcframe.compile import compile_problem
 
 
@@ -46,7 +46,7 @@ def test_turned_factors_have_the_same_product_and_come_back(seed, width):
     rng = np.random.default_rng(seed)
     left, right = rng.standard_normal((20, width)), rng.standard_normal((15, width))
     turn = np.linalg.qr(rng.standard_normal((width, width)))[0]
-    found = turned(left @ turn, right @ turn, left, right)
+    found = align(left @ turn, right @ turn, left, right)
     np.testing.assert_allclose(found[0], left, atol=1e-10)
     np.testing.assert_allclose(found[1], right, atol=1e-10)
 

@@ -164,7 +164,7 @@ def test_the_best_bias_against_a_scalar_search(likelihood, spread):
     bias = effects.solve(likelihood, z, y, 1.0, None)
     assert np.isclose(bias[4], bias[:4].mean())  # a column without entries: that of an average one
     slopes = likelihood.value_and_slope(z + bias[columns], y)[1]
-    sums, sizes = effects.summed(slopes), effects.summed(np.abs(slopes))
+    sums, sizes = effects.sum_by_effect(slopes), effects.sum_by_effect(np.abs(slopes))
     assert np.all(np.abs(sums) <= 1e-12 * (1 + sizes))
     for column in range(4):
         mine = columns == column
@@ -184,7 +184,7 @@ def test_wider_factors_keep_what_their_chart_bounds(chart):
     stacked /= np.linalg.norm(stacked) if isinstance(chart, OneSphere) else 1.0
     stacked /= np.sqrt(np.max(np.sum(stacked**2, axis=1)))
     columns = 1e-4 * rng.standard_normal((9, 3))
-    wide = chart.stacked(chart.widened(stacked, columns), 9)
+    wide = chart.stacked(chart.widen(stacked, columns), 9)
     assert wide.shape == (9, 5)
     np.testing.assert_allclose(wide[:5] @ wide[5:].T, stacked[:5] @ stacked[5:].T, atol=1e-5)
     longest = np.max(np.sum(stacked**2, axis=1))

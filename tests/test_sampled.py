@@ -39,18 +39,20 @@ def test_kernels_are_their_definitions(drawn, width):
 @given(sampled(), st.integers(1, 9), st.booleans(), st.booleans())
 def test_each_row_is_a_ridge_regression(drawn, width, by_rows, alike):
     pattern, rows, columns, rng = drawn
-    bend = np.full(1, 0.7) if alike else rng.uniform(0.1, 2.0, rows.size)
+    curvature = np.full(1, 0.7) if alike else rng.uniform(0.1, 2.0, rows.size)
     pull = rng.standard_normal(rows.size)
     n_lines, n_others = pattern.shape if by_rows else pattern.shape[::-1]
     right = rng.standard_normal((n_others, width))
     lines, out = pattern.lines(by_rows), np.empty((n_lines, width))
-    kernels.ridge_solutions(lines.starts, lines.across, lines.places, bend, pull, right, 0.3, out)
+    kernels.ridge_solutions(
+        lines.starts, lines.across, lines.places, curvature, pull, right, 0.3, out
+    )
     own, others = (rows, columns) if by_rows else (columns, rows)
-    bends = np.broadcast_to(bend, rows.shape)
+    curvatures = np.broadcast_to(curvature, rows.shape)
     for line in range(n_lines):
         of = own == line
         near = right[others[of]]
-        normal = near.T @ (bends[of][:, None] * near) + 0.3 * np.eye(width)
+        normal = near.T @ (curvatures[of][:, None] * near) + 0.3 * np.eye(width)
         np.testing.assert_allclose(normal @ out[line], near.T @ pull[of], atol=1e-9)
 
 

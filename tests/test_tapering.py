@@ -13,7 +13,7 @@ from mcframe.backends.certificate import Point, judge, judging
 from mcframe.compile import compile_problem, tapers
 from mcframe.numerics.operators import LowRank, Sampled
 from mcframe.numerics.operators.pattern import Pattern
-from mcframe.numerics.spectra.tapering import LineCosts, cheapest, tapered
+from mcframe.numerics.spectra.tapering import LineCosts, cheapest, taper
 
 
 @settings(max_examples=25)
@@ -22,22 +22,22 @@ def test_the_cheapest_scales_are_those_of_a_conic_solver(n_lines, n_needed, seed
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(n_lines, 0.5), size=n_needed).T + 1e-3
     needed = rng.uniform(0.01, 0.5, n_needed)
-    linear, bent = rng.uniform(0.0, 2.0, n_lines), rng.uniform(0.1, 5.0, n_lines)
-    h = cvxpy_scales(shares, needed, linear, bent)
-    found = cheapest(shares, needed, linear, bent)
+    linear, quadratic = rng.uniform(0.0, 2.0, n_lines), rng.uniform(0.1, 5.0, n_lines)
+    h = cvxpy_scales(shares, needed, linear, quadratic)
+    found = cheapest(shares, needed, linear, quadratic)
     assert np.all(found >= 0.0)
     assert np.all(shares.T @ found >= needed * (1 - 1e-3))
 
     def cost(scales):
-        return linear @ scales + 0.5 * bent @ scales**2
+        return linear @ scales + 0.5 * quadratic @ scales**2
 
     assert cost(found) <= cost(h) * (1 + 1e-3) + 1e-9
 
 
-def cvxpy_scales(shares, needed, linear, bent):
+def cvxpy_scales(shares, needed, linear, quadratic):
     """The same problem, stated."""
     h = cp.Variable(linear.size, nonneg=True)
-    cost = linear @ h + 0.5 * cp.sum(cp.multiply(bent, cp.square(h)))
+    cost = linear @ h + 0.5 * cp.sum(cp.multiply(quadratic, cp.square(h)))
     cp.Problem(cp.Minimize(cost), [shares.T @ h >= needed]).solve(solver=cp.CLARABEL)
     return h.value
 
@@ -60,7 +60,7 @@ def test_a_heavy_row_alone_is_scaled_down():
     matrix = sparse_of(dense)
     assert np.linalg.norm(dense, 2) > 1.2
     costs = LineCosts(np.ones(200), np.ones(200))
-    scaled, bound = tapered(matrix, 1.0, costs, 1e-3, 1e-6)
+    scaled, bound = taper(matrix, 1.0, costs, 1e-3, 1e-6)
     found = scaled @ np.eye(80)
     ratios = np.divide(found, dense, out=np.full_like(dense, np.nan), where=dense != 0.0)
     known = ratios[dense != 0.0]
@@ -75,7 +75,7 @@ def test_a_heavy_row_alone_is_scaled_down():
 def test_lines_of_infinite_cost_stay_as_they_are():
     dense = with_a_heavy_row(np.random.default_rng(0))
     costs = LineCosts(np.concatenate([np.full(120, np.inf), np.ones(80)]), np.ones(200))
-    found = tapered(sparse_of(dense), 1.0, costs, 1e-3, 1e-6)[0] @ np.eye(80)
+    found = taper(sparse_of(dense), 1.0, costs, 1e-3, 1e-6)[0] @ np.eye(80)
     ratios = np.divide(found, dense, out=np.full_like(dense, np.nan), where=dense != 0.0)
     assert np.nanmax(np.nanmax(ratios, axis=0) - np.nanmin(ratios, axis=0)) < 1e-12
     assert np.nanmin(ratios) < 0.97
@@ -85,7 +85,7 @@ def test_scales_that_cost_nothing_at_first():
     """As where Z pulls the wrong way; scaling all of the matrix costs as little then."""
     dense = with_a_heavy_row(np.random.default_rng(0))
     matrix = sparse_of(dense)
-    scaled, bound = tapered(matrix, 1.0, LineCosts(np.zeros(200), np.ones(200)), 1e-3, 1e-6)
+    scaled, bound = taper(matrix, 1.0, LineCosts(np.zeros(200), np.ones(200)), 1e-3, 1e-6)
     exact = np.linalg.norm((scaled @ np.eye(80)), 2)
     assert exact <= bound < np.linalg.norm(dense, 2)
 
@@ -94,7 +94,7 @@ def test_what_is_short_enough_stays_as_it_is():
     dense = with_a_heavy_row(np.random.default_rng(0))
     matrix = sparse_of(dense)
     costs = LineCosts(np.ones(200), np.ones(200))
-    found, bound = tapered(matrix, 2.0 * np.linalg.norm(dense, 2), costs, 1e-3, 1e-6)
+    found, bound = taper(matrix, 2.0 * np.linalg.norm(dense, 2), costs, 1e-3, 1e-6)
     assert found is matrix
     assert bound >= np.linalg.norm(dense, 2)
 

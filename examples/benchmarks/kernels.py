@@ -31,8 +31,8 @@ With N entries, L lines (rows, or columns) and k columns of the factors:
   numbers; 2 N k flops.
 - `product_vector`: the same with k = 1.
 - `ridge_solutions`: reads 4 bytes of `across`, 4 of `places` and 8 of `pull`, 16 N, and 8 of
-  `bend` where there is one for each entry, 24 N; one factor, and writes L k numbers. An entry
-  costs k (k + 1) flops for half of the normal matrix, 2 k for its image and k for the bend,
+  `curvature` where there is one for each entry, 24 N; one factor, and writes L k numbers. An entry
+  costs k (k + 1) flops for half of the normal matrix, 2 k for its image and k for the curvature,
   N k (k + 4) in all; a line k³ / 3 for the factorisation and 2 k² for the two substitutions.
 """
 
@@ -90,7 +90,7 @@ def by_lines(lines, numbers, factor, n_lines):
     """The loops that run over rows or over columns."""
     n, k = numbers.size, factor.shape[1]
     solved, vector = np.empty((n_lines, k)), np.empty(n_lines)
-    column, one, bends = factor[:, 0].copy(), np.ones(1), np.ones(n)
+    column, one, curvatures = factor[:, 0].copy(), np.ones(1), np.ones(n)
     thin = 8.0 * (factor.size + solved.size)
     ridge = n * k * (k + 4.0) + n_lines * (k**3 / 3.0 + 2.0 * k**2)
     order = lines.starts, lines.across
@@ -106,11 +106,12 @@ def by_lines(lines, numbers, factor, n_lines):
         12.0 * n + thin / k,
         2.0 * n,
     )
-    for name, bend, each in (("one bend", one, 16.0), ("a bend an entry", bends, 24.0)):
+    kinds = (("one curvature", one, 16.0), ("a curvature an entry", curvatures, 24.0))
+    for name, curvature, each in kinds:
         yield (
             f"ridge_solutions, {name}",
-            lambda bend=bend: kernels.ridge_solutions(
-                *order, lines.places, bend, numbers, factor, 1.0, solved
+            lambda curvature=curvature: kernels.ridge_solutions(
+                *order, lines.places, curvature, numbers, factor, 1.0, solved
             ),
             each * n + thin,
             ridge,

@@ -28,7 +28,7 @@ class Budget:
 
 @attrs.frozen(eq=False)
 class Paused:
-    """Where a solver stood at its last look: what it needs to go on."""
+    """The state of a solver at its last look: what it needs to go on."""
 
     solver: Solver[Program, Any]
     state: Any

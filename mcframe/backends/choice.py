@@ -7,7 +7,7 @@ import attrs
 
 from mcframe.backends.backend import Backend
 from mcframe.backends.first_order import FirstOrder
-from mcframe.backends.ladder import BACKENDS, asked, with_ladder
+from mcframe.backends.ladder import BACKENDS, backends_in_turn, with_ladder
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
@@ -59,7 +59,7 @@ def choose(compiled: CompiledProblem) -> Backend:
 
 def able(compiled: CompiledProblem) -> Iterator[Backend]:
     """The backends of the ladder that can run the problem, as they are asked for."""
-    for backend in asked(compiled.problem):
+    for backend in backends_in_turn(compiled.problem):
         if verdict_on(backend, compiled).can_run:
             yield backend
 

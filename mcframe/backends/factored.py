@@ -72,7 +72,7 @@ class FactoredState:
         self.waited = PATIENCE
 
     def retarget(self, program: Program) -> None:
-        """The loss has changed a little: evaluate it anew; it bends about as before."""
+        """The loss has changed a little: evaluate it anew; its curvature is about as before."""
         self.arrive(program, self.vector)
 
     def arrive(self, program: Program, vector: Array) -> None:
@@ -80,9 +80,9 @@ class FactoredState:
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
         self.stacked = chart.stacked(vector, order)
-        self.evaluation = evaluated(program, self.stacked, self.evaluation.effects)
+        self.evaluation = evaluate_stacked(program, self.stacked, self.evaluation.effects)
         self.penalty = chart.value(vector)
-        slope = pulled(self.evaluation.slope, self.stacked)
+        slope = stacked_slope(self.evaluation.slope, self.stacked)
         self.gradient = chart.gradient(vector, order, slope)
 
     def settle(self, program: Program) -> None:
@@ -135,7 +135,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     in_factors = True
 
     def refuses(self, program: Program) -> str | None:
-        """It needs a term with a factored form over all of Z."""
+        """The reason against a program without a factored form over all of Z, or None."""
         if not isinstance(program.main, Factored):
             missing = "a ridge alone" if program.main is None else type(program.main).__name__
             return f"{missing} has no factored form"
@@ -162,7 +162,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state = FactoredState(
             vector=vector,
             stacked=stacked,
-            evaluation=evaluated(program, chart.stacked(vector, order), None),
+            evaluation=evaluate_stacked(program, chart.stacked(vector, order), None),
             penalty=0.0,
             gradient=vector,
             rng=rng,
@@ -180,12 +180,12 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def resumed(
         self, program: Program, paused: FactoredState, rng: np.random.Generator
     ) -> FactoredState:
-        """The same vector, with what follows from it."""
+        """The paused state, with what follows from its vector."""
         chart, order = chart_of(program), sum(program.shape)
         stacked = chart.stacked(paused.vector, order)
         memory = Memory(scale=paused.memory.scale)
         memory.pairs.extend(paused.memory.pairs)
-        evaluation = evaluated(program, stacked, None)
+        evaluation = evaluate_stacked(program, stacked, None)
         state = attrs.evolve(paused, evaluation=evaluation, memory=memory, rng=rng)
         state.arrive(program, paused.vector)
         return state
@@ -234,7 +234,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         """Add the eigenvectors of the dual matrix's negative eigenvalues as small columns."""
         term, chart = term_of(program), chart_of(program)
         self.narrow(program, state)
-        kept = compressed(state.stacked)
+        kept = compress(state.stacked)
         enough = chart.enough(*program.shape)
         room = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
         if room <= 0:
@@ -252,7 +252,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             columns = length * fresh
             # Long rows must turn, not grow; factors that have shrunk must grow.
             grown = chart.free(term.prox_factors(np.hstack([kept, columns]), 1e-12))
-            for widened in (chart.widened(kept, columns), grown):
+            for widened in (chart.widen(kept, columns), grown):
                 state.arrive(program, widened)
                 if state.objective < objective:
                     state.memory.clear()
@@ -264,7 +264,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         """Drop short columns where that lowers the objective: descent takes ever longer to."""
         objective, before = state.objective, state.vector
         for length in SHORT:
-            kept = compressed(state.stacked, length)
+            kept = compress(state.stacked, length)
             if kept.shape[1] == state.rank:
                 return
             state.arrive(program, chart_of(program).free(kept))
@@ -286,12 +286,12 @@ def term_of(program: Program) -> Factored:
 
 
 def chart_of(program: Program) -> Chart:
-    """Its factors as functions of free vectors, in the program's unit."""
+    """The program's factors as functions of free vectors, in its unit."""
     chart: Chart = term_of(program).chart
     return chart.in_units(program.unit)
 
 
-def evaluated(
+def evaluate_stacked(
     program: Program, stacked: Array, warm: tuple[Array | None, ...] | None
 ) -> Evaluation:
     """F and the smooth terms at U V'."""
@@ -299,14 +299,14 @@ def evaluated(
     return program.evaluate(LowRank(stacked[:n_rows], stacked[n_rows:]), warm)
 
 
-def pulled(slope: Operator, stacked: Array) -> Array:
+def stacked_slope(slope: Operator, stacked: Array) -> Array:
     """The gradient in the factors: G V over G' U."""
     n_rows = slope.shape[0]
     return np.vstack([slope @ stacked[n_rows:], slope.T @ stacked[:n_rows]])
 
 
-def compressed(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
-    """The same U V' with orthogonal columns, negligible ones dropped."""
+def compress(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
+    """Factors of the same U V' with orthogonal columns, negligible ones dropped."""
     values, rotation = np.linalg.eigh(stacked.T @ stacked)
     kept = values > negligible * max(float(values[-1]), 0.0)
     if not kept.any():

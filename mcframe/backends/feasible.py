@@ -67,8 +67,8 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     whole = others
     if is_set(main):
         whole = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0]), *others]
-    point = met(program, whole, Joint(latent.dense(), effects))
-    anchor = met(program, others, Joint(np.zeros(program.shape), point.effects))
+    point = project_in_turn(program, whole, Joint(latent.dense(), effects))
+    anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
     found, given = inside_the_ball(program, point, anchor)
     return with_fixed_columns(program, found) if program.factored is None else found, given
 
@@ -87,7 +87,7 @@ def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:
     return latent
 
 
-def met(program: Program, projections: list[Projection], joint: Joint) -> Joint:
+def project_in_turn(program: Program, projections: list[Projection], joint: Joint) -> Joint:
     """A point of all sets: projections in turn until it is one, or until none moves it."""
     for _ in range(ROUNDS):
         check_time()
@@ -153,7 +153,8 @@ def interpolation(program: Program, k: int) -> Projection:
         if effects is None:
             moved.ravel()[places] = nearest
             return attrs.evolve(joint, dense=moved)
-        effects = within_bounds(program, piece, nearest, shared(piece, z, nearest, effects))
+        shared = nearest_effects(piece, z, nearest, effects)
+        effects = within_bounds(program, piece, nearest, shared)
         moved.ravel()[places] = nearest - piece.predictor(np.zeros_like(z), effects)
         given = (*joint.effects[:k], effects, *joint.effects[k + 1 :])
         return Joint(moved, given)
@@ -161,7 +162,7 @@ def interpolation(program: Program, k: int) -> Projection:
     return project
 
 
-def shared(piece: Piece, z: Array, predictor: Array, effects: Array) -> Array:
+def nearest_effects(piece: Piece, z: Array, predictor: Array, effects: Array) -> Array:
     """The effects of the point nearest to z and these effects that has the given predictor.
 
     The least squares of both moves: a ridge regression of what is missing.
@@ -234,11 +235,12 @@ def inside_the_ball(program: Program, point: Joint, anchor: Joint) -> tuple[LowR
         return LowRank(stacked[:n_rows], stacked[n_rows:]), effects
     main: Any = program.penalty.main
     if is_set(main) and not np.isfinite(main.value(point.dense)):
-        point = point.towards(anchor, largest_scale(lambda c: main.value(mixed(point, anchor, c))))
+        share = largest_scale(lambda c: main.value(latent_between(point, anchor, c)))
+        point = point.towards(anchor, share)
     return LowRank.of(point.dense), point.effects
 
 
-def mixed(point: Joint, anchor: Joint, share: float) -> Array:
+def latent_between(point: Joint, anchor: Joint, share: float) -> Array:
     """Z between two points."""
     return point.towards(anchor, share).dense
 

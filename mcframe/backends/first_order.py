@@ -6,7 +6,7 @@ import attrs
 
 from mcframe.backends.backend import Backend, Cost, Outcome, Settings
 from mcframe.backends.loop import run
-from mcframe.backends.splitting import completed
+from mcframe.backends.splitting import with_multipliers
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.solver import Solver
 from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
@@ -35,28 +35,28 @@ class FirstOrder(Backend):
 
     @property
     def name(self) -> str:
-        """That of the solver."""
+        """The name of the solver."""
         return self.solver.name
 
     def refuses(self, compiled: CompiledProblem) -> str | None:
-        """It needs a program that the solver runs, alone or with multipliers around it."""
+        """Why the solver runs the program neither alone nor with multipliers, or None."""
         if compiled.refusal is not None:
             return compiled.refusal
         program = compiled.program
         if program.background is not None and not self.solver.reads_background:
             return UNREAD
-        return completed(self.solver, program).refuses(program)
+        return with_multipliers(self.solver, program).refuses(program)
 
     def cost(self, compiled: CompiledProblem) -> Cost:
         """What it holds in memory, and whether that is too large a share of the machine's."""
-        held, gigabytes = self.held(compiled)
+        held, gigabytes = self.memory(compiled)
         text = f"{held}, about {gigabytes:.2g} GB"
         memory = physical_gigabytes()
         if gigabytes <= MEMORY_SHARE * memory:
             return Cost(text)
         return Cost(text, f"{text}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB")
 
-    def held(self, compiled: CompiledProblem) -> tuple[str, float]:
+    def memory(self, compiled: CompiledProblem) -> tuple[str, float]:
         """What it holds, and its gigabytes."""
         problem = compiled.problem
         program = compiled.program if compiled.refusal is None else None
@@ -77,4 +77,4 @@ class FirstOrder(Backend):
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
         """The loop around the solver."""
         program = compiled.program
-        return run(completed(self.solver, program), program, settings)
+        return run(with_multipliers(self.solver, program), program, settings)

@@ -150,7 +150,7 @@ class FPC(Solver[Program, FPCState]):
         )
 
     def paused(self, program: Program, state: FPCState) -> FPCState:
-        """Both iterates in factors alone, the biases and the stages that are left."""
+        """The two iterates in factors alone, the biases and the stages that are left."""
         gone: Any = None
         return attrs.evolve(
             state,
@@ -158,11 +158,11 @@ class FPC(Solver[Program, FPCState]):
             before=gone,
             evaluation=gone,
             stages=list(state.stages),
-            shrinker=state.shrinker.copied(),
+            shrinker=state.shrinker.copy(),
         )
 
     def resumed(self, program: Program, paused: FPCState, rng: np.random.Generator) -> FPCState:
-        """The same iterates, written out again."""
+        """The paused state, its iterates written out again."""
         now, before = (
             LowRank(factors.left * factors.values, factors.right).dense()
             for factors in (paused.factors, paused.factors_before)
@@ -174,7 +174,7 @@ class FPC(Solver[Program, FPCState]):
             before=before,
             evaluation=evaluate(now, paused.biases),
             stages=list(paused.stages),
-            shrinker=paused.shrinker.copied(rng),
+            shrinker=paused.shrinker.copy(rng),
         )
 
     @property
@@ -202,7 +202,7 @@ class FPC(Solver[Program, FPCState]):
         if solved:
             state.biases = evaluation.effects
         else:
-            state.biases = descended(program, state.biases, evaluation, state.steps[1])
+            state.biases = gradient_step(program, state.biases, evaluation, state.steps[1])
         target = ahead - step * evaluation.slope.dense()
         before, state.factors_before = state.objective, state.factors
         state.factors, state.penalty = self.shrunk(program, state, target)
@@ -226,7 +226,7 @@ class FPC(Solver[Program, FPCState]):
         return factors, penalty.of_singular_values(factors.values)
 
     def advance(self, state: FPCState) -> None:
-        """Their rule: the stage is done when its objective changes by less than 1e-5."""
+        """End a stage by the paper's rule: its objective changes by less than 1e-5."""
         last, now = state.last, state.objective
         state.last = now
         if abs(last - now) > self.change * max(abs(now), np.finfo(float).tiny):
@@ -243,7 +243,7 @@ class FPC(Solver[Program, FPCState]):
         return Point(LowRank(factors.left * factors.values, factors.right))
 
 
-def descended(
+def gradient_step(
     program: Program, biases: Biases, evaluation: Evaluation, bias_step: float
 ) -> Biases:
     """b - tau_b g(b), Eq. 4 of the paper."""
@@ -253,7 +253,7 @@ def descended(
             moved.append(None)
             continue
         slope = evaluation.entry_slopes[piece.part]
-        total = piece.effects.summed(slope)
+        total = piece.effects.sum_by_effect(slope)
         if piece.effects.ridge is not None:
             total = total + piece.effects.ridge.slope(bias)
         moved.append(bias - bias_step * total)

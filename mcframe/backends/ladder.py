@@ -17,7 +17,7 @@ from mcframe.backends.splitting import Splitting
 from mcframe.compile.entries import LARGEST_SMALL, SPARSE
 from mcframe.model import Problem
 
-__all__ = ["BACKENDS", "LADDER", "Rung", "asked", "stated", "with_ladder"]
+__all__ = ["BACKENDS", "LADDER", "Rung", "backends_in_turn", "ladder_text", "with_ladder"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
@@ -44,7 +44,7 @@ class Rung:
 
     @property
     def name(self) -> str:
-        """That of the backend."""
+        """The name of the backend."""
         return self.backend.name
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ LADDER = (
 BACKENDS = {rung.name: rung.backend for rung in LADDER}
 
 
-def asked(problem: Problem) -> tuple[Backend, ...]:
+def backends_in_turn(problem: Problem) -> tuple[Backend, ...]:
     """The backends that ``auto`` asks about a problem, in turn."""
     rungs = [rung for rung in LADDER if rung.automatic]
     if is_sparse(problem):
@@ -96,7 +96,7 @@ def is_sparse(problem: Problem) -> bool:
     return n_cells > LARGEST_SMALL and n_entries <= SPARSE * n_cells
 
 
-def stated() -> str:
+def ladder_text() -> str:
     """The ladder in words, as docstrings have it."""
     automatic = [rung for rung in LADDER if rung.automatic]
     lines = [f"{k}. ``{rung.name}``: {rung.serves};" for k, rung in enumerate(automatic, 1)]
@@ -117,7 +117,7 @@ def with_ladder(function: FunctionT) -> FunctionT:
     for line in (function.__doc__ or "").split("\n"):
         if line.strip() == "{ladder}":
             indent = line[: len(line) - len(line.lstrip())]
-            lines += [indent + each if each else each for each in stated().split("\n")]
+            lines += [indent + each if each else each for each in ladder_text().split("\n")]
         else:
             lines.append(line)
     function.__doc__ = "\n".join(lines)

@@ -88,7 +88,7 @@ class Watch:
 
     @property
     def gap(self) -> float:
-        """Of the best point and the best bound so far."""
+        """The relative gap of the best point and the best bound so far."""
         return relative_gap(self.objective, self.bound, self.rounding)
 
     @property
@@ -159,7 +159,7 @@ class Watch:
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
             # One look may come just before the gap falls: the steeper fall of two counts.
-            rate = max(falling(earlier, record) for earlier in self.records[-2:])
+            rate = max(rate_of_fall(earlier, record) for earlier in self.records[-2:])
             if rate > 0.0:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
             if stalled(self.records[-1], record) and record.iteration > 2 * FIRST_LOOK:
@@ -216,7 +216,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            state = begun(solver, program, watch, start, np.random.default_rng(seed))
+            state = first_state(solver, program, watch, start, np.random.default_rng(seed))
             if watch.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data,"
@@ -246,7 +246,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     return watch.outcome(status, message)
 
 
-def begun(
+def first_state(
     solver: Solver[Program, Any],
     program: Program,
     watch: Watch,
@@ -268,8 +268,8 @@ def begun(
     return state
 
 
-def falling(earlier: Record, later: Record) -> float:
-    """By how much the logarithm of the gap fell in an iteration, 0 where it hardly did."""
+def rate_of_fall(earlier: Record, later: Record) -> float:
+    """The fall of the logarithm of the gap in an iteration, 0 where it hardly fell."""
     if stalled(earlier, later) or not np.isfinite(earlier.gap):
         return 0.0
     fallen = later.gap / earlier.gap
@@ -282,7 +282,7 @@ def stalled(earlier: Record, later: Record) -> bool:
 
 
 def nowhere(program: Program) -> str:
-    """That no feasible point was found, with what it had to meet."""
+    """A sentence that no feasible point was found, with what it had to meet."""
     names = [type(program.main).__name__] * isinstance(program.main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
     names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]

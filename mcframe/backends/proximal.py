@@ -69,7 +69,7 @@ class ProximalState:
 
     @property
     def iterate(self) -> Array:
-        """X, dense."""
+        """X as an array (n_rows, n_columns)."""
         return self.iterates.dense()
 
     @property
@@ -192,28 +192,28 @@ class Proximal(Solver[Program, ProximalState]):
         )
 
     def paused(self, program: Program, state: ProximalState) -> ProximalState:
-        """Both iterates in factors alone, with the momentum and the curvatures."""
+        """The two iterates in factors alone, with the momentum and the curvatures."""
         gone: Any = None
         return attrs.evolve(
             state,
             iterates=gone,
             evaluation=gone,
-            shrinker=state.shrinker.copied(),
+            shrinker=state.shrinker.copy(),
         )
 
     def resumed(
         self, program: Program, paused: ProximalState, rng: np.random.Generator
     ) -> ProximalState:
-        """The same iterates, written out again."""
-        fresh = self.init(program, Point(written(paused.factors)), rng)
+        """The paused state, its iterates as the program holds Z again."""
+        fresh = self.init(program, Point(low_rank_of(paused.factors)), rng)
         if not paused.single:
             fresh.double()
-        fresh.iterates.come_from(written(paused.factors_before))
+        fresh.iterates.come_from(low_rank_of(paused.factors_before))
         return attrs.evolve(
             paused,
             iterates=fresh.iterates,
             evaluation=fresh.evaluation,
-            shrinker=paused.shrinker.copied(rng),
+            shrinker=paused.shrinker.copy(rng),
         )
 
     def step(self, program: Program, state: ProximalState) -> None:
@@ -241,10 +241,10 @@ class Proximal(Solver[Program, ProximalState]):
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
-        return Point(written(state.factors))
+        return Point(low_rank_of(state.factors))
 
 
-def written(factors: Shrunk) -> LowRank:
+def low_rank_of(factors: Shrunk) -> LowRank:
     """The matrix that was shrunk, as a product."""
     return LowRank(factors.left * factors.values, factors.right)
 
@@ -259,7 +259,7 @@ def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
     ahead = iterates.ahead(theta, state.evaluation.effects)
     step = 1.0 / curvature
     factors = state.shrinker(
-        iterates.descended(ahead, curvature),
+        iterates.gradient_step(ahead, curvature),
         lambda s: program.penalty.shrink(s, step),
         program.penalty.threshold(step),
         state.residual / state.used,
@@ -301,5 +301,5 @@ def measured_curvature(
         return np.inf
     above = reached.value - ahead.value - made.rise
     rounding *= abs(reached.value) + abs(ahead.value)
-    measured = max(made.bend / distance, 2.0 * (above - rounding) / distance)
+    measured = max(made.curvature_along / distance, 2.0 * (above - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

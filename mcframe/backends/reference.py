@@ -118,7 +118,7 @@ class Reference(Backend):
             )
 
     def refuses(self, compiled: CompiledProblem) -> str | None:
-        """It needs losses that CVXPY can state, and a program: that is what certifies it."""
+        """The reason why CVXPY cannot state the problem, or no program can certify it, or None."""
         return cp.absence() or refusal_to_state(compiled.problem) or compiled.refusal
 
     def cost(self, compiled: CompiledProblem) -> Cost:
@@ -141,12 +141,12 @@ class Reference(Backend):
         """
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         with blas_alone():
-            outcome = self.answered(compiled, settings.budget, settings.progress)
+            outcome = self.solve_compiled(compiled, settings.budget, settings.progress)
         if settings.callback is not None:
             settings.callback(outcome.history[-1])
         return outcome
 
-    def answered(self, compiled: CompiledProblem, budget: Budget, progress: bool) -> Outcome:
+    def solve_compiled(self, compiled: CompiledProblem, budget: Budget, progress: bool) -> Outcome:
         """The better one of the opinions, whatever the threads."""
         began = time.perf_counter()
         opinions = self.opinions(compiled, budget, progress)
@@ -223,8 +223,8 @@ class Reference(Backend):
             scale = self.conic(null_size(program), stated, solver, budget, progress)
             error, size = 0.0, abs(float(stated.problem().objective.value))
             for name in approximated:
-                error += missed(problem, stated, name)
-                near[name] = refined(problem, stated, name, near.get(name))
+                error += shortfall(problem, stated, name)
+                near[name] = tangent_region(problem, stated, name, near.get(name))
             if error <= NEGLIGIBLE * budget.tol * size:
                 break
         point = point_of(problem, program, stated, scale)
@@ -302,7 +302,7 @@ def null_size(program: Program) -> float:
     return total or counted
 
 
-def missed(problem: Problem, stated: Statement, name: str) -> float:
+def shortfall(problem: Problem, stated: Statement, name: str) -> float:
     """How far the stated losses of a block lie below the true ones at an answer."""
     table = problem.tables[name]
     z = np.asarray(stated.predictors[name].value)
@@ -312,10 +312,10 @@ def missed(problem: Problem, stated: Statement, name: str) -> float:
     return problem.scale(name) * float(np.sum(weights * np.maximum(off, 0.0)))
 
 
-def refined(
+def tangent_region(
     problem: Problem, stated: Statement, name: str, near: tuple[Array, float] | None
 ) -> tuple[Array, float]:
-    """Where the next bound is to be tight: at the answer, as far around as it moved."""
+    """Centre and spread of the next bound: the answer, and as far around as it moved."""
     z = np.asarray(stated.predictors[name].value)
     unit = 1.0 / float(np.sqrt(problem.likelihoods[name].curvature))
     if near is None:

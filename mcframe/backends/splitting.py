@@ -13,7 +13,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["Splitting", "SplittingState", "completed"]
+__all__ = ["Splitting", "SplittingState", "with_multipliers"]
 
 # The multipliers move when the inner residual is this fraction of the pull of what is violated.
 INNER = 0.3
@@ -66,12 +66,12 @@ class SplittingState:
 
     @property
     def residual(self) -> float:
-        """Of the inner problem."""
+        """The residual of the inner problem."""
         return float(self.inner.residual)
 
     @property
     def objective(self) -> float:
-        """Of the inner problem."""
+        """The objective of the inner problem."""
         return float(self.inner.objective)
 
     @property
@@ -81,7 +81,7 @@ class SplittingState:
         return finished
 
     def sharpen(self) -> None:
-        """Passed on."""
+        """Sharpen the inner state."""
         self.inner.sharpen()
 
     def duals(self) -> list[tuple[Rough, Array]]:
@@ -128,7 +128,7 @@ class Splitting(Solver[Program, SplittingState]):
 
     @property
     def in_factors(self) -> bool:  # type: ignore[override]
-        """As the inner solver."""
+        """Whether the inner solver works on factors."""
         return self.inner.in_factors
 
     def refuses(self, program: Program) -> str | None:
@@ -168,13 +168,13 @@ class Splitting(Solver[Program, SplittingState]):
         """The inner solver's, and multipliers with their stiffness."""
         gone: Any = None
         inner = self.inner.paused(state.program, state.inner)
-        return attrs.evolve(copied(state), inner=inner, program=gone)
+        return attrs.evolve(copy_of(state), inner=inner, program=gone)
 
     def resumed(
         self, program: Program, paused: SplittingState, rng: np.random.Generator
     ) -> SplittingState:
         """The program made smooth as it was, and the inner solver within it."""
-        state = copied(paused)
+        state = copy_of(paused)
         state.program = made_smooth(program, state.pieces, state.terms)
         state.inner = self.inner.resumed(state.program, paused.inner, rng)
         return state
@@ -204,7 +204,7 @@ class Splitting(Solver[Program, SplittingState]):
         return Point(latent, attrs.evolve(dual, given=given))
 
 
-def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
+def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
     """The solver itself, or within multipliers where a program has parts that it leaves to them.
 
     Under its own name either way; what neither can run the answer refuses.
@@ -220,8 +220,8 @@ def completed(solver: Solver[Program, Any], program: Program) -> Solver[Program,
     return Splitting(solver, name=solver.name) if left else solver
 
 
-def copied(state: SplittingState) -> SplittingState:
-    """With rough parts of its own, which later moves do not change."""
+def copy_of(state: SplittingState) -> SplittingState:
+    """A state with rough parts of its own, which later moves do not change."""
     pieces = [None if rough is None else attrs.evolve(rough) for rough in state.pieces]
     terms = [None if rough is None else attrs.evolve(rough) for rough in state.terms]
     return attrs.evolve(state, pieces=pieces, terms=terms)

@@ -28,7 +28,7 @@ class Attached:
 
     @property
     def curvature(self) -> float:
-        """Of its slope."""
+        """The Lipschitz constant of the slope of a smooth term."""
         assert isinstance(self.term, SmoothTerm)
         return self.term.curvature
 
@@ -43,11 +43,11 @@ class Attached:
         return self.term.fixed if isinstance(self.term, Constraint) else None
 
     def value(self, own: Array) -> float:
-        """The term."""
+        """The term at the columns it reads."""
         return self.term.value(own)
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:
-        """Of a smooth term: value and slope."""
+        """Value and slope of a smooth term."""
         assert isinstance(self.term, SmoothTerm)
         return self.term.value_and_slope(own)
 

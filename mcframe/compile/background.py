@@ -23,7 +23,7 @@ class Part:
     entries: slice
 
     def at(self, latent: LowRank, z: Array) -> UnwrittenAt:
-        """They at Z, whose entries are z."""
+        """The unwritten losses at Z, whose entries are z."""
         return self.cells.at(latent.columns(self.columns), z[self.entries])
 
 
@@ -42,7 +42,7 @@ class Background:
 
     @cached_property
     def weights(self) -> Array:
-        """For each column of Z a bound on the second derivative of its cells' losses."""
+        """A bound on the second derivative of the cells' losses, for each column of Z."""
         weights = np.zeros(self.shape[1])
         for part in self.parts:
             weights[part.columns] = part.cells.weights
@@ -63,9 +63,9 @@ class Background:
         points = tuple(part.at(latent, z) for part in self.parts)
         return Behind(self, latent, z, points)
 
-    def beyond_bend(self, bend: Array) -> Array:
+    def excess_curvature(self, curvature: Array) -> Array:
         """The entries' curvature beyond that of all cells."""
-        beyond: Array = bend - self.weights[self.columns]
+        beyond: Array = curvature - self.weights[self.columns]
         return beyond
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
@@ -77,10 +77,10 @@ class Background:
             total[own] += part.cells.of_lines(block, entries, by_rows)
         return total
 
-    def bends_along(self, left: Array, right: Array) -> Array:
+    def curvatures_along(self, left: Array, right: Array) -> Array:
         """A bound on the second derivative of all cells' sum along each a b', a column of each."""
-        bends: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
-        return bends
+        along: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
+        return along
 
 
 @attrs.frozen(eq=False)
@@ -94,7 +94,7 @@ class Behind:
 
     @property
     def value(self) -> float:
-        """The losses."""
+        """The sum of the losses."""
         return sum(point.value for point in self.points)
 
     @cached_property
@@ -126,11 +126,13 @@ class Behind:
             backward[part.columns] += back
         return forward, backward
 
-    def shared(self, by_rows: bool, bend: Array, pull: Array) -> tuple[Shared, Array, Array]:
+    def normal_equations(
+        self, by_rows: bool, curvature: Array, pull: Array
+    ) -> tuple[Shared, Array, Array]:
         """What all cells add to the normal equations of each line of one factor.
 
         Newton's: with Hessian N and slope T V of a row u of U, N u - T V is its image. Besides,
-        the entries' ``bend/2 x^2 - pull x`` beyond what is in there already.
+        the entries' ``curvature/2 x^2 - pull x`` beyond what is in there already.
         """
         own = self.latent.left if by_rows else self.latent.right
         held, found = np.zeros(self.z.size), []
@@ -138,17 +140,17 @@ class Behind:
             hessians = point.hessians(by_rows)
             held[part.entries] = hessians.at_entries
             found.append((slice(None) if by_rows else part.columns, hessians))
-        matrices, bends = together(found, own.shape[0], by_rows)
-        images = bends[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
-        shared = Shared(matrices, bends, images - self.products[0 if by_rows else 1])
-        return shared, bend - held, pull - (held * self.z - self.at_entries)
+        matrices, scales = together(found, own.shape[0], by_rows)
+        images = scales[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
+        shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
+        return shared, curvature - held, pull - (held * self.z - self.at_entries)
 
-    def bend(self, after: "Behind", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "Behind", moved: LowRank, z: Array) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
         total = 0.0
         pairs = zip(self.background.parts, self.points, after.points, strict=True)
         for part, point, then in pairs:
-            total += point.bend(then, moved.columns(part.columns), z[part.entries])
+            total += point.curvature_along(then, moved.columns(part.columns), z[part.entries])
         return total
 
     def conjugate(self, share: float) -> tuple[float, float]:
@@ -164,18 +166,18 @@ def together(
     found: list[tuple[slice, Hessians]], n_lines: int, by_rows: bool
 ) -> tuple[Array, Array]:
     """Factors and matrices of the sum of Hessians at their lines, one for all if each is so."""
-    bends = np.zeros(n_lines)
+    scales = np.zeros(n_lines)
     if all(part.matrices.shape[0] == 1 for _, part in found):
         if by_rows:  # each has the same factor in all lines
-            matrices = sum(part.bends[0] * part.matrices for _, part in found)
+            matrices = sum(part.scales[0] * part.matrices for _, part in found)
             return np.asarray(matrices), np.ones(n_lines)
         for lines, part in found:
-            bends[lines] += part.bends
-        return found[0][1].matrices, bends
-    if len(found) == 1 and found[0][1].bends.size == n_lines:  # nothing to add, or to copy
-        return found[0][1].matrices, found[0][1].bends
+            scales[lines] += part.scales
+        return found[0][1].matrices, scales
+    if len(found) == 1 and found[0][1].scales.size == n_lines:  # nothing to add, or to copy
+        return found[0][1].matrices, found[0][1].scales
     width = found[0][1].matrices.shape[-1]
     matrices = np.zeros((n_lines, width, width))
     for lines, part in found:
-        matrices[lines] += part.bends[:, None, None] * part.matrices
+        matrices[lines] += part.scales[:, None, None] * part.matrices
     return matrices, np.ones(n_lines)

@@ -36,9 +36,9 @@ class CompiledProblem:
         return recompile_terms(self.origin.program, self.problem)
 
     def reweighted(self, place: int, weight: float) -> "CompiledProblem":
-        """The same data with another weight of the term at a place; the losses are shared."""
+        """The problem with another weight of the term at a place; the losses are shared."""
         return CompiledProblem(self.problem.reweighted(place, weight), self)
 
     def with_terms(self, terms: tuple[Term, ...]) -> "CompiledProblem":
-        """The same data under other terms, bound to them already; the losses are shared."""
+        """The problem under other terms, bound to its data already; the losses are shared."""
         return CompiledProblem(attrs.evolve(self.problem, terms=terms), self)

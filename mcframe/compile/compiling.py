@@ -1,4 +1,4 @@
-"""From a problem to its program, or the reason why there is none."""
+"""Compile a problem to its program, or give the reason why there is none."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def refusal(problem: Problem) -> str | None:
         reason = refusal_of_block(block)
         if reason is not None:
             return f"block {block.name!r}: {reason}"
-    main, others = parted(problem)
+    main, others = split_terms(problem)
     if main is None and not any(is_quadratic(term) for term in problem.terms):
         return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
     for term in others:
@@ -61,7 +61,7 @@ def is_quadratic(term: Term) -> bool:
     return isinstance(term, Spectral) and term.block is None and term.quadratic_weight > 0.0
 
 
-def parted(problem: Problem) -> tuple[Term | None, list[Term]]:
+def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
     """The main term, which covers all of Z and takes up what a dual point lacks, and the others.
 
     A term that has factors alone must be the main one; else the first function of singular
@@ -109,7 +109,7 @@ def compile_terms(
     problem: Problem, loss: EntryLoss, entries: Entries, background: Background | None
 ) -> Program:
     """The program of compiled losses and a problem's terms."""
-    main, others = parted(problem)
+    main, others = split_terms(problem)
     spectral = main if isinstance(main, Spectral) else None
     factored = main if isinstance(main, Factored) and spectral is None else None
     ridges = [

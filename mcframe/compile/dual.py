@@ -77,7 +77,7 @@ class DualPoint:
         share, slope = scale * self.share, scale * self.slope
         return attrs.evolve(self, slope=slope, terms=terms, share=share, norm=None)
 
-    def repaired(self, scale: float) -> "DualPoint":
+    def repair(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
         scaled = self.scaled(scale)
         slope = self.program.loss.nearest_slope(scaled.slope)
@@ -85,7 +85,7 @@ class DualPoint:
 
     def without_rounding(self) -> "DualPoint":
         """Dual matrices and slopes that rounding left just outside of a domain moved in."""
-        slope = self.program.loss.clipped(self.slope)
+        slope = self.program.loss.clip(self.slope)
         norm = self.norm
         if norm is not None:
             norm += float(np.linalg.norm(slope - self.slope))
@@ -96,8 +96,8 @@ class DualPoint:
         pairs = zip(self.program.terms, self.terms, strict=True)
         return tuple(term.nearest_dual(dual) for term, dual in pairs)
 
-    def replaced(self, matrix: Sampled, norm: float) -> "DualPoint":
-        """Another slope for the losses, as a sparse matrix with a bound on its norm."""
+    def with_slope(self, matrix: Sampled, norm: float) -> "DualPoint":
+        """The point with another slope of the losses: a sparse matrix, a bound on its norm."""
         return attrs.evolve(self, slope=matrix.values, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:
@@ -126,9 +126,9 @@ class DualPoint:
         pieces = self.program.loss.pieces
         return sets + sum(piece.room(self.slope[piece.part]) for piece in pieces)
 
-    def unsettled(self, effects: tuple[Array | None, ...]) -> float:
+    def imbalance(self, effects: tuple[Array | None, ...]) -> float:
         """What sums of slopes over free effects that do not quite vanish are worth there."""
-        return self.program.loss.unsettled(self.slope, effects)
+        return self.program.loss.imbalance(self.slope, effects)
 
     @property
     def finite(self) -> bool:
@@ -148,7 +148,7 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     slope, behind = at.entry_slopes if dual is None else dual.slope, at.behind
     known = () if dual is None else dual.known
     if np.all(np.isfinite(slope)):
-        slope = program.loss.centred(slope)
+        slope = program.loss.centre(slope)
         if dual is None and program.loss.convex:
             known = program.loss.known_conjugates(at.place.z, at.effects)
     return DualPoint(program, slope, terms, known, behind)

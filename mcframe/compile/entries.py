@@ -1,4 +1,4 @@
-"""Where the numbers of the losses stand in Z, and whether Z is written out or kept in factors."""
+"""Places of the losses' numbers in Z, and whether Z is written out or kept in factors."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -92,22 +92,22 @@ class Entries:
         """How many numbers there are."""
         return int(self.rows.size)
 
-    def held(self, sparse: bool, random_state: int) -> "Entries":
-        """The same, Z held so, with another seed; what is known of their order stays."""
+    def with_form(self, sparse: bool, random_state: int) -> "Entries":
+        """The entries with Z kept in factors or not, and with a seed; their known orders stay."""
         if (sparse, random_state) == (self.sparse, self.random_state):
             return self
         return attrs.evolve(self, sparse=sparse, random_state=random_state)
 
     @property
     def flat(self) -> IntArray:
-        """Where each number stands in Z, raveled."""
+        """The place of each number in Z, raveled."""
         if self.orders.flat is None:
             self.orders.flat = self.rows * self.shape[1] + self.columns
         return self.orders.flat
 
     @property
     def pattern(self) -> Pattern:
-        """Where they stand by rows and by columns, with the seed of random starts."""
+        """Places of the entries by rows and by columns, with the seed of random starts."""
         if self.orders.pattern is None:
             pattern = Pattern.of(self.shape, self.rows, self.columns)
             self.orders.pattern = pattern.seeded_by(0, self.values)

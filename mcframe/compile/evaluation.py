@@ -69,13 +69,13 @@ class Evaluation:
         """<S, D> of the losses of entries, for a move D of Z by so much at the entries."""
         return float(np.dot(self.entry_slopes, moved))
 
-    def bend_to(self, after: "Evaluation", moved: LowRank) -> float:
-        """<S_after - S, D> of the losses for Z_after = Z + D: twice how far they bend.
+    def curvature_along(self, after: "Evaluation", moved: LowRank) -> float:
+        """<S_after - S, D> of the losses for Z_after = Z + D: D'H D for a mean Hessian H.
 
         Of unlabeled cells how far they lie above their tangent after the move, twice.
         """
         at_entries = after.place.z - self.place.z
-        bend = float(np.dot(after.entry_slopes - self.entry_slopes, at_entries))
+        curved = float(np.dot(after.entry_slopes - self.entry_slopes, at_entries))
         if self.behind is None or after.behind is None:
-            return bend
-        return bend + self.behind.bend(after.behind, moved, at_entries)
+            return curved
+        return curved + self.behind.curvature_along(after.behind, moved, at_entries)

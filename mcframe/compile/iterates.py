@@ -22,13 +22,13 @@ Effects = tuple[Array | None, ...]
 class Step:
     """What a step from Y to the trial amounts to, with P = X - the iterate before it.
 
-    ``advance`` is <trial - X, P>, which may be 0 where there is no momentum; ``bend`` is
-    <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the slopes.
+    ``advance`` is <trial - X, P>, which may be 0 where there is no momentum;
+    ``curvature_along`` is <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the slopes.
     """
 
     squared: float  # ||trial - X||^2
     advance: float
-    bend: float
+    curvature_along: float
     rise: float
 
 
@@ -50,7 +50,7 @@ class Iterates(ABC):
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
         """The program at the trial."""
-        place = self.written(factors)
+        place = self.trial_place(factors)
         self.z_trial = place.z
         return self.program.evaluate(place, warm)
 
@@ -58,9 +58,9 @@ class Iterates(ABC):
         """What the step from Y to the trial amounts to."""
         moved = self.z_trial - self.z_ahead
         squared, advance = self.products(theta)
-        bend, rise = self.block_products(ahead, reached, theta)
-        bend += float(np.dot(reached.entry_slopes - ahead.entry_slopes, moved))
-        return Step(squared, advance, bend, rise + ahead.along(moved))
+        curved, rise = self.block_products(ahead, reached, theta)
+        curved += float(np.dot(reached.entry_slopes - ahead.entry_slopes, moved))
+        return Step(squared, advance, curved, rise + ahead.along(moved))
 
     def accept(self) -> None:
         """The trial becomes X."""
@@ -68,7 +68,7 @@ class Iterates(ABC):
         self.moved_on()
 
     def come_from(self, before: LowRank) -> None:
-        """Another iterate is the one before X."""
+        """Take another iterate as the one before X."""
         self.z_before = self.program.entries.of(before)
         self.moved_from(before)
 
@@ -78,19 +78,19 @@ class Iterates(ABC):
 
     @abstractmethod
     def place(self) -> Place:
-        """X."""
+        """X, with its numbers at the entries."""
 
     @abstractmethod
     def latent_ahead(self, theta: float) -> LowRank | Array:
-        """Y."""
+        """Y, in factors or written out."""
 
     @abstractmethod
-    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
+    def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L."""
 
     @abstractmethod
-    def written(self, factors: Shrunk) -> Place:
-        """The trial."""
+    def trial_place(self, factors: Shrunk) -> Place:
+        """The trial, with its numbers at the entries."""
 
     @abstractmethod
     def products(self, theta: float) -> tuple[float, float]:
@@ -108,14 +108,14 @@ class Iterates(ABC):
 
     @abstractmethod
     def moved_from(self, before: LowRank) -> None:
-        """Another iterate is the one before X, entries aside."""
+        """Take another iterate as the one before X, entries aside."""
 
     @abstractmethod
     def double(self) -> None:
-        """In 64 bits from here on."""
+        """Go on in 64 bits."""
 
     def dense(self) -> Array:
-        """X itself."""
+        """X as an array (n_rows, n_columns)."""
         return self.place().array
 
 
@@ -130,12 +130,12 @@ class DenseIterates(Iterates):
         super().__init__(program, program.entries.place(begin))
 
     def double(self) -> None:
-        """In 64 bits from here on."""
+        """Go on in 64 bits."""
         self.now, self.before = self.now.astype(np.float64), self.before.astype(np.float64)
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
 
     def place(self) -> Place:
-        """X."""
+        """X, with its numbers at the entries."""
         return Place(self.now, self.z)
 
     def latent_ahead(self, theta: float) -> Array:
@@ -143,45 +143,45 @@ class DenseIterates(Iterates):
         extrapolate(self.now, self.before, theta, self.work)
         return self.work
 
-    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
-        """In place of Y."""
+    def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
+        """Y - G / L, which overwrites Y."""
         descend(self.flat, self.z_ahead, ahead.entry_slopes, 1.0 / curvature, self.work)
         for columns, block in ahead.blocks:
             self.work[:, columns] -= block / curvature
         return Dense(self.work)
 
-    def written(self, factors: Shrunk) -> Place:
+    def trial_place(self, factors: Shrunk) -> Place:
         """The trial, written out."""
         factors.write(self.new)
         return self.program.entries.place(self.new)
 
     def products(self, theta: float) -> tuple[float, float]:
-        """In one pass over all three."""
+        """||trial - X||^2 and <trial - X, P>, in one pass over all three matrices."""
         return products(self.new, self.now, self.before)
 
     def block_products(
         self, ahead: Evaluation, reached: Evaluation, theta: float
     ) -> tuple[float, float]:
         """Over the columns of each term."""
-        bend = rise = 0.0
+        curved = rise = 0.0
         for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
             momentum = self.now[:, columns] - self.before[:, columns]
             away = self.new[:, columns] - self.now[:, columns] - theta * momentum
             rise += float(np.vdot(old, away))
-            bend += float(np.vdot(fresh - old, away))
-        return bend, rise
+            curved += float(np.vdot(fresh - old, away))
+        return curved, rise
 
     def moved_on(self) -> None:
         """The buffers change places."""
         self.now, self.before, self.new = self.new, self.now, self.before
 
     def moved_from(self, before: LowRank) -> None:
-        """Written out."""
+        """Write out another iterate as the one before X."""
         self.before = before.dense().astype(self.now.dtype, copy=False)
 
 
 class ThinIterates(Iterates):
-    """Both iterates in factors, the slope sparse: memory of the observed entries."""
+    """Two iterates in factors, the slope sparse: memory of the observed entries."""
 
     def __init__(self, program: Program, begin: LowRank) -> None:
         self.now = self.past = self.new = orthogonal(begin)
@@ -189,10 +189,10 @@ class ThinIterates(Iterates):
         super().__init__(program, program.entries.place(begin))
 
     def double(self) -> None:
-        """They are so already."""
+        """Nothing to do: factors have 64 bits already."""
 
     def place(self) -> Place:
-        """X."""
+        """X, with its numbers at the entries."""
         return Place(self.now, self.z)
 
     def latent_ahead(self, theta: float) -> LowRank:
@@ -202,12 +202,12 @@ class ThinIterates(Iterates):
         left = np.hstack([(1.0 + theta) * self.now.left, -theta * self.past.left])
         return LowRank(left, np.hstack([self.now.right, self.past.right]))
 
-    def descended(self, ahead: Evaluation, curvature: float) -> Operator:
-        """As a sum."""
+    def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
+        """Y - G / L as a sum of operators."""
         descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.slope
         return descended
 
-    def written(self, factors: Shrunk) -> Place:
+    def trial_place(self, factors: Shrunk) -> Place:
         """The trial in factors."""
         left = np.ascontiguousarray(factors.left * factors.values)
         self.new = LowRank(left, np.ascontiguousarray(factors.right))
@@ -223,33 +223,33 @@ class ThinIterates(Iterates):
         self, ahead: Evaluation, reached: Evaluation, theta: float
     ) -> tuple[float, float]:
         """Over the columns of each term, from factors of small differences."""
-        bend = rise = 0.0
+        curved = rise = 0.0
         for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
             momentum = self.last.columns(columns).dense()
             away = self.moved.columns(columns).dense() - theta * momentum
             rise += float(np.vdot(old, away))
-            bend += float(np.vdot(fresh - old, away))
-        return bend, rise
+            curved += float(np.vdot(fresh - old, away))
+        return curved, rise
 
     def moved_on(self) -> None:
         """The differences move along."""
         self.now, self.past, self.last = self.new, self.now, self.moved
 
     def moved_from(self, before: LowRank) -> None:
-        """With the difference between both."""
+        """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
         self.last = difference(self.now, self.past)
 
 
 def iterates_of(program: Program, begin: LowRank, single: bool = False) -> Iterates:
-    """Both iterates at a start, as the program holds Z; of 32 bits if they are written out."""
+    """Two equal iterates at a start, as the program holds Z; ``single``: dense ones of 32 bits."""
     if program.entries.sparse:
         return ThinIterates(program, begin)
     return DenseIterates(program, begin, single)
 
 
 def orthogonal(latent: LowRank) -> LowRank:
-    """The same matrix with orthonormal columns on the right."""
+    """The matrix with orthonormal columns on the right."""
     right, upper = np.linalg.qr(latent.right)
     return LowRank(latent.left @ upper.T, right)
 

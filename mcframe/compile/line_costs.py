@@ -29,15 +29,16 @@ def tapers(program: Program) -> bool:
 
 
 def line_costs(program: Program, at: Evaluation, slope: Array) -> LineCosts:
-    """By how much F* of the slope at z rises where rows and columns of it are scaled down.
+    """The rise of F* of the slope at z where rows and columns of it are scaled down.
 
-    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there, and bends
-    by ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums stay 0.
+    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
+    derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
+    stay 0.
     """
     entries, z = program.entries, at.place.z
-    bend = np.empty(slope.size)
+    second = np.empty(slope.size)
     for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
-        bend[piece.part] = piece.bend(piece.shaped(z), effects)
+        second[piece.part] = piece.newton_weights(piece.shaped(z), effects)
     n_rows, n_columns = program.shape
 
     def by_lines(values: Array) -> Array:
@@ -49,4 +50,4 @@ def line_costs(program: Program, at: Evaluation, slope: Array) -> LineCosts:
     if any(piece.layout.n_biases for piece in program.loss.pieces):
         linear[:n_rows] = np.inf
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # then that line stays
-        return LineCosts(linear, by_lines(np.square(slope) / bend))
+        return LineCosts(linear, by_lines(np.square(slope) / second))

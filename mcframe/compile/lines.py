@@ -31,13 +31,13 @@ class Lines:
     at: Evaluation
 
     @cached_property
-    def bends(self) -> Array:
+    def newton_weights(self) -> Array:
         """The second derivative for each number; one number for all where they are equal."""
-        found = [(bend, piece.n_numbers) for piece, bend in self.by_pieces]
-        if all(bend.size == 1 for bend, _ in found) and len({float(b[0]) for b, _ in found}) == 1:
+        found = [(w, piece.n_numbers) for piece, w in self.by_pieces]
+        if all(w.size == 1 for w, _ in found) and len({float(w[0]) for w, _ in found}) == 1:
             return found[0][0]
         return np.concatenate(
-            [b if b.size == count else np.full(count, b[0]) for b, count in found]
+            [w if w.size == count else np.full(count, w[0]) for w, count in found]
         )
 
     @cached_property
@@ -45,41 +45,41 @@ class Lines:
         """Each loss with its second derivatives."""
         pairs = zip(self.program.loss.pieces, self.at.effects, strict=True)
         z = self.at.place.z
-        return [(piece, piece.bend(piece.shaped(z), effects)) for piece, effects in pairs]
+        return [(piece, piece.newton_weights(piece.shaped(z), own)) for piece, own in pairs]
 
     @property
     def sure(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
-        return all(np.all(bend >= p.curvature * (1.0 - 1e-12)) for p, bend in self.by_pieces)
+        return all(np.all(w >= p.curvature * (1.0 - 1e-12)) for p, w in self.by_pieces)
 
-    def solved(self, other: Array, weight: float, by_rows: bool) -> Array:
+    def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         z, behind = self.at.place.z, self.at.behind
-        bend, shared = self.bends, None
-        pull: Array = bend * z - self.at.entry_slopes
+        curvature, shared = self.newton_weights, None
+        pull: Array = curvature * z - self.at.entry_slopes
         if behind is not None:
-            shared, bend, pull = behind.shared(by_rows, bend, pull)
+            shared, curvature, pull = behind.normal_equations(by_rows, curvature, pull)
         lines = self.program.entries.pattern.lines(by_rows)
         fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
         kernels.ridge_solutions(
-            lines.starts, lines.across, lines.places, bend, pull, other, weight, fresh, shared
+            lines.starts, lines.across, lines.places, curvature, pull, other, weight, fresh, shared
         )
         return fresh
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', a and b a column of each."""
-        bend, background = self.bends, self.program.background
-        if bend.size == 1:
-            bend = np.full(self.program.entries.size, bend[0])
+        curvature, background = self.newton_weights, self.program.background
+        if curvature.size == 1:
+            curvature = np.full(self.program.entries.size, curvature[0])
         everywhere: Array | float = 0.0
         if background is not None:
-            bend = background.beyond_bend(bend)
-            everywhere = background.bends_along(left, right)
-        curved = self.program.entries.matrix(bend) @ (right * right)
+            curvature = background.excess_curvature(curvature)
+            everywhere = background.curvatures_along(left, right)
+        curved = self.program.entries.matrix(curvature) @ (right * right)
         along: Array = np.einsum("ij,ij->j", left * left, curved) + everywhere
         return np.maximum(along, 1e-300)
 
-    def descended(
+    def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""

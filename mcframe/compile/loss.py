@@ -48,7 +48,7 @@ class EntryLoss:
         return all(piece.likelihood.convex for piece in self.pieces)
 
     def curvatures_at(self, z: Array, effects: tuple[Array | None, ...]) -> list[float]:
-        """Of each piece: where it is bounded everywhere, else the largest one at these entries.
+        """Each piece's curvature: its bound, or the largest at these entries if there is none.
 
         A first step length for backtracking, where there is no proven one.
         """
@@ -127,7 +127,7 @@ class EntryLoss:
                 nearest[piece.part] = piece.nearest_dual(slope[piece.part])
         return nearest
 
-    def clipped(self, slope: Array) -> Array:
+    def clip(self, slope: Array) -> Array:
         """The slopes of pieces without effects moved into their domains.
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
@@ -138,15 +138,15 @@ class EntryLoss:
                 clipped[piece.part] = piece.nearest_slope(slope[piece.part])
         return clipped
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The slopes with what rounding left of the sums over each effect taken off."""
         centred = slope.copy()
         for piece in self.pieces:
-            centred[piece.part] = piece.centred(slope[piece.part])
+            centred[piece.part] = piece.centre(slope[piece.part])
         return centred
 
     def rounding(self, z: Array, effects: tuple[Array | None, ...], slope: Array) -> float:
-        """By how much rounding of the predictors may move the losses at z."""
+        """How far rounding of the predictors may move the losses at z."""
         pairs = zip(self.pieces, effects, strict=True)
         return sum(piece.rounding(z, own, slope[piece.part]) for piece, own in pairs)
 
@@ -156,13 +156,13 @@ class EntryLoss:
         return all(piece.vanishes(z, own, self.unit) for piece, own in pairs)
 
     def moved_by(self, away: float, slope: Array) -> float:
-        """By how much the losses differ at most where each predictor is off by so much."""
+        """How far the losses move at most where each predictor is off by ``away``."""
         return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
 
-    def unsettled(self, slope: Array, effects: tuple[Array | None, ...]) -> float:
+    def imbalance(self, slope: Array, effects: tuple[Array | None, ...]) -> float:
         """What sums of slopes over free effects that do not quite vanish are worth there."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.effects.unsettled(slope[piece.part], own) for piece, own in pairs)
+        return sum(piece.effects.imbalance(slope[piece.part], own) for piece, own in pairs)
 
     @cached_property
     def unit(self) -> float:

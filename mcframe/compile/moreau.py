@@ -50,8 +50,8 @@ class SmoothedLoss(TwiceDifferentiable):
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """(1 - prox'(v)) / step."""
-        bend: Array = (1.0 - self.inner.prox_slope(z + self.shift, y, self.step)) / self.step
-        return bend
+        second: Array = (1.0 - self.inner.prox_slope(z + self.shift, y, self.step)) / self.step
+        return second
 
 
 @attrs.frozen(eq=False)
@@ -66,7 +66,7 @@ class SmoothedTerm:
 
     @property
     def columns(self) -> slice:
-        """Those of the term."""
+        """The columns of the term."""
         return self.attached.columns
 
     @property
@@ -76,7 +76,7 @@ class SmoothedTerm:
 
     @property
     def curvature(self) -> float:
-        """The stiffness."""
+        """The Lipschitz constant of the slope: the stiffness."""
         return self.stiffness
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:

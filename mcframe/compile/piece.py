@@ -128,13 +128,13 @@ class Piece:
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
-            losses, bent = likelihood.value_and_slope(predictor[part], self.y[part])
+            losses, own = likelihood.value_and_slope(predictor[part], self.y[part])
             if np.ndim(self.scale):
                 value += float(np.dot(self.scale[part], losses))
-                np.multiply(self.stretch[part], bent, out=shaped[part])
+                np.multiply(self.stretch[part], own, out=shaped[part])
             else:
                 value += self.scale * float(np.sum(losses))
-                np.multiply(self.scale, bent, out=shaped[part])
+                np.multiply(self.scale, own, out=shaped[part])
         return value, slopes
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
@@ -152,7 +152,7 @@ class Piece:
         second = likelihood.second_derivative(self.predictor(z, effects), self.y)
         return float(np.max(self.stretch * second))
 
-    def bend(self, z: Array, effects: Array | None) -> Array:
+    def newton_weights(self, z: Array, effects: Array | None) -> Array:
         """The second derivative for each number of z (already shaped); one number if all equal.
 
         The curvature where there is none. Nowhere below a tenth of the curvature: where a loss is
@@ -161,10 +161,11 @@ class Piece:
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
         if newton and not self.layout.n_parameters:
-            bend = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
+            second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
             bounded = np.isfinite(self.curvature)
-            bend = np.maximum(bend, FLATTEST * self.curvature if bounded else 1e-6 * np.max(bend))
-            return bend[:1] if np.all(bend == bend[0]) else bend
+            least = FLATTEST * self.curvature if bounded else 1e-6 * np.max(second)
+            second = np.maximum(second, least)
+            return second[:1] if np.all(second == second[0]) else second
         scale = self.stretch * np.ones((self.y.size, self.width))
         return (scale * float(likelihood.curvature)).ravel()
 
@@ -208,7 +209,7 @@ class Piece:
         return float(np.abs(slope) @ self.likelihood.room(self.y))
 
     def rounding(self, z: Array, effects: Array | None, slope: Array) -> float:
-        """By how much rounding of the predictors may move the losses at z, to second order.
+        """How far rounding of the predictors may move the losses at z, to second order.
 
         A predictor is a sum of which each summand is rounded.
         """
@@ -216,7 +217,7 @@ class Piece:
             return 0.0
         steps = self.roundings(z, effects)
         first = float(np.sum(np.abs(slope) * steps.ravel()))
-        return first + float(np.sum(self.stretch * self.raised(steps)))
+        return first + float(np.sum(self.stretch * self.rise(steps)))
 
     def roundings(self, z: Array, effects: Array | None) -> Array:
         """How exactly each predictor is known."""
@@ -228,8 +229,8 @@ class Piece:
         found: Array = ULPS * EPS * sizes
         return found
 
-    def raised(self, steps: Array) -> Array:
-        """By how much such a step raises a loss at most from where its slope is 0."""
+    def rise(self, steps: Array) -> Array:
+        """How far steps of these lengths raise a loss at most from where its slope is 0."""
         if not self.likelihood.smooth:
             return steps
         curvature = float(self.likelihood.curvature)
@@ -243,7 +244,7 @@ class Piece:
         """
         losses = self.by_columns(self.shaped(z), effects)
         share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
-        off = self.scale * self.raised(np.full(self.y.size, NOTHING_ROUGH * unit))
+        off = self.scale * self.rise(np.full(self.y.size, NOTHING_ROUGH * unit))
         small = np.bincount(self.columns, weights=off)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
@@ -276,7 +277,7 @@ class Piece:
         return np.where(alike, found[1], found[0])
 
     def moved_by(self, away: float, slope: Array) -> float:
-        """By how much the losses differ, to second order, where all predictors are off by this."""
+        """How far the losses move, to second order, where all predictors are off by ``away``."""
         first = away * float(np.sum(np.abs(slope)))
         curvature = float(self.likelihood.curvature)
         if not np.isfinite(curvature):
@@ -298,9 +299,9 @@ class Piece:
         moved = np.where(nearest == unscaled, slopes, self.stretch * nearest)
         return np.asarray(moved).ravel()
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The slopes (flat) with what rounding left of the sums over each effect taken off."""
-        return self.effects.centred(slope)
+        return self.effects.centre(slope)
 
     def start(self) -> Array:
         """A rough natural parameter for every number, flat."""

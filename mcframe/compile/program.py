@@ -68,7 +68,7 @@ class Program:
         return self.highest([piece.curvature for piece in self.loss.pieces])
 
     def curvature_at(self, evaluation: Evaluation) -> float:
-        """The same where it is bounded, else at these entries: a first step length."""
+        """The curvature where it is bounded, else at these entries: for a first step length."""
         own = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
         found = self.highest(own)
@@ -76,16 +76,16 @@ class Program:
 
     def highest(self, curvatures: Sequence[float]) -> float:
         """The curvature from those of the losses: in each column they and the terms there add."""
-        bends = np.zeros(self.shape[1])
-        for columns, bend in zip(self.columns, curvatures, strict=True):
-            bends[columns] += bend
+        total = np.zeros(self.shape[1])
+        for columns, curvature in zip(self.columns, curvatures, strict=True):
+            total[columns] += curvature
         for term in self.terms:
             if term.smooth:
-                bends[term.columns] += term.curvature
-        return float(np.max(bends))
+                total[term.columns] += term.curvature
+        return float(np.max(total))
 
     def held_for(self, in_factors: bool) -> "Program":
-        """The same, Z kept in factors or written out: for a solver that works on factors, or not.
+        """The program, Z kept in factors or written out, for a solver on factors or not.
 
         The one place where that is decided.
         """
@@ -93,11 +93,15 @@ class Program:
         few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
         many = few and pays_in_factors(self.shape, self.entries.size, in_factors)
         sparse = many or self.background is not None
-        return attrs.evolve(self, entries=self.entries.held(sparse, self.entries.random_state))
+        return attrs.evolve(
+            self, entries=self.entries.with_form(sparse, self.entries.random_state)
+        )
 
     def seeded(self, random_state: int) -> "Program":
-        """The same with another seed for random starts."""
-        return attrs.evolve(self, entries=self.entries.held(self.entries.sparse, random_state))
+        """The program with another seed for random starts."""
+        return attrs.evolve(
+            self, entries=self.entries.with_form(self.entries.sparse, random_state)
+        )
 
     def evaluate(
         self,
@@ -111,16 +115,16 @@ class Program:
         slope the effects that are ``given`` stay as they are.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.completed(place, self.loss.evaluate(place.z, warm, given))
+        return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given))
 
     def evaluate_at(
         self, at: Place | LowRank | Array, effects: tuple[Array | None, ...]
     ) -> Evaluation:
-        """The same at given effects, which stay as they are."""
+        """Evaluate the program at given effects, which stay as they are."""
         place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.completed(place, self.loss.evaluate_at(place.z, effects))
+        return self.add_smooth_terms(place, self.loss.evaluate_at(place.z, effects))
 
-    def completed(self, place: Place, at: LossAt) -> Evaluation:
+    def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         evaluation = Evaluation(self.entries, place, at.value, at.slope, at.effects)
         if self.background is not None:
@@ -148,7 +152,7 @@ class Program:
     def softened(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
-        """The same program with each rough piece, then each rough term, made smooth.
+        """The program with each rough piece, then each rough term, made smooth.
 
         There is one multiplier and one stiffness for each piece and then each term; those of
         smooth ones are None.

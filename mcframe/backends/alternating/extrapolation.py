@@ -13,7 +13,7 @@ LONGEST, SHORTEST = 8.0, 0.05
 
 
 def extrapolate(program: Program, state: AlternatingState) -> None:
-    """On along the move from the last step's end to this one's, where that lowers the objective.
+    """Go on along the move from the last step's end to this one's, if the objective falls.
 
     Steps that each bring the iterate closer by the same factor r end at r / (1 - r) of the last
     move. The objective before the move, after it, and after it once more gives a parabola; the
@@ -24,7 +24,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     earlier, state.earlier = state.earlier, (*end, objective)
     if earlier is None:
         return
-    left, right = turned(earlier[0], earlier[1], *end)
+    left, right = align(earlier[0], earlier[1], *end)
     moves = end[0] - left, end[1] - right
     best, reached = state.snapshot(), objective
 
@@ -41,7 +41,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     state.restore(best)
 
 
-def turned(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
+def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
     """The factors, turned so that they come as close to others as they can (Procrustes).
 
     A turn of both leaves their product as it is; where the others have fewer columns, what is
@@ -53,10 +53,10 @@ def turned(left: Array, right: Array, like_left: Array, like_right: Array) -> tu
 
 
 def lowest(before: float, here: float, beyond: float) -> float:
-    """Where a parabola through values at -1, 0 and 1 is lowest, at most ``LONGEST``."""
+    """The lowest point of a parabola through values at -1, 0 and 1, at most ``LONGEST``."""
     if not np.isfinite(beyond):
         return 0.5
-    bend, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
-    if bend <= 0.0:
+    curvature, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
+    if curvature <= 0.0:
         return LONGEST
-    return float(np.clip(-rise / bend, 0.0, LONGEST))
+    return float(np.clip(-rise / curvature, 0.0, LONGEST))

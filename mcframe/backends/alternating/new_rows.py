@@ -31,9 +31,9 @@ def rows_for(program: Program, right: Array, weight: float) -> Array:
     left: Array = np.zeros((program.shape[0], right.shape[1]))
     for _ in range(MOST_STEPS):
         lines = Lines(program, program.evaluate(LowRank(left, right)))
-        fresh = lines.solved(right, weight, by_rows=True)
+        fresh = lines.ridge_solutions(right, weight, by_rows=True)
         if not lines.sure:
-            fresh = lines.descended(left, fresh, right, weight, by_rows=True)
+            fresh = lines.descend(left, fresh, right, weight, by_rows=True)
         moved, left = float(np.linalg.norm(fresh - left)), fresh
         if moved <= SETTLED * float(np.linalg.norm(fresh)):
             break

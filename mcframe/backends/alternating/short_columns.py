@@ -50,7 +50,7 @@ def begin(program: Program, state: AlternatingState) -> None:
 def relength(program: Program, state: AlternatingState) -> None:
     """The best length of each short column by itself; those that reach 0 are dropped.
 
-    Along a column the objective changes by (weight - gain) and bends by the curvature there.
+    Along a column the objective changes by (weight - gain) and has the curvature found there.
     """
     short = state.short
     if not short.any():
@@ -60,8 +60,8 @@ def relength(program: Program, state: AlternatingState) -> None:
     forward, _ = state.evaluation.factor_slopes(*pair, short)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
     excess = gains - program.penalty.threshold(1.0)
-    bends = Lines(program, state.evaluation).along(left[:, short], right[:, short])
-    moves = excess / bends
+    curvatures = Lines(program, state.evaluation).along(left[:, short], right[:, short])
+    moves = excess / curvatures
     begun = state.values
 
     def moved(share: float) -> tuple[Array, Array]:
@@ -104,7 +104,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         roots = np.sqrt(factors.values)
         pair = factors.left * roots, factors.right * roots
         state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
-        measured = begun.bend_to(state.evaluation, moved) / squared
+        measured = begun.curvature_along(state.evaluation, moved) / squared
         if measured <= tried:
             state.curvature = max(SAFETY * measured, DESCENT * tried)
             state.length = float(np.sqrt(squared))
@@ -116,7 +116,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
 
 
 def seek(state: AlternatingState, slope: Operator, left: Array, right: Array) -> None:
-    """Where the shrinker begins: leading singular vectors of the slope outside of two spaces."""
+    """Start the shrinker at leading singular vectors of the slope outside of two spaces."""
     lanczos = Lanczos(Projected(slope, left, right), state.shrinker.rng)
     lanczos.advance(LOOKED)
     near, s, far = lanczos.leading(FIRST_WIDTH)

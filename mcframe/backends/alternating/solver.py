@@ -68,7 +68,7 @@ class Alternating(Solver[Program, AlternatingState]):
     begins_at_zero = True
 
     def refuses(self, program: Program) -> str | None:
-        """It needs a nuclear norm alone, and smooth losses of entries."""
+        """The reason against all but a nuclear norm alone and smooth losses, or None."""
         main: Any = program.penalty.main
         if not (isinstance(main, Factored) and isinstance(main.chart, Flat)):
             return "it alternates between the factors of a nuclear norm"
@@ -104,18 +104,18 @@ class Alternating(Solver[Program, AlternatingState]):
     def paused(self, program: Program, state: AlternatingState) -> AlternatingState:
         """Factors, the last step's too, and how short columns are sought."""
         gone: Any = None
-        return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copied())
+        return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copy())
 
     def resumed(
         self, program: Program, paused: AlternatingState, rng: np.random.Generator
     ) -> AlternatingState:
-        """The same factors, with their entries."""
+        """The paused state with its entries evaluated again."""
         fresh = self.init(program, Point(LowRank(paused.left, paused.right)), rng)
-        shrinker = paused.shrinker.copied(rng)
+        shrinker = paused.shrinker.copy(rng)
         return attrs.evolve(paused, evaluation=fresh.evaluation, shrinker=shrinker)
 
     def step(self, program: Program, state: AlternatingState) -> None:
-        """Both halves of a sweep; then short columns, once the long ones are about right."""
+        """Two half sweeps; then short columns, once the long ones are about right."""
         before = state.objective
         if state.rank == 0 and not state.settled:
             begin(program, state)

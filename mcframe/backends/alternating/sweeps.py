@@ -10,7 +10,7 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
     """New rows of one factor, the other and the effects fixed; then the best effects."""
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
     lines, weight = Lines(program, state.evaluation), program.penalty.threshold(1.0)
-    fresh = lines.solved(other, weight, by_rows)
+    fresh = lines.ridge_solutions(other, weight, by_rows)
     unlabeled = program.background is not None
     if unlabeled:  # to look at each line takes a pass, and is seldom needed
         before, objective = state.snapshot(), state.objective
@@ -19,5 +19,5 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
             return
         state.restore(before)
     if unlabeled or not lines.sure:
-        fresh = lines.descended(own, fresh, other, weight, by_rows)
+        fresh = lines.descend(own, fresh, other, weight, by_rows)
     state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))

@@ -1,4 +1,4 @@
-"""From a dual point to a lower bound on the optimum."""
+"""The lower bound on the optimum that a dual point proves."""
 
 import attrs
 import numpy as np
@@ -79,10 +79,10 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
 
 def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
     """The bound from a scaled dual point and the main term's unscaled matrix."""
-    return lowered(point.scaled(scale), main.conjugate(scale))
+    return bound_from_conjugates(point.scaled(scale), main.conjugate(scale))
 
 
-def lowered(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
+def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
     """The bound from the sum of all conjugates, less what rounding may have added.
 
     ``taken`` is that of the main term, ``outside`` what it is worth that the point lies outside
@@ -106,10 +106,10 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, slack
     a bound of a weight so much larger, which is worth that share of the term at the candidate.
     """
     for _ in range(ROUNDS):
-        repaired = point.repaired(scale)
+        repaired = point.repair(scale)
         found = main_term(repaired, latent, slack)
         if found.largest >= 1.0 - DUAL_ROUNDING:
             beyond = (1.0 / found.largest - 1.0) * point.program.main_value(latent)
-            return lowered(repaired, found.conjugate(1.0), beyond)
+            return bound_from_conjugates(repaired, found.conjugate(1.0), beyond)
         scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
     return NO_BOUND

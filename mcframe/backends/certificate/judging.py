@@ -17,7 +17,7 @@ from mcframe.compile import (
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.spectra.tapering import tapered
+from mcframe.numerics.spectra.tapering import taper
 
 __all__ = ["at_zero", "judge"]
 
@@ -95,17 +95,17 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     if not program.loss.convex:
         return reached.judgement(NO_BOUND)
     if dual is None and candidate.latent.width and tapers(program):
-        point = shortened(point, at, tol)
+        point = shrink_slope(point, at, tol)
     bound = fenchel_bound(point, candidate.latent, BOUNDED * tol)
-    return reached.judgement(bound, point.unsettled(at.effects))
+    return reached.judgement(bound, point.imbalance(at.effects))
 
 
-def shortened(point: DualPoint, at: Evaluation, tol: float) -> DualPoint:
+def shrink_slope(point: DualPoint, at: Evaluation, tol: float) -> DualPoint:
     """Rows and columns of the slope scaled down where it is too long for the main term's ball."""
     slope, costs = point.matrix, line_costs(point.program, at, point.slope)
     assert isinstance(slope, Sampled)
     radius = point.program.penalty.dual_radius
-    return point.replaced(*tapered(slope, radius, costs, TAPERED * tol, BOUNDED * tol))
+    return point.with_slope(*taper(slope, radius, costs, TAPERED * tol, BOUNDED * tol))
 
 
 def at_zero(program: Program) -> tuple[Point, Judgement] | None:

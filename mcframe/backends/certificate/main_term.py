@@ -28,7 +28,7 @@ class MainTerm(ABC):
 
 
 class OfFactors(MainTerm):
-    """Of a function of factors, with multipliers from those of the candidate."""
+    """The main term as a function of factors, with multipliers from those of the candidate."""
 
     def __init__(self, point: DualPoint, term: Factored, latent: LowRank) -> None:
         self.term, self.matrix = term, point.matrix
@@ -36,12 +36,12 @@ class OfFactors(MainTerm):
         self.largest = term.feasible_scale(-self.matrix, self.multipliers)
 
     def conjugate(self, scale: float) -> float:
-        """From the multipliers, scaled too."""
+        """The conjugate at ``scale`` times the slope, from multipliers scaled too."""
         return self.term.conjugate_from(-scale * self.matrix, scale * self.multipliers)
 
 
 class OfSingularValues(MainTerm):
-    """Of a function of singular values.
+    """The main term as a function of singular values.
 
     Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
     bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
@@ -59,12 +59,12 @@ class OfSingularValues(MainTerm):
             self.bounds = singular_value_bounds(point.matrix.dense())
 
     def conjugate(self, scale: float) -> float:
-        """From bounds on the singular values."""
+        """The conjugate at ``scale`` times the slope, from bounds on its singular values."""
         return self.penalty.conjugate(scale * self.bounds)
 
 
 def main_term(point: DualPoint, latent: LowRank, slack: float) -> MainTerm:
-    """That of a dual point which comes from a candidate."""
+    """The main term of a dual point which comes from a candidate."""
     factored = point.program.factored
     if factored is not None:
         return OfFactors(point, factored, latent)

@@ -40,7 +40,7 @@ class Rounding:
     bound: float = 0.0
 
     def beside(self, other: "Rounding") -> "Rounding":
-        """Of an objective beside a bound that comes from another point."""
+        """The rounding of this objective beside a bound that comes from another point."""
         moved, room = self.moved - self.bound + other.bound, max(self.room, other.room)
         return attrs.evolve(self, moved=moved, room=room, bound=other.bound)
 

@@ -18,7 +18,7 @@ EXACT, LEAST_EXACT = 0.1, 1e-13
 # What is added to the diagonal, relatively: a constant may be traded between classes. Most of it
 # in the beginning.
 LEAST_DAMPING, MOST_DAMPING = 1e-9, 0.1
-# What bends less than this does not move.
+# What has less curvature than this does not move.
 TINY = 1e-300
 
 
@@ -35,7 +35,7 @@ class EffectsOfClasses(Effects):
     fixed: Array
     ridge: Ridge | None = None
 
-    def summed(self, numbers: Array) -> Any:
+    def sum_by_effect(self, numbers: Array) -> Any:
         """The sum over the entries of each effect, of (N, K) numbers or of flat ones."""
         return np.bincount(self.groups.ravel(), weights=numbers.ravel(), minlength=self.size)
 
@@ -62,14 +62,16 @@ class EffectsOfClasses(Effects):
         def step(effects: Array, here: Local) -> Array:
             shifted = z + effects[self.groups]
             second = stretch * likelihood.second_derivative(shifted, y)
-            steepest = self.summed(stretch * likelihood.curvature * np.ones(z.shape))
-            damping = LEAST_DAMPING * self.summed(second) + MOST_DAMPING * here.left * steepest
+            steepest = self.sum_by_effect(stretch * likelihood.curvature * np.ones(z.shape))
+            damping = (
+                LEAST_DAMPING * self.sum_by_effect(second) + MOST_DAMPING * here.left * steepest
+            )
 
             def times(vector: Array) -> Array:
-                bent = stretch * likelihood.hessian_product(shifted, y, vector[self.groups])
-                return self.summed(bent) + (damping + self.stiffness) * vector
+                product = stretch * likelihood.hessian_product(shifted, y, vector[self.groups])
+                return self.sum_by_effect(product) + (damping + self.stiffness) * vector
 
-            diagonal = self.summed(second) + damping + self.stiffness
+            diagonal = self.sum_by_effect(second) + damping + self.stiffness
             exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
             usable: Any = free & (diagonal > TINY)
             inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
@@ -77,9 +79,9 @@ class EffectsOfClasses(Effects):
 
         return newton(at, step, start)
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The mean over the entries of each effect taken off."""
         if self.ridge is not None:
             return slope
         counts = np.maximum(np.bincount(self.groups.ravel(), minlength=self.size), 1)
-        return slope - (self.summed(slope) / counts)[self.groups.ravel()]
+        return slope - (self.sum_by_effect(slope) / counts)[self.groups.ravel()]

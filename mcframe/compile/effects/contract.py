@@ -31,7 +31,7 @@ class Ridge:
         return 0.5 * self.weight * float(np.dot(away, away))
 
     def slope(self, effects: Array) -> Array:
-        """Its gradient."""
+        """Gradient of the ridge at the effects."""
         return self.weight * (effects - self.towards)
 
     def conjugate(self, sums: Array) -> tuple[float, float]:
@@ -71,11 +71,11 @@ class Effects(ABC):
         """z plus its effects."""
 
     @abstractmethod
-    def summed(self, numbers: Array) -> Array:
+    def sum_by_effect(self, numbers: Array) -> Array:
         """The sum of numbers of z over each effect that is added to them."""
 
     @abstractmethod
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The slope with what rounding left of the sums over free effects taken off."""
 
     def likelihood(self, likelihood: Any, effects: Array | None) -> Any:
@@ -102,7 +102,7 @@ class Effects(ABC):
 
         The gradient is 0 where an effect is not ``free``.
         """
-        gradient, sizes = self.summed(slopes), self.summed(np.abs(slopes))
+        gradient, sizes = self.sum_by_effect(slopes), self.sum_by_effect(np.abs(slopes))
         total = float(np.sum(values))
         if self.ridge is not None:
             pull = self.ridge.slope(effects)
@@ -111,7 +111,7 @@ class Effects(ABC):
         return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
 
     def cost(self, effects: Array | None) -> float:
-        """The ridge."""
+        """The ridge at the effects, 0 without one."""
         return 0.0 if self.ridge is None or effects is None else self.ridge.value(effects)
 
     def conjugate(self, slope: Array, pull: float) -> tuple[float, float]:
@@ -120,18 +120,18 @@ class Effects(ABC):
         The ridge's conjugate; without one infinite where sums over a free effect do not vanish.
         ``pull`` is the largest slope at z = 0, beside which what is left of a sum may be rounding.
         """
-        sums = self.summed(slope)
+        sums = self.sum_by_effect(slope)
         if self.ridge is not None:
             return self.ridge.conjugate(sums)
-        size = max(float(np.max(self.summed(np.abs(slope)), initial=0.0)), pull)
+        size = max(float(np.max(self.sum_by_effect(np.abs(slope)), initial=0.0)), pull)
         return (0.0 if bool(np.all(np.abs(sums) <= VANISHING * size)) else np.inf), 0.0
 
-    def unsettled(self, slope: Array, effects: Array | None) -> float:
+    def imbalance(self, slope: Array, effects: Array | None) -> float:
         """What sums over free effects that do not quite vanish are worth at these effects."""
         if self.ridge is not None or effects is None:
             return 0.0
         known = np.where(self.fixed == 0.0, np.abs(effects), 0.0)
-        return float(np.abs(self.summed(slope)) @ known[: self.n_added])
+        return float(np.abs(self.sum_by_effect(slope)) @ known[: self.n_added])
 
     def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
         """Slopes close by at which F* is finite; ``nearest`` moves slopes into their domains.
@@ -142,7 +142,7 @@ class Effects(ABC):
         for _ in range(PROJECTIONS):
             if np.array_equal(inside, slope) or np.isfinite(self.conjugate(inside, 0.0)[0]):
                 break
-            slope = self.centred(inside)
+            slope = self.centre(inside)
             inside = nearest(slope)
         return inside
 
@@ -159,16 +159,16 @@ class NoEffects(Effects):
     def solve(
         self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
     ) -> None:
-        """None."""
+        """None: there are no effects to solve for."""
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z."""
         return z
 
-    def summed(self, numbers: Array) -> Array:
-        """No sums."""
+    def sum_by_effect(self, numbers: Array) -> Array:
+        """An empty array: there are no effects."""
         return np.zeros(0)
 
-    def centred(self, slope: Array) -> Array:
-        """The slope."""
+    def centre(self, slope: Array) -> Array:
+        """The slope as it is: no effects restrict it."""
         return slope

@@ -1,4 +1,4 @@
-"""From what a block declares to the kind of its effects."""
+"""The kind of effects that a block declares."""
 
 from typing import Any
 

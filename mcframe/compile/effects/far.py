@@ -51,7 +51,7 @@ def extreme_effects(likelihood: Likelihood, y: Array, groups: IntArray, n_effect
     found = np.zeros(n_effects, dtype=bool)
     while True:
         counts, rises, falls = (
-            gathered(np.asarray(mask & alive, dtype=float), groups, n_effects)
+            sum_by_group(np.asarray(mask & alive, dtype=float), groups, n_effects)
             for mask in (alive, up > 0.0, down < 0.0)
         )
         sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
@@ -89,14 +89,14 @@ def falling_effects(
     if np.isfinite(likelihood.infimum):
         return np.zeros(0, dtype=np.intp)
     up, down = (weights * side for side in slopes_far_out(likelihood, y))
-    size = gathered(np.abs(up) + np.abs(down), groups, n_effects)
-    sums = gathered(up, groups, n_effects), gathered(down, groups, n_effects)
+    size = sum_by_group(np.abs(up) + np.abs(down), groups, n_effects)
+    sums = sum_by_group(up, groups, n_effects), sum_by_group(down, groups, n_effects)
     with np.errstate(invalid="ignore"):
         falling = (sums[0] < -1e-9 * size) | (sums[1] > 1e-9 * size)
     return np.flatnonzero(falling)
 
 
-def gathered(numbers: Array, groups: IntArray, n_effects: int) -> Array:
+def sum_by_group(numbers: Array, groups: IntArray, n_effects: int) -> Array:
     """The sum of the numbers of each effect; ``groups`` has the effects along its last axis."""
     total = np.zeros(n_effects)
     for k in range(groups.shape[-1]):

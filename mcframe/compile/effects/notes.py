@@ -36,8 +36,9 @@ def notes_on_effects(problem: Problem) -> tuple[str, ...]:
         likelihood = problem.likelihoods[block.name]
         if places.size:
             others = f" and {places.size - 1} more effects have" if places.size > 1 else " has"
+            effect = describe_effect(problem, block, int(places[0]))
             notes.append(
-                f"block {block.name!r}: {called(problem, block, int(places[0]))}{others} no finite"
+                f"block {block.name!r}: {effect}{others} no finite"
                 " best value, since all observations there pull one way; what is predicted there"
                 " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
             )
@@ -48,7 +49,7 @@ def notes_on_effects(problem: Problem) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def called(problem: Problem, block: Block, place: int) -> str:
+def describe_effect(problem: Problem, block: Block, place: int) -> str:
     """How notes call an effect: by the names of its column and class, or of its row."""
     layout, table = problem.layout(block.name), problem.tables[block.name]
     if place >= layout.n_biases:

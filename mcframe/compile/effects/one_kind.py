@@ -37,7 +37,7 @@ class OneKind(Effects):
     ridge: Ridge | None = None
     origin: Array | float = 0.0
 
-    def summed(self, numbers: Array) -> Any:
+    def sum_by_effect(self, numbers: Array) -> Any:
         """The sum over each group."""
         return np.bincount(self.group, weights=numbers, minlength=self.size)
 
@@ -67,18 +67,18 @@ class OneKind(Effects):
             check_time()
             shifted = z + effects[self.group]
             slopes = weights * likelihood.value_and_slope(shifted, y)[1]
-            total, size = self.summed(slopes), self.summed(np.abs(slopes))
+            total, size = self.sum_by_effect(slopes), self.sum_by_effect(np.abs(slopes))
             if self.ridge is not None:
                 pull = self.ridge.slope(effects)
                 total, size = total + pull, size + np.abs(pull)
             open_ = free & ((np.abs(total) > rounding * size) | ~np.isfinite(size))
             if not open_.any():
                 break
-            bend = self.summed(weights * likelihood.second_derivative(shifted, y))
-            bend = bend if self.ridge is None else bend + self.ridge.weight
+            curvature = self.sum_by_effect(weights * likelihood.second_derivative(shifted, y))
+            curvature = curvature if self.ridge is None else curvature + self.ridge.weight
             below = np.where(total < 0, np.maximum(below, effects), below)
             above = np.where(total > 0, np.minimum(above, effects), above)
-            moved = newton_step(effects, total, bend, below, above, reach)
+            moved = newton_step(effects, total, curvature, below, above, reach)
             # A move below the rounding of z + e changes nothing that can be seen.
             still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + reached)
             effects = np.where(open_, moved, effects)
@@ -117,16 +117,16 @@ class OneKind(Effects):
         for _ in range(HALVINGS):
             shift = 0.5 * (below + above)
             inside = nearest(slope - shift[self.group])
-            sums = self.summed(inside)
+            sums = self.sum_by_effect(inside)
             below = np.where(sums > 0.0, shift, below)
             above = np.where(sums > 0.0, above, shift)
         return inside
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The mean of each group taken off."""
         if self.ridge is not None:
             return slope
-        means = self.summed(slope) / np.maximum(self.counts, 1)
+        means = self.sum_by_effect(slope) / np.maximum(self.counts, 1)
         return slope - means[self.group]
 
 
@@ -139,11 +139,11 @@ def first_reach(likelihood: Any) -> float:
 
 
 def newton_step(
-    effects: Array, total: Array, bend: Array, below: Array, above: Array, reach: Array
+    effects: Array, total: Array, curvature: Array, below: Array, above: Array, reach: Array
 ) -> Array:
     """A Newton step, no longer than ``reach``, or the middle of the bracket if it leaves it."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        step = -total / bend
+        step = -total / curvature
     step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
     moved = effects + np.clip(step, -reach, reach)
     outside = (moved < below) | (moved > above)

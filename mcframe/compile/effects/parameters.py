@@ -14,7 +14,7 @@ __all__ = ["Parameters"]
 
 @attrs.frozen(eq=False)
 class Parameters(Effects):
-    """They are not added to z: they make the likelihood another one, for all entries at once."""
+    """Effects that are not added to z: they change the likelihood of all entries at once."""
 
     size: int
     fixed: Array = attrs.field(factory=lambda: np.zeros(0))
@@ -37,14 +37,14 @@ class Parameters(Effects):
         """The likelihood at these parameters."""
         return likelihood.with_parameters(effects)
 
-    def summed(self, numbers: Array) -> Array:
-        """No sums."""
+    def sum_by_effect(self, numbers: Array) -> Array:
+        """An empty array: no effect is added to z."""
         return np.zeros(0)
 
-    def centred(self, slope: Array) -> Array:
-        """The slope."""
+    def centre(self, slope: Array) -> Array:
+        """The slope as it is: no effects restrict it."""
         return slope
 
-    def unsettled(self, slope: Array, effects: Array | None) -> float:
+    def imbalance(self, slope: Array, effects: Array | None) -> float:
         """Nothing: no sum has to vanish."""
         return 0.0

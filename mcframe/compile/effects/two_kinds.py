@@ -22,9 +22,9 @@ EXACT, LEAST_EXACT = 0.1, 1e-13
 # Rounds in which slopes are centred.
 REFINEMENTS = 3
 # What is added to the diagonal of a system, relatively: where a loss is flat, as Huber's in its
-# tails, it bends nothing though its slope is not 0, and a constant may be traded.
+# tails, it has no curvature though its slope is not 0, and a constant may be traded.
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 0.1
-# What bends less than this does not move.
+# What has less curvature than this does not move.
 TINY = 1e-300
 
 
@@ -49,11 +49,11 @@ class TwoKinds(Effects):
         """Biases, row effects and the intercept."""
         return self.layout.n_effects
 
-    def added(self, effects: Array) -> Array:
+    def at_entries(self, effects: Array) -> Array:
         """The sum of the effects of each entry."""
         return self.layout.at(self.rows, self.columns, effects)
 
-    def summed(self, numbers: Array) -> Array:
+    def sum_by_effect(self, numbers: Array) -> Array:
         """The sum over the entries of each effect."""
         layout = self.layout
         parts = [
@@ -66,7 +66,7 @@ class TwoKinds(Effects):
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z plus the effects of column and row."""
-        return z if effects is None else z + self.added(effects)
+        return z if effects is None else z + self.at_entries(effects)
 
     def solve(
         self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
@@ -83,25 +83,26 @@ class TwoKinds(Effects):
         start = np.zeros(self.size) if warm is None else warm
         start = np.where(free, start, far_beyond(self.fixed, z))
         with np.errstate(over="ignore", invalid="ignore"):
-            if not np.all(np.isfinite(likelihood.value_and_slope(z + self.added(start), y)[1])):
+            slopes = likelihood.value_and_slope(z + self.at_entries(start), y)[1]
+            if not np.all(np.isfinite(slopes)):
                 start = np.where(free, self.below_zero(z), start)
 
         def at(effects: Array) -> Local:
             with np.errstate(over="ignore", invalid="ignore"):
-                value, slope = likelihood.value_and_slope(z + self.added(effects), y)
+                value, slope = likelihood.value_and_slope(z + self.at_entries(effects), y)
                 return self.local(weights * value, weights * slope, effects, free)
 
         def step(effects: Array, here: Local) -> Array:
-            shifted = z + self.added(effects)
+            shifted = z + self.at_entries(effects)
             second = weights * likelihood.second_derivative(shifted, y)
-            damping = LEAST_DAMPING * self.summed(second)
+            damping = LEAST_DAMPING * self.sum_by_effect(second)
             if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
-                steepest = self.summed(weights * likelihood.curvature * np.ones(z.shape))
+                steepest = self.sum_by_effect(weights * likelihood.curvature * np.ones(z.shape))
                 damping = damping + MOST_DAMPING * here.left * steepest
             exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
             return self.newton_step(second, here.gradient, damping, free, exact)
 
-        return self.represented(newton(at, step, start))
+        return self.representative(newton(at, step, start))
 
     def below_zero(self, z: Array) -> Array:
         """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""
@@ -132,7 +133,7 @@ class TwoKinds(Effects):
     ) -> Array:
         """-(H + damping + ridge)^-1 g, for H of the entries' second derivatives."""
         d, n = self.layout.n_biases, self.layout.n_row_effects
-        diagonal = self.summed(second) + damping + self.stiffness
+        diagonal = self.sum_by_effect(second) + damping + self.stiffness
         usable: Any = free & (diagonal > TINY)
         inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
         places = np.arange(self.size)
@@ -162,8 +163,8 @@ class TwoKinds(Effects):
         part = sp.csgraph.connected_components(graph, directed=False)[1]
         return part, np.bincount(part)[part] == 1
 
-    def represented(self, effects: Array) -> Array:
-        """The same effects, a constant traded as the class says, those that stand alone set."""
+    def representative(self, effects: Array) -> Array:
+        """Equal effects, a constant traded as the class says, those that stand alone set."""
         if self.ridge is not None:
             return effects
         d, (part, alone) = self.layout.n_biases, self.parts
@@ -178,7 +179,7 @@ class TwoKinds(Effects):
             moved[kind] = np.where(idle, mean - origin[kind], moved[kind])
         return moved
 
-    def centred(self, slope: Array) -> Array:
+    def centre(self, slope: Array) -> Array:
         """The nearest slope whose sums over rows and over columns vanish.
 
         Least squares on the graph of entries, refined until rounding ends it. Entries of an
@@ -189,16 +190,18 @@ class TwoKinds(Effects):
         d = self.layout.n_biases
         ends = (self.fixed[self.columns] != 0.0) | (self.fixed[d + self.rows] != 0.0)
         slope, ones, free = np.where(ends, 0.0, slope), np.where(ends, 0.0, 1.0), self.fixed == 0.0
-        sizes = self.summed(np.abs(slope))
+        sizes = self.sum_by_effect(np.abs(slope))
         floor = np.maximum(sizes, 1e-3 * float(np.max(sizes, initial=0.0)) + TINY)
-        off = float(np.max(np.abs(self.summed(slope)) / floor))
+        off = float(np.max(np.abs(self.sum_by_effect(slope)) / floor))
         for _ in range(REFINEMENTS):
             if off <= 4.0 * EPS:
                 break
             exact = max(EPS / off, LEAST_EXACT)
-            step = self.newton_step(ones, self.summed(slope), np.zeros(self.size), free, exact)
-            moved = slope + ones * self.added(step)
-            left = float(np.max(np.abs(self.summed(moved)) / floor))
+            step = self.newton_step(
+                ones, self.sum_by_effect(slope), np.zeros(self.size), free, exact
+            )
+            moved = slope + ones * self.at_entries(step)
+            left = float(np.max(np.abs(self.sum_by_effect(moved)) / floor))
             if left >= off:
                 break
             slope, off = moved, left
@@ -219,7 +222,7 @@ class Reduced:
 
     @cached_property
     def sums(self) -> Array:
-        """Of the rows of the table: how the eliminated effects are tied to an intercept."""
+        """Row sums of the table: how the eliminated effects are tied to an intercept."""
         return np.asarray(self.table @ np.ones(self.table.shape[1]))
 
     @cached_property

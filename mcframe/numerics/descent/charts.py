@@ -26,7 +26,7 @@ class Chart(ABC):
         return n_rows + n_columns
 
     def in_units(self, unit: float) -> "Chart":
-        """The same with coordinates of size 1 where entries of U V' have the size of the unit.
+        """The chart with coordinates of size 1 where entries of U V' have the size of the unit.
 
         By default the chart itself, whose coordinates have one size.
         """
@@ -36,7 +36,7 @@ class Chart(ABC):
     def free(self, stacked: Array) -> Array:
         """A vector whose factors are these, up to the least slack."""
 
-    def widened(self, stacked: Array, columns: Array) -> Array:
+    def widen(self, stacked: Array, columns: Array) -> Array:
         """A vector whose factors have further columns, at about the same cost of their own."""
         return self.free(np.hstack([stacked, columns]))
 
@@ -64,7 +64,7 @@ class Flat(Chart):
         return min(n_rows, n_columns)
 
     def free(self, stacked: Array) -> Array:
-        """W, raveled."""
+        """The stacked factors W, raveled."""
         return stacked.ravel().copy()
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
@@ -90,9 +90,9 @@ class Spheres(Chart):
         """Each row with its slack."""
         return with_slack(stacked, self.radius).ravel()
 
-    def widened(self, stacked: Array, columns: Array) -> Array:
+    def widen(self, stacked: Array, columns: Array) -> Array:
         """Each row turned towards the further columns, along its sphere."""
-        return turned(with_slack(stacked, self.radius), columns).ravel()
+        return append_coordinates(with_slack(stacked, self.radius), columns).ravel()
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit rows, slacks left out."""
@@ -112,7 +112,7 @@ class Spheres(Chart):
 
 @attrs.frozen
 class ScaledSpheres(Chart):
-    """The same with a radius of its own, unit s^2 for the last coordinate s, at the cost of it."""
+    """Rows of squared length unit s^2 at most, for the last coordinate s and at the cost of it."""
 
     weight: float
     unit: float = 1.0
@@ -132,11 +132,13 @@ class ScaledSpheres(Chart):
         unit = with_slack(stacked / np.sqrt(longest), 1.0)
         return np.append(unit.ravel(), np.sqrt(longest / self.unit))
 
-    def widened(self, stacked: Array, columns: Array) -> Array:
+    def widen(self, stacked: Array, columns: Array) -> Array:
         """Each row turned along its sphere; the largest norm stays."""
         vector = self.free(stacked)
         rows = vector[:-1].reshape(stacked.shape[0], -1)
-        return np.append(turned(rows, columns / self.scale(vector)).ravel(), vector[-1])
+        return np.append(
+            append_coordinates(rows, columns / self.scale(vector)).ravel(), vector[-1]
+        )
 
     def stacked(self, vector: Array, n_rows: int) -> Array:
         """The scale times the unit rows."""
@@ -191,7 +193,7 @@ def with_slack(rows: Array, squared: float) -> Array:
     return np.column_stack([rows, slack])
 
 
-def turned(rows: Array, columns: Array) -> Array:
+def append_coordinates(rows: Array, columns: Array) -> Array:
     """Rows with further coordinates before the last, and the norms they had."""
     wider = np.hstack([rows[:, :-1], columns, rows[:, -1:]])
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -83,14 +83,14 @@ def wolfe_step(
     best = 0.0
     for _ in range(TRIALS):
         check_time()
-        reached, bent = try_at(step)
+        reached, slope_there = try_at(step)
         enough = reached <= value + DECREASE * step * slope
-        level = reached <= value + rounding and bent <= (2.0 * DECREASE - 1.0) * slope
+        level = reached <= value + rounding and slope_there <= (2.0 * DECREASE - 1.0) * slope
         if not (enough or level):
             high = step
         else:
             best = step
-            if bent >= CURVATURE * slope:
+            if slope_there >= CURVATURE * slope:
                 return step
             low = step
         step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)

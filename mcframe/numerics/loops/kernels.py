@@ -7,8 +7,8 @@ do not depend on the number of threads.
 
 With N entries, k columns and 8-byte numbers the least that has to move through memory is, at 4
 bytes of ``across``, 4 of ``places`` and 8 of each number for every entry: 16 N bytes for
-``entries``, 12 N for ``product``, 24 N for ``ridge_solutions`` with a bend for each entry. The
-arithmetic is 2 N k for the first two and N k (k + 4) + lines k^3 / 3 for the third. The
+``entries``, 12 N for ``product``, 24 N for ``ridge_solutions`` with a curvature for each entry.
+The arithmetic is 2 N k for the first two and N k (k + 4) + lines k^3 / 3 for the third. The
 gathered rows of the other factor come from the cache where that factor fits.
 """
 
@@ -22,7 +22,7 @@ from mcframe.numerics.machine.threads import cuts, even_cuts, share
 __all__ = [
     "Shared",
     "entries",
-    "gathered",
+    "gather",
     "product",
     "product_vector",
     "ridge_solutions",
@@ -47,7 +47,7 @@ def entries(
 
 @compiled(nogil=True, fastmath=FAST)
 def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
-    """Those of some lines."""
+    """out[p] = <left[line], right[across]> at the entries p of some lines."""
     width = left.shape[1]
     for line in range(first, last):
         for p in range(starts[line], starts[line + 1]):
@@ -67,7 +67,7 @@ def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: A
 
 @compiled(nogil=True, fastmath=FAST)
 def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
-    """Those of some entries."""
+    """out[p] = <left[rows[p]], right[columns[p]]> for some entries p."""
     width = left.shape[1]
     for p in range(first, last):
         total = 0.0
@@ -76,15 +76,15 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         out[p] = total
 
 
-def gathered(places: IntArray, values: Array, out: Array) -> None:
+def gather(places: IntArray, values: Array, out: Array) -> None:
     """out[p] = values[places[p]]."""
     pieces = even_cuts(out.size, out.size)
-    share(lambda first, last: gathered_of(first, last, places, values, out), pieces)
+    share(lambda first, last: gather_of(first, last, places, values, out), pieces)
 
 
 @compiled(nogil=True)
-def gathered_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
-    """Those of some places."""
+def gather_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
+    """out[p] = values[places[p]] for some p."""
     for p in range(first, last):
         out[p] = values[places[p]]
 
@@ -112,7 +112,7 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
 def product_vector(
     starts: IntArray, across: IntArray, values: Array, vector: Array, out: Array
 ) -> None:
-    """The same for one column."""
+    """out = A v for one vector v."""
     pieces = cuts(across.size, starts)
     arrays = (starts, across, values, vector, out)
     share(lambda first, last: product_vector_of(first, last, *arrays), pieces)
@@ -143,13 +143,13 @@ def product_vector_of(first, last, starts, across, values, vector, out):  # type
 
 @attrs.frozen(eq=False)
 class Shared:
-    """``bends[line]/2 u' normals[line] u - <images[line], u>``: a quadratic behind each line.
+    """``scales[line]/2 u' normals[line] u - <images[line], u>``: a quadratic behind each line.
 
     ``normals`` are one matrix for each line, or a single one for all.
     """
 
     normals: Array
-    bends: Array
+    scales: Array
     images: Array
 
 
@@ -157,24 +157,24 @@ def ridge_solutions(
     starts: IntArray,
     across: IntArray,
     places: IntArray,
-    bend: Array,
+    curvature: Array,
     pull: Array,
     right: Array,
     weight: float,
     out: Array,
     shared: Shared | None = None,
 ) -> None:
-    """out[line] = argmin over u of sum of (bend/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
+    """out[line] = argmin over u of sum of (curvature/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
 
-    The normal equations of each line, by a Cholesky factorisation. ``bend`` has one element
+    The normal equations of each line, by a Cholesky factorisation. ``curvature`` has one element
     for each entry, or a single one for all. The quadratics ``shared`` are added.
     """
     n_lines, width = out.shape
     if shared is None:
         none = np.zeros((n_lines, width))
         shared = Shared(np.zeros((1, width, width)), np.zeros(n_lines), none)
-    behind = (shared.normals, shared.bends, shared.images)
-    arrays = (starts, across, places, bend, pull, right, weight, *behind, out)
+    behind = (shared.normals, shared.scales, shared.images)
+    arrays = (starts, across, places, curvature, pull, right, weight, *behind, out)
     cost = across.size * width * (width + 4) / 2 + n_lines * width**3 / 6
     share(lambda first, last: solve_lines(first, last, *arrays), cuts(cost, starts))
 
@@ -186,34 +186,34 @@ def solve_lines(  # type: ignore[no-untyped-def]
     starts,
     across,
     places,
-    bend,
+    curvature,
     pull,
     right,
     weight,
     behind,
-    shares,
+    scales,
     images,
     out,
 ):
-    """Some lines; ``shares[line] * behind[line]`` and ``images[line]`` are added to their sums."""
+    """Some lines; ``scales[line] * behind[line]`` and ``images[line]`` are added to their sums."""
     width = out.shape[1]
-    uniform, step = bend.size == 1, 1 if behind.shape[0] > 1 else 0
+    uniform, step = curvature.size == 1, 1 if behind.shape[0] > 1 else 0
     even = width + width % 2  # sums are taken two columns by two
     # Entries along the last axis, so that the sums over them run through vector units.
-    panel, bent = np.zeros((even, STRIDE)), np.zeros((even, STRIDE))
-    bends, pulls = np.empty(PANEL), np.empty(PANEL)
+    panel, curved = np.zeros((even, STRIDE)), np.zeros((even, STRIDE))
+    curvatures, pulls = np.empty(PANEL), np.empty(PANEL)
     normal, image = np.empty((even, even)), np.empty(width)
     for line in range(first_line, last_line):
         for c in range(width):
             image[c] = images[line, c]
             for b in range(c + 1):
-                normal[c, b] = shares[line] * behind[line * step, c, b]
+                normal[c, b] = scales[line] * behind[line * step, c, b]
         for first in range(starts[line], starts[line + 1], PANEL):
             count = min(PANEL, starts[line + 1] - first)
             for p in range(count):
                 place = places[first + p]
                 pulls[p] = pull[place]
-                bends[p] = bend[0 if uniform else place]
+                curvatures[p] = curvature[0 if uniform else place]
             for p in range(count):
                 other = across[first + p]
                 for c in range(width):
@@ -222,9 +222,9 @@ def solve_lines(  # type: ignore[no-untyped-def]
                 total = 0.0
                 for p in range(count):
                     total += pulls[p] * panel[c, p]
-                    bent[c, p] = bends[p] * panel[c, p]
+                    curved[c, p] = curvatures[p] * panel[c, p]
                 image[c] += total
-            add_products(bent, panel, count, normal)
+            add_products(curved, panel, count, normal)
         for c in range(width):
             normal[c, c] += weight
         solve_normal(normal, image)

@@ -27,9 +27,9 @@ class Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         """What the loop returns for these arguments, compiled for their types."""
-        return (self.dispatcher or self.made())(*arguments)
+        return (self.dispatcher or self.compile())(*arguments)
 
-    def made(self) -> Any:
+    def compile(self) -> Any:
         """The dispatcher of numba, one for all threads that ask for it at once."""
         mine = numba.njit(cache=True, **self.options)(self.function)
         with ONE_AT_A_TIME:  # two of them would compile the same loop twice
@@ -39,7 +39,7 @@ class Compiled:
     @property
     def _numba_type_(self) -> Any:
         """What numba asks of a name in a loop that it compiles: here another compiled loop."""
-        return (self.dispatcher or self.made())._numba_type_
+        return (self.dispatcher or self.compile())._numba_type_
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:

@@ -50,7 +50,7 @@ class Limit:
 
 @cache
 def usual_count() -> int:
-    """As many threads as the environment says when it is first asked, or one a processor."""
+    """The number of threads that the environment names when first asked, or one a processor."""
     for name in VARIABLES:
         if os.environ.get(name, "").isdigit():
             return max(int(os.environ[name]), 1)
@@ -67,7 +67,7 @@ def thread_count() -> int:
 
 @contextmanager
 def thread_limit(count: int) -> Iterator[None]:
-    """At most so many threads inside."""
+    """A context with at most ``count`` threads."""
     before, Limit.count = Limit.count, count
     try:
         yield
@@ -104,7 +104,7 @@ def n_pieces(cost: float) -> int:
 
 
 def cuts(cost: float, starts: IntArray) -> Sequence[int]:
-    """Where to cut lines into pieces of about equal size, by where the entries of each begin."""
+    """Cuts of lines into pieces of about equal size, by where the entries of each begin."""
     n_lines, count = starts.size - 1, n_pieces(cost)
     if count == 1:
         return (0, n_lines)
@@ -113,7 +113,7 @@ def cuts(cost: float, starts: IntArray) -> Sequence[int]:
 
 
 def even_cuts(cost: float, size: int) -> Sequence[int]:
-    """The same for lines that are alike."""
+    """Cuts into pieces of equal size, for lines that are alike."""
     count = min(n_pieces(cost), max(size, 1))
     return tuple(size * k // count for k in range(count + 1))
 

@@ -110,7 +110,7 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
 
 
 def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple[float, Array]:
-    """That bound, and the diagonal of a D with this half sum that proves it."""
+    """A bound on the dual max norm, and the diagonal of a D with this half sum as its proof."""
     matrix = as_operator(dual)
     side: Side = SampledSide(matrix) if isinstance(matrix, Sampled) else DenseSide(matrix.dense())
     whole = np.zeros(sum(dual.shape))
@@ -131,8 +131,8 @@ def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple
             if reached > last:  # larger shifts cost more and more
                 break
             last = reached
-    best, bound = side.polished(best, bound)
-    whole[side.own] = bound * evened(best, side.n_rows)
+    best, bound = side.polish(best, bound)
+    whole[side.own] = bound * with_unit_sums(best, side.n_rows)
     return bound, whole
 
 
@@ -148,7 +148,7 @@ class Side(ABC):
         """An upper bound on ||diag(first) S diag(second)||_2; what is below aim will do."""
 
     @abstractmethod
-    def polished(self, diagonal: Array, bound: float) -> tuple[Array, float]:
+    def polish(self, diagonal: Array, bound: float) -> tuple[Array, float]:
         """A better diagonal and its bound, or the same."""
 
     def bound_at(self, diagonal: Array, aim: float) -> float:
@@ -172,14 +172,14 @@ class DenseSide(Side):
         self.norms = np.maximum(norms, LEAST_SHARE * np.max(norms, initial=0.0))
 
     def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """By a decomposition or a Cholesky factorisation."""
+        """The scaled norm by a decomposition or a Cholesky factorisation."""
         return self.scale * dense_norm(self.kept * first[:, None] * second)
 
-    def polished(self, diagonal: Array, bound: float) -> tuple[Array, float]:
-        """By an interior-point method, up to 400 rows and columns together."""
+    def polish(self, diagonal: Array, bound: float) -> tuple[Array, float]:
+        """A better diagonal by an interior-point method, up to 400 rows and columns together."""
         if diagonal.size > POLISHED_ORDER:
             return diagonal, bound
-        improved = polished(self.kept, diagonal, bound / self.scale)
+        improved = interior_point(self.kept, diagonal, bound / self.scale)
         reached = self.bound_at(improved, 1.0)
         return (improved, reached) if reached < bound else (diagonal, bound)
 
@@ -202,7 +202,7 @@ class SampledSide(Side):
         self.norms = np.maximum(norms[self.own], least)  # positive where squares underflow
 
     def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """By Lanczos steps."""
+        """A bound on the scaled norm by Lanczos steps."""
         weights = np.zeros(self.own.size)
         weights[self.own] = np.concatenate([first, second])
         n_rows = self.dual.shape[0]
@@ -211,8 +211,8 @@ class SampledSide(Side):
         rounding = 4.0 * EPS * float(np.linalg.norm(between.values))
         return self.scale * (largest + rounding)
 
-    def polished(self, diagonal: Array, bound: float) -> tuple[Array, float]:
-        """As it is: what there is to improve, ascent has improved."""
+    def polish(self, diagonal: Array, bound: float) -> tuple[Array, float]:
+        """The diagonal as it is: ascent has improved what there is to improve."""
         return diagonal, bound
 
 
@@ -228,7 +228,7 @@ def dense_norm(scaled: Array) -> float:
     return spectral_bound(scaled, NORM_SLACK) * (1.0 + rounding)
 
 
-def polished(dual: Array, diagonal: Array, bound: float) -> Array:
+def interior_point(dual: Array, diagonal: Array, bound: float) -> Array:
     """The diagonal D of least sum that keeps [[D1, S], [S', D2]] positive semidefinite.
 
     The primal-dual interior point method of Helmberg, Rendl, Vanderbei and Wolkowicz (SIAM
@@ -242,7 +242,7 @@ def polished(dual: Array, diagonal: Array, bound: float) -> Array:
     off_diagonal[:n_rows, n_rows:] = dual
     off_diagonal[n_rows:, :n_rows] = dual.T
     # Well inside: from the edge of the cone the first steps would be short.
-    diagonal = 2.0 * bound * evened(diagonal, n_rows)
+    diagonal = 2.0 * bound * with_unit_sums(diagonal, n_rows)
     other = 0.5 * np.eye(order)
     reduction = 0.1
     for _ in range(POLISHING_STEPS):
@@ -266,7 +266,7 @@ def polished(dual: Array, diagonal: Array, bound: float) -> Array:
     return diagonal
 
 
-def evened(diagonal: Array, n_rows: int) -> Array:
+def with_unit_sums(diagonal: Array, n_rows: int) -> Array:
     """The diagonal with both blocks' sums scaled to 1."""
     first, second = diagonal[:n_rows], diagonal[n_rows:]
     return np.concatenate([first / np.sum(first), second / np.sum(second)])

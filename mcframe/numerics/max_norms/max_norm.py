@@ -151,10 +151,10 @@ def newton_step(
     hessian.ravel()[:: weights.size + 1] += slacks / weights
     move = np.linalg.solve(hessian, target / weights - slope)
     move_slacks = (target - slacks * move) / weights - slacks
-    return np.maximum(advanced(weights, move), 1e-14), advanced(slacks, move_slacks)
+    return np.maximum(advance(weights, move), 1e-14), advance(slacks, move_slacks)
 
 
-def advanced(positive: Array, move: Array) -> Array:
+def advance(positive: Array, move: Array) -> Array:
     """The point moved as far as it stays positive, at most by the whole move."""
     fastest = float(np.max(-move / positive))
     return positive + min(1.0, 0.95 / max(fastest, 1e-300)) * move

@@ -26,7 +26,7 @@ class Dense(Operator):
 
     @property
     def dtype(self) -> Any:  # type: ignore[override]
-        """That of the array."""
+        """The array's type of number."""
         return self.array.dtype
 
     @property
@@ -35,15 +35,15 @@ class Dense(Operator):
         return EPS * (sum(self.shape) + 8) * float(np.linalg.norm(self.array))
 
     def scaled(self, factor: float) -> "Dense":
-        """Multiplied out."""
+        """The array times a factor, multiplied out."""
         return Dense(factor * self.array)
 
     def flipped(self) -> "Dense":
-        """A view."""
+        """The transpose, a view."""
         return Dense(self.array.T)
 
     def dense(self) -> Array:
-        """The array."""
+        """The array itself."""
         return self.array
 
     def _matmat(self, block: Array) -> Array:

@@ -53,7 +53,7 @@ class LowRank(Operator):
 
     @property
     def rounding(self) -> float:
-        """That of products, and of entries by themselves, which are sums of k numbers.
+        """Rounding of products, and of entries by themselves, which are sums of k numbers.
 
         Products of the factors sum n_rows or n_columns and then k numbers.
         """
@@ -104,7 +104,7 @@ class LowRank(Operator):
         return entries
 
     def balanced(self) -> Array:
-        """Both factors stacked, scaled so that the longest rows of both are equally long."""
+        """The two factors stacked, scaled so that their longest rows are equally long."""
         left = np.sqrt(np.max(np.sum(np.square(self.left), axis=1), initial=0.0))
         right = np.sqrt(np.max(np.sum(np.square(self.right), axis=1), initial=0.0))
         if left == 0.0 or right == 0.0:
@@ -138,7 +138,7 @@ class LowRank(Operator):
         return int(np.count_nonzero(values > smallest))
 
     def with_columns(self, columns: slice, value: float) -> "LowRank":
-        """The same matrix with some columns overwritten by a constant, exactly."""
+        """The matrix with some columns overwritten by a constant, exactly."""
         right = self.right.copy()
         right[columns] = 0.0
         unit = np.zeros((self.shape[1], 1))
@@ -148,7 +148,7 @@ class LowRank(Operator):
 
 
 def orthogonal_factors(left: Array, right: Array) -> tuple[Array, Array, Array]:
-    """The same product with orthogonal columns, equally long on both sides, none negligible."""
+    """Factors of U V' with orthogonal columns, equally long on both sides, none negligible."""
     (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
     turned, s, across = np.linalg.svd(upper @ lower.T, full_matrices=False)
     kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))

@@ -83,7 +83,7 @@ class Sum(Operator):
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """That of the first."""
+        """The seed of the first summand."""
         return self.parts[0].seed
 
     @property
@@ -125,12 +125,12 @@ class Scaled(Operator):
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """That of A."""
+        """The seed of A."""
         return self.operator.seed
 
     @property
     def rounding(self) -> float:
-        """That of A, scaled."""
+        """The rounding of A times the size of the factor."""
         return abs(self.factor) * self.operator.rounding
 
     def scaled(self, factor: float) -> "Scaled":
@@ -160,16 +160,16 @@ class Transposed(Operator):
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """That of A."""
+        """The seed of A."""
         return self.operator.seed
 
     @property
     def rounding(self) -> float:
-        """That of A."""
+        """The rounding of A."""
         return self.operator.rounding
 
     def flipped(self) -> Operator:
-        """A itself."""
+        """A, whose transpose this is."""
         return self.operator
 
     def _matmat(self, block: Array) -> Array:

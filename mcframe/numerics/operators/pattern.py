@@ -1,4 +1,4 @@
-"""Where the known entries of a matrix stand, by rows and by columns."""
+"""Places of the known entries of a matrix, by rows and by columns."""
 
 import hashlib
 from functools import cached_property
@@ -23,7 +23,7 @@ class Lines:
 
     @classmethod
     def of(cls, compressed: sp.csr_array) -> "Lines":
-        """From a matrix whose numbers are the places."""
+        """Lines of a matrix whose numbers are the places."""
         return cls(
             compressed.indptr.astype(np.int64),
             compressed.indices.astype(np.uint32),
@@ -35,12 +35,12 @@ class Lines:
         """Whether the caller's numbers already come in this order."""
         return bool(np.array_equal(self.places, np.arange(self.places.size)))
 
-    def ordered(self, values: Array) -> Array:
+    def reorder(self, values: Array) -> Array:
         """The caller's numbers in this order."""
         if self.as_given:
             return values
         out = np.empty(self.places.size)
-        kernels.gathered(self.places, values, out)
+        kernels.gather(self.places, values, out)
         return out
 
     @property
@@ -51,7 +51,7 @@ class Lines:
 
 @attrs.frozen(eq=False)
 class Pattern:
-    """Where the known entries stand, by rows and by columns. 16 bytes an entry.
+    """Places of the known entries, by rows and by columns. 16 bytes an entry.
 
     ``seed`` are whole numbers from which random starts for bounds on norms are drawn.
     """
@@ -63,18 +63,18 @@ class Pattern:
 
     @classmethod
     def of(cls, shape: tuple[int, int], rows: IntArray, columns: IntArray) -> "Pattern":
-        """From the rows and columns of the entries, in the order in which numbers will come."""
+        """The pattern of entries at these rows and columns, in the order of their numbers."""
         places = np.arange(rows.size, dtype=np.int32)
         table = sp.coo_array((places, (rows, columns)), shape=shape).tocsr()
         return cls(shape, Lines.of(table), Lines.of(table.T.tocsr()))
 
     @property
     def transposed(self) -> "Pattern":
-        """The same entries of the transpose, in the same order."""
+        """The pattern of the transpose, its entries in the same order."""
         return Pattern(self.shape[::-1], self.by_columns, self.by_rows, self.seed)
 
     def seeded_by(self, random_state: int, values: Array) -> "Pattern":
-        """The same, random starts drawn from a seed and from the bits of places and values.
+        """The pattern, random starts drawn from a seed and the bits of places and values.
 
         Who makes such values knows the start only by solving for a hash of them.
         """

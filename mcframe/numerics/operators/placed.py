@@ -24,7 +24,7 @@ class Placed(Operator):
 
     @property
     def rounding(self) -> float:
-        """That of A."""
+        """The rounding of A."""
         return self.operator.rounding
 
     def scaled(self, factor: float) -> "Placed":

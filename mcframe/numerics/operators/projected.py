@@ -24,7 +24,7 @@ class Projected(Operator):
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """That of S."""
+        """The seed of S."""
         return self.operator.seed
 
     @property

@@ -28,7 +28,7 @@ class Sampled(Operator):
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """That of its pattern."""
+        """The seed of the pattern."""
         return self.pattern.seed
 
     @property
@@ -38,7 +38,7 @@ class Sampled(Operator):
         return EPS * (longest + 8) * float(np.linalg.norm(self.values))
 
     def scaled(self, factor: float) -> "Sampled":
-        """Multiplied out."""
+        """The matrix times a factor, multiplied out."""
         return Sampled(self.pattern, factor * self.values)
 
     def between(self, left: Array, right: Array) -> "Sampled":
@@ -49,7 +49,7 @@ class Sampled(Operator):
         return Sampled(self.pattern, values)
 
     def dense(self) -> Array:
-        """Written out."""
+        """The matrix as an array, 0 outside of the entries."""
         written = np.zeros(self.shape)
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.pattern.by_rows.starts))
         written[rows, self.pattern.by_rows.across] = self.by_rows
@@ -58,12 +58,12 @@ class Sampled(Operator):
     @cached_property
     def by_rows(self) -> Array:
         """The numbers row by row."""
-        return self.pattern.by_rows.ordered(self.values)
+        return self.pattern.by_rows.reorder(self.values)
 
     @cached_property
     def by_columns(self) -> Array:
         """The numbers column by column."""
-        return self.pattern.by_columns.ordered(self.values)
+        return self.pattern.by_columns.reorder(self.values)
 
     def _matmat(self, block: Array) -> Array:
         return thin_product(self.pattern.by_rows, self.by_rows, block)

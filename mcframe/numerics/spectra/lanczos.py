@@ -13,7 +13,7 @@ from mcframe.numerics.operators import Dense, Operator, as_operator, without
 from mcframe.numerics.spectra.shrinkage import upright
 from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 
-__all__ = ["Lanczos", "norm_bound", "raised", "spectral_bound"]
+__all__ = ["Lanczos", "add_rounding", "norm_bound", "spectral_bound"]
 
 # Columns of a block: with one, the bound takes three times the steps; with more than four, a
 # step costs more than it saves.
@@ -82,7 +82,7 @@ class Lanczos:
 
     @property
     def basis(self) -> Array:
-        """Of the Krylov space, without the block that comes next."""
+        """The basis of the Krylov space, without the block that comes next."""
         return self.columns[:, : self.within.shape[0]]
 
     def advance(self, steps: int) -> None:
@@ -110,7 +110,7 @@ class Lanczos:
         self.columns = room[:, : sum(self.widths)]
 
     def extend(self, own: Array) -> None:
-        """Another block of T."""
+        """Append a block to T."""
         size, width = self.within.shape[0], own.shape[0]
         grown = np.zeros((size + width, size + width))
         grown[:size, :size] = self.within
@@ -175,7 +175,7 @@ class Lanczos:
         last = self.last @ vectors[-self.last.shape[1] :]
         return Residual(values, last, vectors[: self.widths[0]])
 
-    def bounded(self, aim: float, slack: float) -> tuple[float, float]:
+    def run_to_bounds(self, aim: float, slack: float) -> tuple[float, float]:
         """``bounds`` after as many steps as are worth it.
 
         Up to where they are closer than a relative ``slack`` of the larger of the lower one and
@@ -244,11 +244,11 @@ def norm_bound(
     Cost: 10 to 150 products of S with four columns, as many of S'.
     """
     rng = np.random.default_rng(matrix.seed if seed is None else seed)
-    _, most = Lanczos(matrix, rng).bounded(aim, slack)
-    return raised(most, matrix)
+    _, most = Lanczos(matrix, rng).run_to_bounds(aim, slack)
+    return add_rounding(most, matrix)
 
 
-def raised(bound: float, matrix: Operator) -> float:
+def add_rounding(bound: float, matrix: Operator) -> float:
     """A bound on the norm of a matrix raised by what rounding of its products may hide."""
     return bound * (1.0 + 1e-12) + matrix.rounding
 

@@ -107,7 +107,7 @@ class Shrinker:
         basis = np.linalg.qr(latent.right if tall else latent.left)[0]
         return cls(latent.shape, rng, rank=latent.width, basis=basis)
 
-    def copied(self, rng: np.random.Generator | None = None) -> "Shrinker":
+    def copy(self, rng: np.random.Generator | None = None) -> "Shrinker":
         """One that goes on from where this one stands, which it leaves as it is."""
         return attrs.evolve(self, rng=self.rng if rng is None else rng)
 
@@ -161,10 +161,10 @@ class Shrinker:
         """
         tall = upright(matrix)
         square = Square(tall, formed)
-        basis, ritz = self.widened(tall.shape[1])
+        basis, ritz = self.widen(tall.shape[1])
         for _ in range(MOST_PASSES):
             check_time()
-            block = filtered(square, basis, ritz, threshold**2, self.degree)
+            block = apply_filter(square, basis, ritz, threshold**2, self.degree)
             basis, ritz, long, residuals = ritz_vectors(square, block)
             above = int(np.count_nonzero(ritz > threshold**2))
             distance = float(np.linalg.norm(residuals[:above] / np.sqrt(ritz[:above])))
@@ -186,7 +186,7 @@ class Shrinker:
         left, right = pair if tall.shape == matrix.shape else pair[::-1]
         return Shrunk(left, shrunk[:kept], right)
 
-    def widened(self, side: int) -> tuple[Array, Array | None]:
+    def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
         basis = np.zeros((side, 0)) if self.basis is None else self.basis
         basis = basis.astype(self.dtype, copy=False)
@@ -222,7 +222,7 @@ class Square:
         return self.images(block)[1]
 
 
-def filtered(
+def apply_filter(
     square: Square, basis: Array, ritz: Array | None, threshold: float, degree: int
 ) -> Array:
     """A polynomial of A'A times a block.
@@ -288,7 +288,7 @@ def orthonormal(tall: Array) -> Array:
 
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
-    """By a full singular value decomposition."""
+    """Shrink singular values by a full decomposition."""
     left, values, right = np.linalg.svd(matrix.astype(np.float64, copy=False), full_matrices=False)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))

@@ -9,10 +9,10 @@ import scipy
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.operators import Sampled
-from mcframe.numerics.spectra.lanczos import Lanczos, raised
+from mcframe.numerics.spectra.lanczos import Lanczos, add_rounding
 from mcframe.numerics.spectra.shrinkage import orthonormal
 
-__all__ = ["LineCosts", "tapered"]
+__all__ = ["LineCosts", "taper"]
 
 # Looks at the matrix at most, the singular vectors of each that are followed, and the rounds in
 # which lines are scaled until these are low enough; Lanczos steps that make these vectors sharp.
@@ -29,32 +29,32 @@ FURTHER = 1.2
 
 @attrs.frozen(eq=False)
 class LineCosts:
-    """What it costs to scale rows, then columns, by exp(-h): linear h + bent h^2 / 2 each.
+    """What it costs to scale rows, then columns, by exp(-h): linear h + quadratic h^2 / 2 each.
 
     Infinite for lines that stay as they are.
     """
 
     linear: Array
-    bent: Array
+    quadratic: Array
 
     @cached_property
     def free(self) -> Mask:
         """Which lines may be scaled."""
-        return np.isfinite(self.bent + self.linear)
+        return np.isfinite(self.quadratic + self.linear)
 
     def of(self, logs: Array) -> float:
         """What all of these scales cost."""
         h, free = logs[self.free], self.free
-        return float(self.linear[free] @ h + 0.5 * self.bent[free] @ np.square(h))
+        return float(self.linear[free] @ h + 0.5 * self.quadratic[free] @ np.square(h))
 
     @cached_property
     def stiff(self) -> Array:
-        """What the free lines are counted to bend by."""
-        stiff: Array = (self.bent + SPREAD * self.linear)[self.free]
+        """The quadratic cost of the free lines, some of the linear one counted in."""
+        stiff: Array = (self.quadratic + SPREAD * self.linear)[self.free]
         return np.maximum(stiff, 1e-3 * np.mean(stiff))
 
 
-def tapered(
+def taper(
     matrix: Sampled, aim: float, costs: LineCosts, above: float, slack: float
 ) -> tuple[Sampled, float]:
     """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, and a bound on it.
@@ -68,7 +68,7 @@ def tapered(
     What is left of S outside of its leading right singular vectors B stays as short as it was:
     off the span of E B, D S E is D (S - S B B') E. So rounds look at the images of 48 vectors
     alone, one product each; then the whole matrix is looked at again, three times at most, by 10
-    to 150 block Lanczos steps, which bound the norm to ``slack``, see ``Lanczos.bounded``.
+    to 150 block Lanczos steps, which bound the norm to ``slack``, see ``Lanczos.run_to_bounds``.
     """
     n_rows = matrix.shape[0]
     rng = np.random.default_rng(matrix.seed)
@@ -78,19 +78,19 @@ def tapered(
     whole = float(min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:])))
     for look in range(LOOKS):
         lanczos, spent = Lanczos(found, rng), costs.of(logs) / max(whole, TINY)
-        least, most = lanczos.bounded(aim, max(slack, MINOR * spent))
+        least, most = lanczos.run_to_bounds(aim, max(slack, MINOR * spent))
         # Of what is left to gain there has to be some beside what was spent.
         short = least <= aim * (1.0 + max(above, MINOR * spent))
         if short or look + 1 == LOOKS or not costs.free.any():
             break
         lanczos.advance(max(LEAST_STEPS - lanczos.steps, 0))
         near = lanczos.leading(FOLLOWED)[2]
-        logs = lowered(matrix, near, logs, aim, above, costs)
+        logs = lower_directions(matrix, near, logs, aim, above, costs)
         found = matrix.between(np.exp(-logs[:n_rows]), np.exp(-logs[n_rows:]))
-    return found, raised(most, found)
+    return found, add_rounding(most, found)
 
 
-def lowered(
+def lower_directions(
     matrix: Sampled, near: Array, logs: Array, aim: float, above: float, costs: LineCosts
 ) -> Array:
     """Larger ``logs``, such that no singular value in the images of ``near`` is beyond the aim."""
@@ -113,27 +113,28 @@ def lowered(
     return logs
 
 
-def cheapest(shares: Array, needed: Array, linear: Array, bent: Array) -> Array:
-    """argmin of ``linear @ h + bent @ h^2 / 2`` over h >= 0 with ``shares.T @ h >= needed``.
+def cheapest(shares: Array, needed: Array, linear: Array, quadratic: Array) -> Array:
+    """argmin of ``linear @ h + quadratic @ h^2 / 2`` over h >= 0 with ``shares.T @ h >= needed``.
 
-    By its dual, which has a variable for each constraint: h = max(shares @ m - linear, 0) / bent.
+    By its dual, which has a variable m for each constraint:
+    h = max(shares @ m - linear, 0) / quadratic.
     """
 
-    def moved(multipliers: Array) -> Array:
-        return np.maximum(shares @ multipliers - linear, 0.0) / bent
+    def heights(multipliers: Array) -> Array:
+        return np.maximum(shares @ multipliers - linear, 0.0) / quadratic
 
     # Where the first line begins to move.
     units = np.array(
         [
-            np.min((linear + bent * need) / np.maximum(share, 1e-300))
+            np.min((linear + quadratic * need) / np.maximum(share, 1e-300))
             for share, need in zip(shares.T, needed, strict=True)
         ]
     )
     size = float(needed @ units)
 
     def negative_dual(scaled: Array) -> tuple[float, Array]:
-        h = moved(scaled * units)
-        value = needed @ (scaled * units) - 0.5 * np.sum(bent * h * h)
+        h = heights(scaled * units)
+        value = needed @ (scaled * units) - 0.5 * np.sum(quadratic * h * h)
         return -float(value) / size, -(needed - shares.T @ h) * units / size
 
     solved = scipy.optimize.minimize(
@@ -144,4 +145,4 @@ def cheapest(shares: Array, needed: Array, linear: Array, bent: Array) -> Array:
         bounds=[(0.0, None)] * needed.size,
         options={"maxiter": 100, "ftol": 1e-10, "gtol": 1e-6},
     )
-    return moved(solved.x * units)
+    return heights(solved.x * units)

@@ -54,7 +54,7 @@ class Blockwise(Unwritten):
 
     @property
     def n_read(self) -> int:
-        """All cells."""
+        """The number of all cells."""
         return self.shape[0] * self.shape[1]
 
     @property
@@ -83,7 +83,7 @@ class Blockwise(Unwritten):
             blocks.append((slice(int(first), min(int(first) + height, n_rows)), places))
         return blocks
 
-    def passed(self, latent: LowRank) -> Iterator[tuple[slice, Array, Array]]:
+    def read_blocks(self, latent: LowRank) -> Iterator[tuple[slice, Array, Array]]:
         """Block by block the rows, the losses and the slopes, 0 at entries, unscaled.
 
         The same two buffers each time.
@@ -102,23 +102,23 @@ class Blockwise(Unwritten):
             flat[places] = costs[places] = 0.0
             yield rows, losses, slopes
 
-    def bends(self, latent: LowRank) -> Iterator[tuple[slice, Array]]:
+    def second_derivatives(self, latent: LowRank) -> Iterator[tuple[slice, Array]]:
         """Block by block the rows and the second derivatives, 0 at entries, unscaled."""
         right = np.ascontiguousarray(latent.right.T)
         for rows, places in self.blocks:
             check_time()
-            bends = latent.left[rows] @ right
-            flat = bends.reshape(-1)
+            second = latent.left[rows] @ right
+            flat = second.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
                 flat[part] = self.loss.second_derivative(flat[part])
             flat[places] = 0.0
-            yield rows, bends
+            yield rows, second
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
         total = np.zeros(self.shape[0 if by_rows else 1])
-        for rows, losses, _ in self.passed(latent):
+        for rows, losses, _ in self.read_blocks(latent):
             if by_rows:
                 total[rows] = np.sum(losses, axis=1)
             else:
@@ -147,11 +147,11 @@ class BlockwiseAt(UnwrittenAt):
 
     @cached_property
     def whole(self) -> Passed:
-        """One pass."""
+        """Value, products and length of the slope, in one pass."""
         scale, (n_rows, n_columns) = self.blockwise.scale, self.latent.shape
         values, squares = [], []
         forward, backward = (np.zeros((n, self.latent.width)) for n in (n_rows, n_columns))
-        for rows, losses, slopes in self.blockwise.passed(self.latent):
+        for rows, losses, slopes in self.blockwise.read_blocks(self.latent):
             values.append(float(np.sum(losses)))
             squares.append(float(np.vdot(slopes, slopes)))
             np.matmul(slopes, self.latent.right, out=forward[rows])
@@ -161,7 +161,7 @@ class BlockwiseAt(UnwrittenAt):
 
     @property
     def value(self) -> float:
-        """The sum."""
+        """The sum of the losses."""
         return self.whole.value
 
     def products(self) -> tuple[Array, Array]:
@@ -177,7 +177,10 @@ class BlockwiseAt(UnwrittenAt):
         if self.blockwise.n_read > HELD:
             return None
         loss = self.blockwise.loss
-        return [rounded(loss, slopes) for _, _, slopes in self.blockwise.passed(self.latent)]
+        return [
+            round_to_single(loss, slopes)
+            for _, _, slopes in self.blockwise.read_blocks(self.latent)
+        ]
 
     def blocks(self) -> Iterator[tuple[slice, IntArray, Array]]:
         """Rows, places of entries and unscaled slopes, which are the same each time."""
@@ -185,12 +188,12 @@ class BlockwiseAt(UnwrittenAt):
             for (rows, places), slopes in zip(self.blockwise.blocks, self.held, strict=True):
                 yield rows, places, slopes.astype(np.float64)
             return
-        passed = self.blockwise.passed(self.latent)
+        passed = self.blockwise.read_blocks(self.latent)
         for (rows, places), (_, _, slopes) in zip(self.blockwise.blocks, passed, strict=True):
             yield rows, places, slopes
 
     def slope(self) -> "Slopes":
-        """T."""
+        """T, the slopes, as an operator."""
         return Slopes(self)
 
     def hessians(self, by_rows: bool) -> Hessians:
@@ -204,22 +207,22 @@ class BlockwiseAt(UnwrittenAt):
             own, other = other, own
         scale = self.blockwise.scale
         if own.shape[0] * own.shape[1] ** 2 > HESSIANS:
-            bend = scale * float(self.blockwise.loss.curvature)
-            return Hessians((other.T @ other)[None], np.full(own.shape[0], bend), bend)
+            highest = scale * float(self.blockwise.loss.curvature)
+            return Hessians((other.T @ other)[None], np.full(own.shape[0], highest), highest)
         upper = np.triu_indices(own.shape[1])
         pairs = other[:, upper[0]] * other[:, upper[1]]
         sums = np.zeros((own.shape[0], pairs.shape[1]))
-        for rows, bends in self.blockwise.bends(self.latent):
+        for rows, second in self.blockwise.second_derivatives(self.latent):
             if by_rows:
-                np.matmul(bends, pairs, out=sums[rows])
+                np.matmul(second, pairs, out=sums[rows])
             else:
-                sums += bends.T @ pairs[rows]
+                sums += second.T @ pairs[rows]
         matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
         matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
         return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
 
-    def bend(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
-        """From the values, up to their rounding, and between 0 and the highest curvature."""
+    def curvature_along(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
+        """2 (F(Z + D) - F(Z) - <T, D>) up to rounding, in [0, highest curvature ||D||^2]."""
         along = float(np.vdot(moved.left, self.slope() @ moved.right))
         risen = 2.0 * (after.value - self.value - along)
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
@@ -245,7 +248,7 @@ class BlockwiseAt(UnwrittenAt):
         return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
 
 
-def rounded(loss: UnlabeledLoss, slopes: Array) -> Array:
+def round_to_single(loss: UnlabeledLoss, slopes: Array) -> Array:
     """Slopes in 32 bits, those that leave their domain by it moved inwards."""
     short = slopes.astype(np.float32)
     flat = short.reshape(-1)

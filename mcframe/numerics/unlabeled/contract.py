@@ -19,7 +19,7 @@ class Unwritten(ABC):
 
     @abstractmethod
     def at(self, latent: LowRank, z: Array) -> "UnwrittenAt":
-        """The same at Z of the block, whose entries are z."""
+        """The losses at Z of the block, whose entries are z."""
 
     @abstractmethod
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
@@ -38,13 +38,13 @@ class Unwritten(ABC):
 
 @attrs.frozen(eq=False)
 class Hessians:
-    """``bends[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
+    """``scales[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
 
     ``at_entries`` is the second derivative that they hold where entries are.
     """
 
     matrices: Array
-    bends: Array
+    scales: Array
     at_entries: float
 
 
@@ -59,11 +59,11 @@ class UnwrittenAt(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The sum."""
+        """The sum of the losses."""
 
     @abstractmethod
     def slope(self) -> Operator:
-        """T."""
+        """T, the slopes, as an operator."""
 
     @abstractmethod
     def products(self) -> tuple[Array, Array]:
@@ -71,10 +71,10 @@ class UnwrittenAt(ABC):
 
     @abstractmethod
     def hessians(self, by_rows: bool) -> "Hessians":
-        """In each row of a factor: of that with a row for each row of Z, or for each column."""
+        """Second derivatives in each row of U (``by_rows``) or of V, where Z = U V'."""
 
     @abstractmethod
-    def bend(self, after: Self, moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: Self, moved: LowRank, z: Array) -> float:
         """How far the losses lie above their tangent after Z moves by D with entries z, twice."""
 
     @abstractmethod

@@ -42,14 +42,14 @@ class Uniform(Unwritten):
 
     @property
     def held_bytes(self) -> int:
-        """Nothing."""
+        """0: Gram matrices are all that it takes."""
         return 0
 
     def at(self, latent: LowRank, z: Array) -> "UniformAt":
         """The quadratics at Z, whose entries are z."""
         return UniformAt(self, latent, z)
 
-    def centred(self, latent: LowRank) -> LowRank:
+    def minus_centre(self, latent: LowRank) -> LowRank:
         """Z - centre."""
         n_rows, n_columns = latent.shape
         return LowRank(
@@ -58,19 +58,19 @@ class Uniform(Unwritten):
         )
 
     def quadratics(self, z: Array) -> Array:
-        """Those of some cells, by their definition."""
+        """The losses of some cells, by their definition."""
         apart = z - self.centre
         return 0.5 * self.weight * apart * apart + self.constant
 
     def squares(self, latent: LowRank) -> float:
         """The sum over all cells, without the constants."""
-        both = self.centred(latent)
+        both = self.minus_centre(latent)
         grams = (both.left.T @ both.left) * (both.right.T @ both.right)
         return 0.5 * self.weight * float(np.sum(grams))
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or over each column."""
-        both, lines = self.centred(latent), self.rows if by_rows else self.columns
+        both, lines = self.minus_centre(latent), self.rows if by_rows else self.columns
         own, other = (both.left, both.right) if by_rows else (both.right, both.left)
         squares = np.einsum("ij,ij->i", own @ (other.T @ other), own)
         total = 0.5 * self.weight * squares + other.shape[0] * self.constant
@@ -87,12 +87,12 @@ class UniformAt(UnwrittenAt):
 
     @property
     def n_cells(self) -> int:
-        """All cells."""
+        """The number of all cells."""
         return self.latent.shape[0] * self.latent.shape[1]
 
     @cached_property
     def value(self) -> float:
-        """The sum."""
+        """The sum of the losses."""
         uniform = self.uniform
         total = uniform.squares(self.latent) + self.n_cells * uniform.constant
         return total - float(np.sum(uniform.quadratics(self.z)))
@@ -105,7 +105,7 @@ class UniformAt(UnwrittenAt):
 
     def slope(self) -> LowRank:
         """The slopes of all cells."""
-        both = self.uniform.centred(self.latent)
+        both = self.uniform.minus_centre(self.latent)
         return LowRank(both.left, self.uniform.weight * both.right)
 
     def products(self) -> tuple[Array, Array]:
@@ -121,7 +121,7 @@ class UniformAt(UnwrittenAt):
         weight = self.uniform.weight
         return Hessians((other.T @ other)[None], np.full(own.shape[0], weight), weight)
 
-    def bend(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
         """The weighted squares of D but for its entries."""
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
         return self.uniform.weight * (squares - float(np.dot(z, z)))
@@ -143,7 +143,7 @@ class UniformAt(UnwrittenAt):
 
     def size(self) -> float:
         """(n + d) times the sizes of the summands, for shares up to 1."""
-        uniform, both = self.uniform, self.uniform.centred(self.latent)
+        uniform, both = self.uniform, self.uniform.minus_centre(self.latent)
         left, right = (np.linalg.norm(factor, axis=0) for factor in (both.left, both.right))
         length = float(left @ right)
         size = uniform.weight * (length + np.sqrt(self.n_cells) * abs(uniform.centre)) * length
