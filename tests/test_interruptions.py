@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe.backends import loop
+from mcframe.numerics.machine.clock import check_time
 from mcframe.selection import HeldOutLoss, jobs
 
 WEIGHTS = [1.0, 0.5, 0.25]
@@ -236,3 +238,27 @@ def test_ctrl_c_within_an_import_leaves_no_package_in_parts(module, name):
     first, second = done.stdout.splitlines()
     assert first == "interrupted"
     assert name in second
+
+
+class Stuck(mc.Proximal):
+    """Whose fourth step does not end by itself."""
+
+    def step(self, program, state):
+        super().step(program, state)
+        time.sleep(0.2)
+        while len(state.measured) > 3:
+            check_time()
+            time.sleep(0.01)
+
+
+def test_work_before_a_step_that_is_cut_off_is_not_lost(monkeypatch):
+    """Such a step is foreseen by the one before: what there is gets its certificate first."""
+    monkeypatch.setattr(loop, "GRACE", 0.0)
+    x = np.random.default_rng(0).standard_normal((30, 20))
+    x[::3, ::2] = np.nan
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    mc.fit(model, {"x": x}, tol=1e-2)  # what is compiled at first takes no part
+    with pytest.warns(mc.NotCertifiedWarning, match="time_limit"):
+        fit = mc.fit(model, {"x": x}, backend=Stuck(), tol=1e-13, max_seconds=0.75)
+    assert fit.history[-1].iteration > 0
+    assert fit.objective < fit.history[0].objective

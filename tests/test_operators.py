@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import svds
 
 import mcframe as mc
-from mcframe.compile import compile_problem
+from mcframe.compile import compile_problem, pays_in_factors
 from mcframe.numerics.operators import (
     Dense,
     LowRank,
@@ -159,3 +159,19 @@ def test_slopes_in_both_forms_are_the_same(ones):
         np.testing.assert_allclose(
             matrix.dense()[:, -1], one.slope.dense()[:, -1] + ones, atol=1e-14
         )
+
+
+def test_how_z_is_held_follows_from_the_table_and_the_solver():
+    """One rule: by size and share for dense solvers, for alternation by size alone."""
+    large, small, tenth = (2500, 2000), (150, 120), 0.1
+    for share, dense, factored, alternating in (
+        (0.05, 1, 1, 1),
+        (tenth, 1, 1, 1),
+        (0.15, 0, 0, 1),
+    ):
+        n_entries = int(share * 2500 * 2000)
+        assert pays_in_factors(large, n_entries) == dense
+        assert pays_in_factors(large, n_entries, in_factors=True) == factored
+        assert pays_in_factors(large, n_entries, in_factors=True, dense=False) == alternating
+    assert not pays_in_factors(small, 900, in_factors=True, dense=False)
+    assert pays_in_factors((10_000, 6_000), 60_000_000)

@@ -211,7 +211,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     certificate; only an interruption before the first certificate is passed on.
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
-    program = program.held_for(solver.in_factors).seeded(seed)
+    program = program.held_for(solver.in_factors, solver.dense).seeded(seed)
     watch = Watch(program, budget, settings.callback, settings.progress, settings.clock())
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.

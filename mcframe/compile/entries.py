@@ -14,26 +14,30 @@ __all__ = ["Entries", "Place", "pays_in_factors"]
 
 # Up to which share of cells observed Z in factors is the faster form: for solvers that work on
 # factors from so many rows and columns together on, where certificates of dense slopes are no
-# longer the better ones, for others from so many cells on. On 950 x 900 with 3 % observed
-# alternation is twice as fast with slopes at the entries as with dense ones, on 300 x 250 with 6 %
-# five times; proximal gradients are up to 1.8 times as fast dense, up to a million cells.
+# longer the better ones, for others from so many cells on. Alternation is faster so at any share:
+# on 950 x 900 with 3 % observed twice as fast with slopes at the entries as with dense ones, on
+# 2,500 x 2,000 with 15 % 2.5 times, on 1,000 x 600 with 30 % 1.1 times. Proximal gradients are up
+# to 1.8 times as fast dense, up to a million cells.
 SPARSE, SMALL_ORDER, LARGEST_SMALL = 0.1, 400, 1_000_000
 # Cells of Z from which on nothing is written out in any case, and operations for a Gram matrix
 # from which on factors and certificates do without it.
 LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 
 
-def pays_in_factors(shape: tuple[int, int], n_entries: int, in_factors: bool = False) -> bool:
+def pays_in_factors(
+    shape: tuple[int, int], n_entries: int, in_factors: bool = False, dense: bool = True
+) -> bool:
     """Whether a Z of that shape with so many observed entries is kept in factors.
 
-    Few of many cells are observed, or a dense matrix takes much memory or time. ``in_factors``
-    says whether the solver works on factors.
+    Few of many cells are observed, or a dense matrix takes much memory or time. ``in_factors`` and
+    ``dense`` are those of the solver: whether it works on factors, and whether it ever holds Z
+    dense.
     """
     cells = shape[0] * shape[1]
     if cells > LARGEST_DENSE or (in_factors and cells * min(shape) > LARGEST_GRAM):
         return True
     large = sum(shape) > SMALL_ORDER if in_factors else cells > LARGEST_SMALL
-    return large and n_entries <= SPARSE * cells
+    return large and (n_entries <= SPARSE * cells or not dense)
 
 
 @attrs.frozen(eq=False)

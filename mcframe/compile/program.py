@@ -84,14 +84,14 @@ class Program:
                 total[term.columns] += term.curvature
         return float(np.max(total))
 
-    def held_for(self, in_factors: bool) -> "Program":
-        """The program, Z kept in factors or written out, for a solver on factors or not.
+    def held_for(self, in_factors: bool, dense: bool = True) -> "Program":
+        """The program, Z kept in factors or written out, for a solver of these facts.
 
-        The one place where that is decided.
+        The one place where that is decided; see ``pays_in_factors``.
         """
         # Terms are written out at their columns, of no more cells than there are entries.
         few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
-        many = few and pays_in_factors(self.shape, self.entries.size, in_factors)
+        many = few and pays_in_factors(self.shape, self.entries.size, in_factors, dense)
         sparse = many or self.background is not None
         return attrs.evolve(
             self, entries=self.entries.with_form(sparse, self.entries.random_state)
