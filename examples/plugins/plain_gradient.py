@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Point
-from mcframe.compile import Evaluation, Program
+from mcframe.compile import Evaluation, Program, SpectralPenalty
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.numerics.operators import LowRank
@@ -47,7 +47,7 @@ class PlainGradient(Solver[Program, State]):
 
     def refuses(self, program: Program) -> str | None:
         """It needs a slope, a bound L on its curvature, and a function of singular values."""
-        if program.factored is not None or not program.plain:
+        if not isinstance(program.penalty, SpectralPenalty) or not program.plain:
             return "it runs smooth losses and terms beside one function of singular values"
         return None if np.isfinite(program.curvature) else "its steps need a bounded curvature"
 

@@ -139,7 +139,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         if not isinstance(program.main, Factored):
             missing = "a ridge alone" if program.main is None else type(program.main).__name__
             return f"{missing} has no factored form"
-        if program.factored is None and program.penalty.ridge > 0.0:
+        if program.penalty.smooth:
             return "a ridge beside a nuclear norm is left to the other backends"
         return None if program.plain else rough_parts(program)
 

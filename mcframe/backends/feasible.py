@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile import Attached, Piece, Program
+from mcframe.compile import Attached, FactoredPenalty, Piece, Program
 from mcframe.compile.effects import OneKind, Ridge
 from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
@@ -56,21 +56,44 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     """
     others = projections_of(program)
     if not others:
-        return nearest_in_main(program, latent), effects
-    if program.factored is None and not is_set(program.penalty.main) and only_fixed(program):
+        return program.penalty.nearest(latent), effects
+    if isinstance(program.penalty, FactoredPenalty):
+        return made_feasible_in_factors(program, latent, effects, others)
+    main: Any = program.main
+    if not is_set(main) and only_fixed(program):
         return with_fixed_columns(program, latent), effects
-    if program.factored is not None:
-        shorter = scaled_factors(program, latent)
-        if shorter is not None:
-            return shorter, effects
-    main: Any = program.penalty.main
     whole = others
     if is_set(main):
         whole = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0]), *others]
     point = project_in_turn(program, whole, Joint(latent.dense(), effects))
     anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
-    found, given = inside_the_ball(program, point, anchor)
-    return with_fixed_columns(program, found) if program.factored is None else found, given
+    if is_set(main) and not np.isfinite(main.value(point.dense)):
+        share = largest_scale(lambda c: main.value(point.towards(anchor, c).dense))
+        point = point.towards(anchor, share)
+    return with_fixed_columns(program, LowRank.of(point.dense)), point.effects
+
+
+def made_feasible_in_factors(
+    program: Program, latent: LowRank, effects: Given, others: list[Projection]
+) -> tuple[LowRank, Given]:
+    """A feasible point where the main term is told by factors: they are shortened, or mixed.
+
+    Factors of two points side by side, scaled by the roots of their shares, are factors of the
+    point between these.
+    """
+    shorter = scaled_factors(program, latent)
+    if shorter is not None:
+        return shorter, effects
+    point = project_in_turn(program, others, Joint(latent.dense(), effects))
+    anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
+    far, near = factors_of(point.dense), factors_of(anchor.dense)
+
+    def between(share: float) -> Array:
+        return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
+
+    share = largest_scale(lambda share: program.main.of_factors(between(share)))
+    stacked, n_rows = between(share), program.shape[0]
+    return LowRank(stacked[:n_rows], stacked[n_rows:]), point.towards(anchor, share).effects
 
 
 def only_fixed(program: Program) -> bool:
@@ -191,19 +214,6 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
 
 
-def nearest_in_main(program: Program, latent: LowRank) -> LowRank:
-    """Z itself, or where the main term is a ball and Z outside of it, the nearest one inside."""
-    factored, main = program.factored, program.penalty.main
-    if factored is not None:
-        if np.isfinite(factored.of_factors(latent.balanced())):
-            return latent
-        stacked = factored.prox_factors(factors_of(latent.dense()), 1.0)
-        return LowRank(stacked[: program.shape[0]], stacked[program.shape[0] :])
-    if main is None or np.isfinite(main.of_singular_values(latent.singular_values())):
-        return latent
-    return LowRank.of(main.prox(latent.dense(), 1.0)[0])
-
-
 def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
     """The factors scaled towards 0 until Z meets every constraint; None if 0 does not.
 
@@ -217,32 +227,6 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
         return None
     scale *= 1.0 - 1e-12  # a hair inside: the product of scaled factors rounds otherwise
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
-
-
-def inside_the_ball(program: Program, point: Joint, anchor: Joint) -> tuple[LowRank, Given]:
-    """A point moved towards an anchor, which meets every other set, until it is in the ball."""
-    factored = program.factored
-    if factored is not None:
-        n_rows = program.shape[0]
-        far, near = factors_of(point.dense), factors_of(anchor.dense)
-
-        def between(share: float) -> Array:
-            return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
-
-        share = largest_scale(lambda share: factored.of_factors(between(share)))
-        stacked = between(share)
-        effects = point.towards(anchor, share).effects
-        return LowRank(stacked[:n_rows], stacked[n_rows:]), effects
-    main: Any = program.penalty.main
-    if is_set(main) and not np.isfinite(main.value(point.dense)):
-        share = largest_scale(lambda c: main.value(latent_between(point, anchor, c)))
-        point = point.towards(anchor, share)
-    return LowRank.of(point.dense), point.effects
-
-
-def latent_between(point: Joint, anchor: Joint, share: float) -> Array:
-    """Z between two points."""
-    return point.towards(anchor, share).dense
 
 
 def largest_scale(value: Callable[[float], float]) -> float:

@@ -43,7 +43,7 @@ class FirstOrder(Backend):
         if compiled.refusal is not None:
             return compiled.refusal
         program = compiled.program
-        if program.background is not None and not self.solver.reads_background:
+        if program.background and not self.solver.reads_background:
             return UNREAD
         return with_multipliers(self.solver, program).refuses(program)
 
@@ -67,11 +67,11 @@ class FirstOrder(Backend):
             return f"dense matrices of {n_rows} x {n_columns}", 8 * numbers / 1e9
         size = 8 * NUMBERS_SPARSE * n_entries
         held = f"{n_entries} observed entries and thin factors"
-        background = None if program is None else program.background
-        if background is not None:
-            size += background.held_bytes
-            if background.n_read:
-                held += f", {background.n_read} cells read by blocks of rows at each step"
+        if program is not None:
+            size += program.background.held_bytes
+            if program.background.n_read:
+                read = program.background.n_read
+                held += f", {read} cells read by blocks of rows at each step"
         return held, size / 1e9
 
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:

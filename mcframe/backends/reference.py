@@ -20,7 +20,6 @@ from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import positive
 from mcframe.model import Problem
 from mcframe.numerics.machine.threads import blas_alone
-from mcframe.numerics.max_norms.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["Estimate", "Reference", "estimate"]
@@ -326,12 +325,8 @@ def tangent_region(
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:
     """The conic answer made feasible, with the multipliers of its copies as a dual point."""
     dense = stated.latent()
-    latent = LowRank.of(dense)
-    biases = effects_of(problem, program, stated, latent)
-    if program.factored is not None:
-        stacked = factors_of(dense)
-        latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
-    latent, given = made_feasible(program, latent, biases)
+    biases = effects_of(problem, program, stated, LowRank.of(dense))
+    latent, given = made_feasible(program, program.penalty.factors_of(dense), biases)
     if program.plain or not stated.copies:
         return Point(latent)
     loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), biases)

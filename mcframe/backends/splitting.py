@@ -281,7 +281,5 @@ def piece_stiffness(piece: Any, program: Program) -> float:
     slopes = piece.scale * piece.likelihood.value_and_slope(np.zeros_like(begin), piece.y)[1]
     size = float(np.sqrt(np.mean(np.square(slopes))))
     if size == 0.0:
-        main = program.penalty.main
-        weight = 1.0 if main is None else main.threshold
-        size = (weight or 1.0) / np.sqrt(max(program.shape))
+        size = (program.penalty.threshold(1.0) or 1.0) / np.sqrt(max(program.shape))
     return size / spread

@@ -1,7 +1,6 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
 from mcframe.compile.attached import Attached
-from mcframe.compile.background import Background, Behind
 from mcframe.compile.compiled import CompiledProblem
 from mcframe.compile.compiling import compile_problem, refusal
 from mcframe.compile.dual import Dual, DualPoint, dual_point
@@ -12,24 +11,24 @@ from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.line_costs import line_costs, tapers
 from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
-from mcframe.compile.penalty import SpectralPenalty
+from mcframe.compile.penalty import FactoredPenalty, Penalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 
 __all__ = [
     "SHARES",
     "Attached",
-    "Background",
-    "Behind",
     "CompiledProblem",
     "Dual",
     "DualPoint",
     "Entries",
     "EntryLoss",
     "Evaluation",
+    "FactoredPenalty",
     "Iterates",
     "Known",
     "Lines",
+    "Penalty",
     "Piece",
     "Place",
     "Program",

@@ -1,18 +1,19 @@
 """Compile a problem to its program, or give the reason why there is none."""
 
+import attrs
 import numpy as np
 
 from mcframe.compile.attached import Attached
-from mcframe.compile.background import Background, Part
 from mcframe.compile.entries import Entries
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.penalty import SpectralPenalty
+from mcframe.compile.penalty import FactoredPenalty, Penalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Block, Problem
+from mcframe.numerics.unlabeled.background import Background, Part
 
 __all__ = ["compile_problem", "recompile_terms", "refusal"]
 
@@ -92,10 +93,11 @@ def recompile_terms(program: Program, problem: Problem) -> Program:
     ``BackendError`` where ``refusal`` finds a reason.
     """
     demand_program(problem)
-    entries = program.entries
+    entries, background = program.entries, program.background
     if entries.shape != problem.shape:  # a term that adds a column to Z is new, or gone
         entries = Entries(problem.shape, entries.rows, entries.columns, entries.values)
-    return compile_terms(problem, program.loss, entries, program.background)
+        background = attrs.evolve(background, shape=problem.shape)
+    return compile_terms(problem, program.loss, entries, background)
 
 
 def demand_program(problem: Problem) -> None:
@@ -106,24 +108,16 @@ def demand_program(problem: Problem) -> None:
 
 
 def compile_terms(
-    problem: Problem, loss: EntryLoss, entries: Entries, background: Background | None
+    problem: Problem, loss: EntryLoss, entries: Entries, background: Background
 ) -> Program:
     """The program of compiled losses and a problem's terms."""
     main, others = split_terms(problem)
-    spectral = main if isinstance(main, Spectral) else None
-    factored = main if isinstance(main, Factored) and spectral is None else None
-    ridges = [
-        term.quadratic_weight
-        for term in problem.terms
-        if isinstance(term, Spectral) and is_quadratic(term)
-    ]
     program = Program(
         entries=entries,
         loss=loss,
-        penalty=SpectralPenalty(main=spectral, ridge=0.0 if factored else sum(ridges)),
+        penalty=compile_main(problem, main),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
-        factored=factored,
         terms=tuple(Attached(term, problem.placed(term)) for term in others),
         background=background,
         unit=loss.unit,
@@ -131,14 +125,24 @@ def compile_terms(
     return program.held_for(in_factors=False)
 
 
-def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> Background | None:
-    """The losses of unwritten cells; None where all are written out."""
+def compile_main(problem: Problem, main: Term | None) -> Penalty:
+    """The part that covers all of Z, with the ridges that join it."""
+    if main is not None and not isinstance(main, Spectral):
+        assert isinstance(main, Factored)
+        return FactoredPenalty(main)
+    spectral = [term for term in problem.terms if isinstance(term, Spectral)]
+    ridges = [term.quadratic_weight for term in spectral if is_quadratic(term)]
+    return SpectralPenalty(main=main, ridge=sum(ridges))
+
+
+def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> Background:
+    """The losses of unwritten cells; no parts where all are written out."""
     parts = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         cells = problem.unwritten(block.name)
         if cells is not None:
             parts.append(Part(cells, problem.columns(block.name), piece.part))
-    return Background(tuple(parts), entries.columns, problem.shape) if parts else None
+    return Background(tuple(parts), entries.columns, problem.shape)
 
 
 def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:

@@ -6,7 +6,6 @@ import attrs
 import numpy as np
 
 from mcframe.compile.attached import Attached
-from mcframe.compile.background import Behind
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.loss import Known
 from mcframe.compile.program import Program
@@ -14,6 +13,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.operators import Operator, Sampled
+from mcframe.numerics.unlabeled.background import Behind
 
 __all__ = ["Dual", "DualPoint", "dual_point"]
 
@@ -55,19 +55,17 @@ class DualPoint:
     slope: Array
     terms: tuple[Array, ...]
     known: Known
-    behind: Behind | None = None
+    behind: Behind
     share: float = 1.0
     norm: float | None = None
 
     @property
     def matrix(self) -> Operator:
         """S + sum of K_t' Y_t: what the main term takes up."""
-        entries = self.program.entries
-        if self.behind is not None:
-            return self.behind.slope(entries.pattern, self.slope, self.share)
         pairs = zip(self.program.terms, self.terms, strict=True)
         blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
-        return entries.matrix(self.slope, blocks)
+        slope, others = self.behind.beyond(self.slope, self.share), self.behind.slopes(self.share)
+        return self.program.entries.matrix(slope, blocks, others)
 
     def scaled(self, scale: float) -> "DualPoint":
         """All of it scaled."""
@@ -109,10 +107,8 @@ class DualPoint:
             value = term.conjugate(dual)
             total += value
             size += abs(value) + float(np.linalg.norm(dual)) * EPS
-        if self.behind is not None:
-            unwritten, unsure = self.behind.conjugate(self.share)
-            total, size = total + unwritten, size + unsure
-        return total, size
+        unwritten, unsure = self.behind.conjugate(self.share)
+        return total + unwritten, size + unsure
 
     def room(self, length: float) -> float:
         """What it is worth at most that sets beside the main term count as met close to them.

@@ -135,12 +135,21 @@ class Entries:
         self.pattern.entries(left, right, z)
         return z
 
-    def matrix(self, numbers: Array, blocks: Sequence[tuple[slice, Array]] = ()) -> Operator:
-        """The matrix with these numbers here and 0 elsewhere, plus ``blocks`` at their columns."""
+    def matrix(
+        self,
+        numbers: Array,
+        blocks: Sequence[tuple[slice, Array]] = (),
+        others: Sequence[Operator] = (),
+    ) -> Operator:
+        """The matrix with these numbers here and 0 elsewhere, plus ``blocks`` at their columns.
+
+        ``others``, which stand beside sparse entries alone, are added, too.
+        """
         if self.sparse:
             placed = [Placed(Dense(block), columns, self.shape[1]) for columns, block in blocks]
             sampled = Sampled(self.pattern, numbers)
-            return Sum((sampled, *placed)) if placed else sampled
+            return Sum((sampled, *placed, *others)) if placed or others else sampled
+        assert not others
         written = np.zeros(self.shape)
         written.ravel()[self.flat] = numbers
         for columns, block in blocks:

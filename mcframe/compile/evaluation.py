@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.background import Behind
 from mcframe.compile.entries import Entries, Place
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.unlabeled.background import Behind
 
 __all__ = ["Evaluation"]
 
@@ -21,7 +21,7 @@ class Evaluation:
     Attributes
     ----------
     losses : float
-        F: of all entries, and of unlabeled cells if there are any (``behind``).
+        F: of all entries, and of unlabeled cells (``behind``), of which there mostly are none.
     entry_slopes : array
         The slope of each number of the losses.
     effects : tuple
@@ -34,13 +34,13 @@ class Evaluation:
 
     entries: Entries
     place: Place
+    behind: Behind
     losses: float
     entry_slopes: Array
     effects: tuple[Array | None, ...]
     values: tuple[float, ...] = ()
     duals: tuple[Array | None, ...] = ()
     blocks: tuple[tuple[slice, Array], ...] = ()
-    behind: Behind | None = None
 
     @property
     def value(self) -> float:
@@ -50,18 +50,17 @@ class Evaluation:
     @cached_property
     def slope(self) -> Operator:
         """The slope of ``value`` in Z (n_rows x n_columns)."""
-        if self.behind is not None:
-            return self.behind.slope(self.entries.pattern, self.entry_slopes)
-        return self.entries.matrix(self.entry_slopes, self.blocks)
+        slopes = self.behind.beyond(self.entry_slopes)
+        return self.entries.matrix(slopes, self.blocks, self.behind.slopes())
 
     def factor_slopes(self, left: Array, right: Array, which: Any) -> tuple[Array, Array]:
         """S V and S' U: the slopes of F(U V') in some columns of the factors of this Z.
 
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
-        if self.behind is None:
+        if not self.behind.points:
             return self.slope @ right, self.slope.T @ left
-        beyond = self.entries.matrix(self.entry_slopes - self.behind.at_entries)
+        beyond = self.entries.matrix(self.behind.beyond(self.entry_slopes), self.blocks)
         forward, backward = self.behind.products
         return beyond @ right + forward[:, which], beyond.T @ left + backward[:, which]
 
@@ -76,6 +75,4 @@ class Evaluation:
         """
         at_entries = after.place.z - self.place.z
         curved = float(np.dot(after.entry_slopes - self.entry_slopes, at_entries))
-        if self.behind is None or after.behind is None:
-            return curved
         return curved + self.behind.curvature_along(after.behind, moved, at_entries)

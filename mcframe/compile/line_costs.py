@@ -16,7 +16,7 @@ def tapers(program: Program) -> bool:
     Not where sums over rows have to vanish, nor where slopes of several numbers belong
     together, nor where nothing but multiples of the slope has a known conjugate.
     """
-    if program.background is not None or program.factored is not None:
+    if program.background:
         return False
     if not program.entries.sparse or program.terms:
         return False

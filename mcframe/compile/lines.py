@@ -54,11 +54,9 @@ class Lines:
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
-        z, behind = self.at.place.z, self.at.behind
-        curvature, shared = self.newton_weights, None
+        curvature, z = self.newton_weights, self.at.place.z
         pull: Array = curvature * z - self.at.entry_slopes
-        if behind is not None:
-            shared, curvature, pull = behind.normal_equations(by_rows, curvature, pull)
+        shared, curvature, pull = self.at.behind.normal_equations(by_rows, curvature, pull)
         lines = self.program.entries.pattern.lines(by_rows)
         fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
         kernels.ridge_solutions(
@@ -71,12 +69,9 @@ class Lines:
         curvature, background = self.newton_weights, self.program.background
         if curvature.size == 1:
             curvature = np.full(self.program.entries.size, curvature[0])
-        everywhere: Array | float = 0.0
-        if background is not None:
-            curvature = background.excess_curvature(curvature)
-            everywhere = background.curvatures_along(left, right)
-        curved = self.program.entries.matrix(curvature) @ (right * right)
-        along: Array = np.einsum("ij,ij->j", left * left, curved) + everywhere
+        beyond = self.program.entries.matrix(background.excess_curvature(curvature))
+        along: Array = np.einsum("ij,ij->j", left * left, beyond @ (right * right))
+        along += background.curvatures_along(left, right)
         return np.maximum(along, 1e-300)
 
     def descend(
@@ -116,9 +111,7 @@ class Lines:
                 losses = piece.scale * piece.at(effects).value(predictor, piece.y)
                 lines = places[piece.part][:: piece.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)
-        if background is not None:
-            total += background.of_lines(product(factor, other, by_rows), z, by_rows)
-        return total
+        return total + background.of_lines(product(factor, other, by_rows), z, by_rows)
 
 
 def product(own: Array, other: Array, by_rows: bool) -> LowRank:

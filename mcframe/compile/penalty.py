@@ -1,16 +1,56 @@
-"""The spectral part of a program: one symmetric function of singular values plus a ridge."""
+"""The part of a program that covers all of Z: a function of singular values, or of factors."""
+
+from abc import ABC, abstractmethod
+from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Spectral
+from mcframe.contracts.term import Factored, Spectral
+from mcframe.numerics.max_norms.max_norm import factors_of
+from mcframe.numerics.operators import LowRank
 
-__all__ = ["SpectralPenalty"]
+__all__ = ["FactoredPenalty", "Penalty", "SpectralPenalty"]
+
+
+class Penalty(ABC):
+    """R, the term that covers all of Z and takes up what a dual point lacks."""
+
+    #: The word, a regularizer or a constraint; None for a ridge alone.
+    main: Any
+    #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
+    ridge: float = 0.0
+
+    @property
+    def smooth(self) -> bool:
+        """Whether a ridge is part of it, so that its conjugate is finite everywhere."""
+        return self.ridge > 0.0
+
+    @property
+    @abstractmethod
+    def dual_radius(self) -> float:
+        """What ||S||_2 may be for R*(S) to be finite; infinite where that says nothing."""
+
+    def threshold(self, step: float) -> float:
+        """Singular values up to this are shrunk to exactly 0 by a prox of that step."""
+        return 0.0
+
+    @abstractmethod
+    def value(self, latent: LowRank) -> float:
+        """R at Z."""
+
+    @abstractmethod
+    def factors_of(self, dense: Array) -> LowRank:
+        """Z in the factors in which R is told exactly."""
+
+    @abstractmethod
+    def nearest(self, latent: LowRank) -> LowRank:
+        """Z itself, or where R is a ball and Z outside of it, the nearest point inside."""
 
 
 @attrs.frozen
-class SpectralPenalty:
+class SpectralPenalty(Penalty):
     """R(Z) = strength * main(Z) + ridge / 2 * ||Z||_F^2; either may be absent, not both.
 
     The strength is 1 but in the earlier stages of a continuation.
@@ -19,6 +59,21 @@ class SpectralPenalty:
     main: Spectral | None
     ridge: float = 0.0
     strength: float = 1.0
+
+    def value(self, latent: LowRank) -> float:
+        """R at Z, from its singular values."""
+        return self.of_singular_values(latent.singular_values())
+
+    def factors_of(self, dense: Array) -> LowRank:
+        """Z in the factors of its singular value decomposition."""
+        return LowRank.of(dense)
+
+    def nearest(self, latent: LowRank) -> LowRank:
+        """Z itself, or where R is a ball and Z outside of it, its prox."""
+        main: Any = self.main
+        if main is None or np.isfinite(main.of_singular_values(latent.singular_values())):
+            return latent
+        return LowRank.of(main.prox(latent.dense(), 1.0)[0])
 
     def of_singular_values(self, s: Array) -> float:
         """R at a matrix with these singular values."""
@@ -40,7 +95,7 @@ class SpectralPenalty:
         return self.main.shrink(scaled, self.strength * step / divisor)
 
     def threshold(self, step: float) -> float:
-        """Singular values up to this are shrunk to exactly 0."""
+        """Singular values up to this are shrunk to exactly 0 by a prox of that step."""
         return 0.0 if self.main is None else step * self.strength * self.main.threshold
 
     @property
@@ -63,3 +118,38 @@ class SpectralPenalty:
         if self.main is not None:
             maximiser = self.main.shrink(maximiser, self.strength / self.ridge)
         return float(np.dot(s, maximiser)) - self.of_singular_values(maximiser)
+
+
+@attrs.frozen
+class FactoredPenalty(Penalty):
+    """R(Z) = main(Z), a minimum over factors Z = U V' that is known by factors alone.
+
+    Of the balanced factors of Z it is an upper bound, which is R at the best ones.
+    """
+
+    main: Factored
+
+    @property
+    def dual_radius(self) -> float:
+        """Infinite: the domain of R* is no ball of the spectral norm."""
+        return np.inf
+
+    def value(self, latent: LowRank) -> float:
+        """R at the balanced factors of Z."""
+        return self.main.of_factors(latent.balanced())
+
+    def factors_of(self, dense: Array) -> LowRank:
+        """Z in factors whose rows are as short as may be."""
+        return split_rows(factors_of(dense), dense.shape[0])
+
+    def nearest(self, latent: LowRank) -> LowRank:
+        """Z itself, or where R is a ball and Z outside of it, its factors moved inside."""
+        if np.isfinite(self.value(latent)):
+            return latent
+        stacked = self.main.prox_factors(factors_of(latent.dense()), 1.0)
+        return split_rows(stacked, latent.shape[0])
+
+
+def split_rows(stacked: Array, n_rows: int) -> LowRank:
+    """U V' of stacked factors."""
+    return LowRank(stacked[:n_rows], stacked[n_rows:])

@@ -6,15 +6,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.background import Background
 from mcframe.compile.entries import Entries, Place, pays_in_factors
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.loss import EntryLoss, LossAt
 from mcframe.compile.moreau import SmoothedTerm, smoothed_piece
-from mcframe.compile.penalty import SpectralPenalty
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Factored
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.unlabeled.background import Background
 
 __all__ = ["Program"]
 
@@ -24,21 +22,20 @@ class Program:
     """minimise F(Z) + R(Z) + sum of terms(Z) over Z of ``shape``.
 
     F is the loss of ``entries``, which say where in Z they stand and how Z is held. R, the main
-    term, covers all of Z: ``penalty``, a function of singular values, or ``factored``, one of
-    factors; one of them is None. ``terms`` are others at their columns. ``names`` and ``columns``
-    are the blocks' names and where they stand in Z, piece by piece. ``background``, if there is
-    one, is the loss of cells that are no entries: ``loss`` is then not all of F, and only Z in
-    factors will do. ``unit`` is the size of predictors that fit the entries roughly.
+    term, covers all of Z: ``penalty``, a ``SpectralPenalty`` or a ``FactoredPenalty``. ``terms``
+    are others at their columns. ``names`` and ``columns``
+    are the blocks' names and where they stand in Z, piece by piece. ``background`` is the
+    loss of cells that are no entries: where there are some ``loss`` is not all of F, and only Z
+    in factors will do. ``unit`` is the size of predictors that fit the entries roughly.
     """
 
     entries: Entries
     loss: EntryLoss
-    penalty: SpectralPenalty
+    background: Background
+    penalty: Any
     names: tuple[str, ...]
     columns: tuple[slice, ...]
-    factored: Factored | None = None
     terms: tuple[Any, ...] = ()
-    background: Background | None = None
     unit: float = 1.0
 
     @property
@@ -49,13 +46,7 @@ class Program:
     @property
     def main(self) -> Any:
         """The main term as the word that it is; None beside a ridge alone."""
-        return self.factored or self.penalty.main
-
-    def main_value(self, latent: LowRank) -> float:
-        """R at Z, of a function of factors for Z's own."""
-        if self.factored is not None:
-            return self.factored.of_factors(latent.balanced())
-        return self.penalty.of_singular_values(latent.singular_values())
+        return self.penalty.main
 
     @property
     def plain(self) -> bool:
@@ -92,7 +83,7 @@ class Program:
         # Terms are written out at their columns, of no more cells than there are entries.
         few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
         many = few and pays_in_factors(self.shape, self.entries.size, in_factors, dense)
-        sparse = many or self.background is not None
+        sparse = many or bool(self.background)
         return attrs.evolve(
             self, entries=self.entries.with_form(sparse, self.entries.random_state)
         )
@@ -126,10 +117,9 @@ class Program:
 
     def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
-        evaluation = Evaluation(self.entries, place, at.value, at.slope, at.effects)
-        if self.background is not None:
-            behind = self.background.at(place.factors, place.z)
-            return attrs.evolve(evaluation, losses=at.value + behind.value, behind=behind)
+        behind = self.background.at(place.latent, place.z)
+        losses = at.value + behind.value
+        evaluation = Evaluation(self.entries, place, behind, losses, at.slope, at.effects)
         if not self.terms:
             return evaluation
         found = [

@@ -113,7 +113,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
 
     def refuses(self, program: Program) -> str | None:
         """Return why a program is not that of a risk over K_max and a box; None if it is."""
-        return None if isinstance(program.factored, MaxNormBall) else "it is for K_max alone"
+        return None if isinstance(program.main, MaxNormBall) else "it is for K_max alone"
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -133,9 +133,9 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
 
     def state_at(self, program: Program, stacked: Array) -> ProjectedState:
         """The state at projected factors."""
-        assert isinstance(program.factored, MaxNormBall)
+        assert isinstance(program.main, MaxNormBall)
         bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
-        stacked, latent = project(stacked, program.shape[0], program.factored, bound)
+        stacked, latent = project(stacked, program.shape[0], program.main, bound)
         evaluation = program.evaluate(latent)
         return ProjectedState(stacked, evaluation, evaluation.slope)
 

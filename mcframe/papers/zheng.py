@@ -12,7 +12,7 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Settings, run
-from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.compile import Evaluation, Program, SpectralPenalty, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
@@ -142,7 +142,9 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
         gaussian = all(isinstance(piece.likelihood, Gaussian) for piece in program.loss.pieces)
         if not (gaussian and program.plain and not program.terms and program.curvature == 1.0):
             return "Soft-Impute is for Gaussian entries that count 1 each, and nothing else"
-        return None if program.penalty.main is not None else "Soft-Impute needs a nuclear norm"
+        if program.main is None or not isinstance(program.penalty, SpectralPenalty):
+            return "Soft-Impute needs a nuclear norm"
+        return None
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator

@@ -134,7 +134,7 @@ def refine(program: Program, state: AlternatingState) -> None:
     equations of such cells turn short columns, too.
     """
     short = state.short
-    if not short.any() or (program.background is not None and program.background.n_read):
+    if not short.any() or program.background.n_read:
         return
     n_rows, weight = program.shape[0], program.penalty.threshold(1.0)
     kept = state.left[:, ~short], state.right[:, ~short]

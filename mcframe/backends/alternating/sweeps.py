@@ -11,7 +11,7 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
     lines, weight = Lines(program, state.evaluation), program.penalty.threshold(1.0)
     fresh = lines.ridge_solutions(other, weight, by_rows)
-    unlabeled = program.background is not None
+    unlabeled = bool(program.background)
     if unlabeled:  # to look at each line takes a pass, and is seldom needed
         before, objective = state.snapshot(), state.objective
         state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))

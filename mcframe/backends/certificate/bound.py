@@ -6,7 +6,7 @@ import scipy
 
 from mcframe.backends.certificate.main_term import MainTerm, main_term
 from mcframe.backends.certificate.rounding import summed_rounding
-from mcframe.compile import DualPoint, Program
+from mcframe.compile import DualPoint
 from mcframe.contracts.rounding import DUAL_ROUNDING, SET_ROUNDING
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.operators import LowRank
@@ -64,7 +64,7 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
         reached = bound_at(point, main, main.largest * (1.0 - shorter))
         if np.isfinite(reached.value):
             break
-    if not (smooth_main(point.program) and np.isfinite(reached.value)):
+    if not (point.program.penalty.smooth and np.isfinite(reached.value)):
         return reached
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
@@ -93,11 +93,6 @@ def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) 
     return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
 
 
-def smooth_main(program: Program) -> bool:
-    """Whether a ridge is part of the main term, so that its conjugate is finite everywhere."""
-    return program.factored is None and program.penalty.ridge > 0.0
-
-
 def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, slack: float) -> Bound:
     """The bound where scaling leaves the domain of a loss whose slopes do not reach 0.
 
@@ -109,7 +104,7 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, slack
         repaired = point.repair(scale)
         found = main_term(repaired, latent, slack)
         if found.largest >= 1.0 - DUAL_ROUNDING:
-            beyond = (1.0 / found.largest - 1.0) * point.program.main_value(latent)
+            beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
             return bound_from_conjugates(repaired, found.conjugate(1.0), beyond)
         scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
     return NO_BOUND

@@ -41,7 +41,7 @@ class Reached:
         """Losses and terms at a candidate, effects solved for where they can be."""
         latent: LowRank = candidate.latent
         given = None if candidate.dual is None else candidate.dual.given
-        at, main = program.evaluate(latent, given=given), program.main_value(latent)
+        at, main = program.evaluate(latent, given=given), program.penalty.value(latent)
         attached = tuple(
             value if term.smooth else term.value(at.place.columns(term.columns))
             for term, value in zip(program.terms, at.values, strict=True)
@@ -56,7 +56,7 @@ class Reached:
     @property
     def vanishes(self) -> bool:
         """Whether all losses and terms are nothing beside what they are elsewhere."""
-        if self.main != 0.0 or self.at.behind is not None:
+        if self.main != 0.0 or self.at.behind.points:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from mcframe.compile import DualPoint
+from mcframe.compile import DualPoint, FactoredPenalty
 from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import NORM_SLACK
@@ -65,9 +65,9 @@ class OfSingularValues(MainTerm):
 
 def main_term(point: DualPoint, latent: LowRank, slack: float) -> MainTerm:
     """The main term of a dual point which comes from a candidate."""
-    factored = point.program.factored
-    if factored is not None:
-        return OfFactors(point, factored, latent)
+    penalty = point.program.penalty
+    if isinstance(penalty, FactoredPenalty):
+        return OfFactors(point, penalty.main, latent)
     return OfSingularValues(point, slack)
 
 

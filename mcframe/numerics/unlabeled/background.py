@@ -7,8 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.loops.kernels import Shared
-from mcframe.numerics.operators import LowRank, Operator, Placed, Sampled, Sum
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.operators import LowRank, Operator, Placed
 from mcframe.numerics.unlabeled.contract import Hessians, Unwritten, UnwrittenAt
 
 __all__ = ["Background", "Behind", "Part"]
@@ -29,7 +28,7 @@ class Part:
 
 @attrs.frozen(eq=False)
 class Background:
-    """The losses of all cells of some blocks but their entries.
+    """The losses of all cells of some blocks but their entries; of none as a rule.
 
     ``columns`` are the entries' columns of Z, of all blocks. Where a quadratic stands for a
     cell's loss, it is one of all cells, so that Gram matrices serve, minus that of the entries.
@@ -48,6 +47,10 @@ class Background:
             weights[part.columns] = part.cells.weights
         return weights
 
+    def __bool__(self) -> bool:
+        """Whether there are such cells."""
+        return bool(self.parts)
+
     @property
     def n_read(self) -> int:
         """The number of cells that a pass reads one by one."""
@@ -58,13 +61,18 @@ class Background:
         """What a fit holds of these cells at its peak, thin factors aside."""
         return sum(part.cells.held_bytes for part in self.parts)
 
-    def at(self, latent: LowRank, z: Array) -> "Behind":
-        """The background at Z, whose entries are z."""
-        points = tuple(part.at(latent, z) for part in self.parts)
+    def at(self, latent: LowRank | Array, z: Array) -> "Behind":
+        """The background at Z, whose entries are z; Z in factors where there are such cells."""
+        points: tuple[UnwrittenAt, ...] = ()
+        if self.parts:
+            assert isinstance(latent, LowRank)
+            points = tuple(part.at(latent, z) for part in self.parts)
         return Behind(self, latent, z, points)
 
     def excess_curvature(self, curvature: Array) -> Array:
         """The entries' curvature beyond that of all cells."""
+        if not self.parts:
+            return curvature
         beyond: Array = curvature - self.weights[self.columns]
         return beyond
 
@@ -88,7 +96,7 @@ class Behind:
     """The background at a point."""
 
     background: Background
-    latent: LowRank
+    latent: LowRank | Array
     z: Array
     points: tuple[UnwrittenAt, ...]
 
@@ -105,20 +113,24 @@ class Behind:
             slopes[part.entries] = point.at_entries
         return slopes
 
-    def slope(self, pattern: Pattern, slope: Array, share: float = 1.0) -> Operator:
-        """``share`` times the slope of all cells but the entries, where ``slope`` stands.
+    def beyond(self, slopes: Array, share: float = 1.0) -> Array:
+        """Slopes of the entries less what ``slopes`` of ``share`` times this has there."""
+        return slopes - share * self.at_entries if self.points else slopes
 
-        Of slopes of convex losses it is the background's share of a certificate's dual point.
+    def slopes(self, share: float = 1.0) -> list[Operator]:
+        """``share`` times the slopes of all cells, those where entries are included, by blocks.
+
+        Of convex losses that is their share of a certificate's dual point.
         """
+        n_columns = self.background.shape[1]
         pairs = zip(self.background.parts, self.points, strict=True)
-        n_columns = pattern.shape[1]
-        others = [Placed(point.slope(), part.columns, n_columns) for part, point in pairs]
-        entries = Sampled(pattern, slope - share * self.at_entries)
-        return Sum((entries, *(other.scaled(share) for other in others)))
+        placed = (Placed(point.slope(), part.columns, n_columns) for part, point in pairs)
+        return [each.scaled(share) for each in placed]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
         """T V and T' U for Z = U V' and the slopes T, those where entries are included."""
+        assert isinstance(self.latent, LowRank)
         forward, backward = np.zeros_like(self.latent.left), np.zeros_like(self.latent.right)
         for part, point in zip(self.background.parts, self.points, strict=True):
             own, back = point.products()
@@ -128,12 +140,15 @@ class Behind:
 
     def normal_equations(
         self, by_rows: bool, curvature: Array, pull: Array
-    ) -> tuple[Shared, Array, Array]:
+    ) -> tuple[Shared | None, Array, Array]:
         """What all cells add to the normal equations of each line of one factor.
 
         Newton's: with Hessian N and slope T V of a row u of U, N u - T V is its image. Besides,
         the entries' ``curvature/2 x^2 - pull x`` beyond what is in there already.
         """
+        if not self.points:
+            return None, curvature, pull
+        assert isinstance(self.latent, LowRank)
         own = self.latent.left if by_rows else self.latent.right
         held, found = np.zeros(self.z.size), []
         for part, point in zip(self.background.parts, self.points, strict=True):
