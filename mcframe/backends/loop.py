@@ -23,6 +23,7 @@ from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine.clock import OutOfTime, stop_at
 from mcframe.numerics.machine.threads import blas_alone
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["FROM_OUTSIDE", "run"]
 
@@ -294,8 +295,7 @@ def nowhere(program: Program) -> str:
 
 def first_residual(program: Program) -> float:
     """The size of the slope at Z = 0: what the residual of a local answer is compared with."""
-    z = np.zeros(program.entries.size)
-    return float(np.linalg.norm(program.loss.evaluate(z).slope))
+    return program.evaluate(LowRank.zeros(program.shape)).steepness
 
 
 def iterate(

@@ -47,6 +47,16 @@ class Evaluation:
         """F and the smooth terms."""
         return self.losses + sum(self.values)
 
+    @property
+    def finite(self) -> bool:
+        """Whether no loss overflowed."""
+        return bool(np.all(np.isfinite(self.entry_slopes)))
+
+    @property
+    def steepness(self) -> float:
+        """The Euclidean norm of the losses' slopes at the entries."""
+        return float(np.linalg.norm(self.entry_slopes))
+
     @cached_property
     def slope(self) -> Operator:
         """The slope of ``value`` in Z (n_rows x n_columns)."""

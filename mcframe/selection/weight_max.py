@@ -124,7 +124,7 @@ def refuse_overflow(program: Program, name: str) -> None:
     """Raise a ``ModelError`` where a slope at Z = 0 is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         at = smooth(program).evaluate(LowRank.zeros(program.shape))
-    if not np.all(np.isfinite(at.entry_slopes)):
+    if not at.finite:
         raise ModelError(
             "a loss overflows at Z = 0, so that its slope says nothing of a weight; rescale the"
             f" columns of the data, look at the offsets, or {remedy(name)}"

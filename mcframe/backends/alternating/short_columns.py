@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from mcframe.backends.alternating.state import AlternatingState, lower
-from mcframe.compile import Lines, Place, Program
+from mcframe.compile import Lines, Program
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.descent.quasi_newton import descent
@@ -139,16 +139,14 @@ def refine(program: Program, state: AlternatingState) -> None:
     n_rows, weight = program.shape[0], program.penalty.threshold(1.0)
     kept = state.left[:, ~short], state.right[:, ~short]
     begun = np.vstack([state.left[:, short], state.right[:, short]])
-    short_entries = program.entries.of(LowRank(begun[:n_rows], begun[n_rows:]))
-    rest = state.evaluation.place.z - short_entries
+    part = LowRank(begun[:n_rows], begun[n_rows:])
+    places = program.entries.beside(state.evaluation.place, part, LowRank(*kept))
     effects, last = state.evaluation.effects, slice(kept[0].shape[1], None)
 
     def value_and_gradient(vector: Array) -> tuple[float, Array]:
         factors = vector.reshape(begun.shape)
         left, right = factors[:n_rows], factors[n_rows:]
-        z = rest + program.entries.of(LowRank(left, right))
-        latent = LowRank(np.hstack([kept[0], left]), np.hstack([kept[1], right]))
-        evaluation = program.evaluate(Place(latent, z), effects)
+        evaluation = program.evaluate(places.at(left, right), effects)
         gradient = np.vstack(evaluation.factor_slopes(left, right, last))
         gradient += weight * factors
         value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
