@@ -40,6 +40,16 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """The transpose A'."""
         return Transposed(self)
 
+    def gram(self, block: Array) -> Array:
+        """A'A V for a block V (n_columns x k)."""
+        images: Array = self.rmatmat(self.matmat(block))
+        return images
+
+    def gram_of_rows(self, block: Array) -> Array:
+        """A A'U for a block U (n_rows x k)."""
+        images: Array = self.matmat(self.rmatmat(block))
+        return images
+
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
         written: Array = self @ np.eye(self.shape[1])
@@ -171,6 +181,14 @@ class Transposed(Operator):
     def flipped(self) -> Operator:
         """A, whose transpose this is."""
         return self.operator
+
+    def gram(self, block: Array) -> Array:
+        """A A'U, of the rows of A."""
+        return self.operator.gram_of_rows(block)
+
+    def gram_of_rows(self, block: Array) -> Array:
+        """A'A V, of the columns of A."""
+        return self.operator.gram(block)
 
     def _matmat(self, block: Array) -> Array:
         product: Array = self.operator.rmatmat(block)

@@ -95,7 +95,7 @@ class Lanczos:
             check_time()
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(room[:, last:known])
-            image = self.tall.T @ (self.tall @ block)
+            image = self.tall.gram(block)
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.

@@ -219,7 +219,7 @@ class Square:
 
     def times(self, block: Array) -> Array:
         """A'A V."""
-        return self.images(block)[1]
+        return self.tall.gram(block) if self.formed is None else matmul(self.formed, block)
 
 
 def apply_filter(
