@@ -122,8 +122,13 @@ def tables_of_new_rows(
 
     A block may hold nothing but missing entries, as the labels of new items do.
     """
-    if not isinstance(data, Mapping) or not data:
-        known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"the data of new rows are a {type(data).__name__}; a dict with some of {known} is"
+            f" needed, such as {{{problem.model.blocks[0].name!r}: rows}}"
+        )
+    if not data:
         raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
     for name in data:
         problem.model.block(name)
