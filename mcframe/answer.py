@@ -16,7 +16,7 @@ from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import NewRows
+from mcframe.prediction import NewRows, refuse_swapped
 
 __all__ = ["Fit"]
 
@@ -248,11 +248,7 @@ class Fit:
 
     def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
         """New items by the rule for them, and the mean response of a block there, an array."""
-        if isinstance(data, str) and not isinstance(name, str):
-            raise DataError(
-                f"the block {data!r} was given before the data; the data of new rows come first,"
-                " then the name of the block that is asked for"
-            )
+        refuse_swapped(data, name)
         self.model.block(name)  # which names the blocks there are
         new = NewRows.of(self.problem, self.latent, self.biases, data)
         return new, self.mean_of(name, new.predictor(self.problem, name, self.biases))

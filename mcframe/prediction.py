@@ -18,7 +18,7 @@ from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
-__all__ = ["NewRows"]
+__all__ = ["NewRows", "refuse_swapped"]
 
 
 @attrs.frozen(eq=False)
@@ -90,6 +90,15 @@ class NewRows:
         if name not in effects:
             return z
         return problem.layout(name).add_to(z, problem.effects(name, effects))
+
+
+def refuse_swapped(data: object, name: object) -> None:
+    """Raise a ``DataError`` where the name of a block was given in place of the data."""
+    if isinstance(data, str) and not isinstance(name, str):
+        raise DataError(
+            f"the block {data!r} was given before the data; the data of new rows come first,"
+            " then the name of the block that is asked for"
+        )
 
 
 def nuclear_weight(problem: Problem) -> float:
