@@ -122,25 +122,6 @@ def test_gaps_say_where_double_precision_ends():
     assert fit.bound <= fit.objective + fit.slack
 
 
-@pytest.mark.parametrize(
-    ("terms", "backend"),
-    [
-        ([mc.NuclearNorm(1.0)], "proximal"),
-        ([mc.NuclearNorm(1.0)], "alternating"),
-        ([mc.NuclearNorm(1.0), mc.Ridge(0.1)], "proximal"),
-        ([mc.NuclearBall(2.0)], "proximal"),
-    ],
-)
-def test_a_tolerance_of_0_ends_where_rounding_begins(terms, backend):
-    """Norms are bounded from above: what that costs for rounding no iteration gets back."""
-    x = np.random.default_rng(0).standard_normal((12, 8))
-    model = mc.Model([mc.Block("x", mc.Gaussian())], terms)
-    with pytest.warns(mc.NotCertifiedWarning, match="limited_by_rounding: objective and bound"):
-        fit = mc.fit(model, {"x": x}, tol=0.0, backend=backend, max_iter=3000)
-    assert fit.gap < 1e-12
-    assert fit.bound <= fit.objective + fit.slack
-
-
 def test_a_bound_from_a_bad_point_is_as_exact_as_any():
     """At Z = 0 the losses are 1e16 and known to 100, which says nothing of the bound there."""
     x = np.array([[1e8, 1.0], [2e8, np.nan], [np.nan, 1e-8]])

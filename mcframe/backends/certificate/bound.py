@@ -21,7 +21,7 @@ SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
 @attrs.frozen(eq=False)
 class Bound:
-    """A lower bound, and how much lower it is for rounding.
+    """A lower bound, and what it was lowered by for rounding.
 
     With the dual point it comes from, and what the main term takes of it.
     """
@@ -55,13 +55,7 @@ def fenchel_bound(point: DualPoint, latent: LowRank, slack: float = 0.0) -> Boun
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
         scaled = bound_in_every_domain(point, main.largest, latent, slack)
-    if scaled.value < nothing.value:
-        return nothing
-    if main.raised == 0.0:
-        return scaled
-    # A longer S costs a share of <S, Z>, at the optimum the main term plus its conjugate.
-    lost = main.raised * (point.program.main_value(latent) + abs(scaled.taken))
-    return attrs.evolve(scaled, rounding=scaled.rounding + lost)
+    return scaled if scaled.value >= nothing.value else nothing
 
 
 def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:

@@ -11,11 +11,7 @@ from mcframe.contracts.rounding import NORM_SLACK
 from mcframe.contracts.term import Factored
 from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.spectra.lanczos import norm_bound
-from mcframe.numerics.spectra.spectral_norm import (
-    norm_upper_bound,
-    share_of_rounding,
-    singular_value_bounds,
-)
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
 __all__ = ["MainTerm", "main_term"]
 
@@ -25,8 +21,6 @@ class MainTerm(ABC):
 
     #: The largest scale up to 1 that is sure to make it finite.
     largest: float = 1.0
-    #: The share by which norms were raised for rounding, where that counts.
-    raised: float = 0.0
 
     @abstractmethod
     def conjugate(self, scale: float) -> float:
@@ -61,13 +55,8 @@ class OfSingularValues(MainTerm):
             norm = norm_of(point, radius, slack)
             self.bounds: Array = np.array([norm])
             self.largest = 1.0 if norm <= radius else radius / norm
-            if norm > radius and isinstance(point.matrix, Dense):
-                self.raised = share_of_rounding(point.matrix.array, norm)
         else:
-            dense = point.matrix.dense()
-            self.bounds = singular_value_bounds(dense)
-            if self.bounds[0] > 0.0:
-                self.raised = share_of_rounding(dense, float(self.bounds[0]))
+            self.bounds = singular_value_bounds(point.matrix.dense())
 
     def conjugate(self, scale: float) -> float:
         """The conjugate at ``scale`` times the slope, from bounds on its singular values."""

@@ -7,7 +7,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine.threads import gram
 from mcframe.numerics.spectra.krylov import krylov
 
-__all__ = ["norm_upper_bound", "share_of_rounding", "singular_value_bounds"]
+__all__ = ["norm_upper_bound", "singular_value_bounds"]
 
 # Up to this smaller side a full decomposition is cheap.
 SVD_SIDE = 128
@@ -25,7 +25,7 @@ def singular_value_bounds(matrix: Array) -> Array:
     n_rows, n_columns = matrix.shape
     if min(n_rows, n_columns) <= SVD_SIDE:
         values = np.linalg.svd(matrix, compute_uv=False)
-        return values + svd_rounding(matrix) * values[:1]
+        return values + 10 * max(n_rows, n_columns) * EPS * values[:1]
     eigenvalues = np.linalg.eigvalsh(small_gram(matrix))
     return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + gram_rounding(matrix))
 
@@ -53,18 +53,6 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
         if is_positive_definite(shifted):
             return float(np.sqrt(trial + rounding))
         margin *= 10.0
-
-
-def share_of_rounding(matrix: Array, norm: float) -> float:
-    """The share of ||A||_2 by which the bounds on it lie above it for rounding alone."""
-    if min(matrix.shape) <= SVD_SIDE:
-        return svd_rounding(matrix)
-    return gram_rounding(matrix) / norm**2
-
-
-def svd_rounding(matrix: Array) -> float:
-    """A bound on the error of singular values, as a share of the largest one."""
-    return 10 * max(matrix.shape) * EPS
 
 
 def small_gram(matrix: Array) -> Array:
