@@ -16,7 +16,7 @@ from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import NewRows
+from mcframe.prediction import NewRows, refuse_swapped
 
 __all__ = ["Fit"]
 
@@ -193,8 +193,8 @@ class Fit:
         >>> print(fit.predict_rows({"x": [[np.nan, 8.0]]}, "x").round(1))
         [[4. 8.]]
         """
-        width = self.model.block(name).likelihood.width
         new, mean = self.new_rows(data, name)
+        width = self.model.block(name).likelihood.width
         return new.table(self.problem, name).wrap(mean, width)
 
     def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
@@ -248,6 +248,8 @@ class Fit:
 
     def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
         """New items by the rule for them, and the mean response of a block there, an array."""
+        refuse_swapped(data, name)
+        self.model.block(name)  # which names the blocks there are
         new = NewRows.of(self.problem, self.latent, self.biases, data)
         return new, self.mean_of(name, new.predictor(self.problem, name, self.biases))
 

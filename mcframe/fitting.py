@@ -82,7 +82,8 @@ def fit(
     -------
     Fit
         With ``status`` "certified", or another and a ``NotCertifiedWarning``. Ctrl-C returns
-        the best point so far; a conic solver has none and ends in a ``BackendError``.
+        the best point so far; before the first one, and from a conic solver, which has none until
+        its end, the ``KeyboardInterrupt`` is passed on.
 
     Raises
     ------

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Judgement, Record, Start
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import number, whole
 from mcframe.model import Problem
 
 __all__ = ["checked_budget", "checked_callback", "checked_seed", "checked_start"]
@@ -30,9 +30,15 @@ def checked_seed(random_state: int | None) -> int:
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     """The budget, or a ``ModelError`` that names what is wrong with it."""
     if not 0.0 <= number(tol, "tol") < 1.0:
-        raise ModelError(f"tol={tol!r} was given; a relative gap from 0 up to 1 is needed")
-    if number(max_iter, "max_iter") < 0 or int(max_iter) != max_iter:
-        raise ModelError(f"max_iter={max_iter!r} was given; a number of iterations is needed")
+        raise ModelError(
+            f"tol={tol!r} was given; a relative gap of at least 0 and below 1 is needed"
+        )
+    try:
+        whole(max_iter, "max_iter", least=0)
+    except ModelError:
+        raise ModelError(
+            f"max_iter={max_iter!r} was given; a whole number of iterations, 0 or more, is needed"
+        ) from None
     if max_seconds != np.inf and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
         raise ModelError(
             f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import warnings
 
 import attrs
 import numpy as np
@@ -231,6 +232,16 @@ def test_the_old_name_goes_on_working(package):
         assert package.Multipliers is mc.Splitting
     with pytest.raises(AttributeError, match="no attribute 'Multiplier'"):
         package.Multiplier  # noqa: B018
+
+
+@pytest.mark.parametrize("package", ["mcframe", "mcframe.backends"])
+def test_an_old_name_that_is_imported_warns_once(package):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        exec(f"from {package} import Multipliers")
+    assert [str(warning.message) for warning in said] == [
+        f"{package}.Multipliers is called {package}.Splitting now"
+    ]
 
 
 def test_a_class_is_called_as_the_user_writes_it():

@@ -204,7 +204,11 @@ def test_predictors_far_out_stay_finite():
     [
         ({"tol": -1.0}, "tol=-1.0"),
         ({"tol": 2}, "tol=2"),
+        ({"tol": 1}, "tol=1 .*at least 0 and below 1"),
         ({"max_iter": -5}, "max_iter=-5"),
+        ({"max_iter": "a"}, "max_iter='a' was given; a whole number of iterations, 0 or more"),
+        ({"max_iter": 2.5}, "max_iter=2.5 was given; a whole number"),
+        ({"max_iter": np.inf}, "max_iter=inf was given; a whole number"),
         ({"max_seconds": 0}, "max_seconds=0"),
         ({"backend": "admm"}, "backend='admm'"),
         ({"backend": 3}, "backend=3"),

@@ -240,6 +240,33 @@ def test_ctrl_c_within_an_import_leaves_no_package_in_parts(module, name):
     assert name in second
 
 
+CONIC = """
+import os, signal, threading, warnings
+import numpy as np
+import cvxpy
+import mcframe as mc
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+x = np.random.default_rng(0).standard_normal((60, 30))
+model = mc.Model([mc.Block("x", mc.Bernoulli())], [mc.NuclearNorm(1.0)])
+backend = mc.Reference(solver="{solver}", force=True, eps=1e-15)
+mc.fit(model, {{"x": (x[:3, :2] > 0.0) * 1.0}}, backend=backend)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    mc.fit(model, {{"x": (x > 0.0) * 1.0}}, backend=backend, tol=0.0)
+except KeyboardInterrupt:
+    print("passed on")
+"""
+
+
+def test_ctrl_c_within_a_conic_solver_is_passed_on():
+    """SCS keeps the signal to itself, and CVXPY calls what comes back a failure."""
+    code = CONIC.format(solver="SCS")
+    options = {"capture_output": True, "text": True, "check": True}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], **options)
+    assert done.stdout.splitlines()[-1] == "passed on"
+
+
 class Stuck(mc.Proximal):
     """Whose fourth step does not end by itself."""
 

@@ -106,6 +106,19 @@ def test_names_of_new_rows_are_kept_and_columns_checked():
         fit.predict_rows({}, "x")
 
 
+@pytest.mark.parametrize("verb", ["predict_rows", "impute_rows"])
+def test_new_rows_that_are_no_dict_and_arguments_in_the_other_order_are_named(verb):
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)]), {"x": np.eye(3)})
+    ask = getattr(fit, verb)
+    with pytest.raises(mc.DataError, match=r"are a ndarray; a dict .* such as {'x': rows}"):
+        ask(np.ones((1, 3)), "x")
+    for data in ({"x": np.ones((1, 3))}, np.ones((1, 3))):
+        with pytest.raises(mc.DataError, match="'x' was given before the data"):
+            ask("x", data)
+    with pytest.raises(mc.ModelError, match="no block 'y'; the blocks are 'x'"):
+        ask({"x": np.ones((1, 3))}, "y")
+
+
 def test_rows_far_from_0_and_effects_with_a_ridge(table):
     """Effects count from an origin within, and from 0 for whoever asks."""
     far = 1e6 + table["features"]

@@ -1,5 +1,6 @@
 """Old names: those of packages go on working, methods that nothing asks for are refused."""
 
+import sys
 import warnings
 from collections.abc import Mapping
 
@@ -17,7 +18,12 @@ def renamed(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> ob
     if old not in now:
         raise AttributeError(f"module {package!r} has no attribute {old!r}")
     new, value = now[old]
-    warnings.warn(f"{package}.{old} is called {package}.{new} now", FutureWarning, stacklevel=3)
+    # `from package import old` asks twice; the first time importlib only wants to know whether it
+    # is there.
+    if sys._getframe(2).f_code.co_name != "_handle_fromlist":
+        warnings.warn(
+            f"{package}.{old} is called {package}.{new} now", FutureWarning, stacklevel=3
+        )
     return value
 
 

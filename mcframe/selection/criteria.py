@@ -146,13 +146,23 @@ def checked_criterion(criterion: Any, models: tuple[Model, ...]) -> Criterion:
     if not takes(criterion, "fit", "held"):
         raise ModelError(
             f"criterion={called(criterion)} was given; a function of a fit and of what was held"
-            " out is needed, such as mcframe.selection.LabelError('labels')"
+            f" out is needed, such as {' or '.join(suitable(models[0]))} of mcframe.selection"
         )
     if isinstance(criterion, CheckedCriterion):
         for model in models:
             criterion.check(model)
     found: Criterion = criterion
     return found
+
+
+def suitable(model: Model) -> list[str]:
+    """Criteria that judge a model as they are written, one for each kind of its blocks."""
+    found: dict[str, str] = {}
+    for block in model.blocks:
+        labels = reads_labels(block.likelihood) or reads_classes(block.likelihood)
+        word = (LabelError if labels else RelativeError).__name__
+        found.setdefault(word, f"{word}({block.name!r})")
+    return [*found.values(), f"{HeldOutLoss.__name__}()"]
 
 
 def takes(function: object, *arguments: str) -> bool:
