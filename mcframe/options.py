@@ -65,5 +65,5 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
         )
     if start.problem.digest != problem.digest:
         return Start(start.point)
-    known = Judgement(start.objective, start.bound, dict(start.biases), start.rounding)
+    known = Judgement(start.objective, start.bound, dict(start.effects), start.rounding)
     return Start(start.point, known, start.paused)

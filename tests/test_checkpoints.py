@@ -59,7 +59,7 @@ def test_a_fit_comes_back_to_the_last_bit(name, tmp_path):
     assert (again.objective, again.bound, again.gap) == (fit.objective, fit.bound, fit.gap)
     np.testing.assert_array_equal(again.predict("x"), fit.predict("x"))
     assert digest_of(again.point) == digest_of(fit.point)
-    assert digest_of(dict(again.biases)) == digest_of(dict(fit.biases))
+    assert digest_of(dict(again.effects)) == digest_of(dict(fit.effects))
     if backend != "reference":
         point_alone = attrs.evolve(fit, paused=None)  # a file holds answers, no solver's memory
         warm = [mc.fit(model, data_of(model), start=s, tol=1e-5) for s in (point_alone, again)]

@@ -142,11 +142,11 @@ def test_low_rank_matrices():
     np.testing.assert_allclose(low.at(rows, columns), dense[rows, columns])
     exact = np.linalg.svd(dense, compute_uv=False)
     np.testing.assert_allclose(low.singular_values(), exact[:3])
-    assert low.rank() == 3
+    assert low.rank == 3
     pinned = low.with_columns(slice(low.shape[1] - 1, low.shape[1]), 1.0).dense()
     assert np.all(pinned[:, -1] == 1.0)
     np.testing.assert_allclose(pinned[:, :-1], dense[:, :-1])
-    assert LowRank.zeros((4, 5)).rank() == 0
+    assert LowRank.zeros((4, 5)).rank == 0
     np.testing.assert_allclose(LowRank.of(dense).dense(), dense)
 
 

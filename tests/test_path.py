@@ -74,8 +74,8 @@ def test_a_fit_starts_further_on_only_where_that_is_better(model, table):
     done = list(path[:2])
     nearby = path[2].problem
     ahead = paths.start_at(nearby, path.weights, done)
-    assert nearby.objective(ahead.latent, path[1].biases) < nearby.objective(
-        path[1].latent, path[1].biases
+    assert nearby.objective(ahead.latent, path[1].effects) < nearby.objective(
+        path[1].latent, path[1].effects
     )
     worse = path[1].problem.reweighted(0, 5.0)
     assert paths.start_at(worse, path.weights, done) is path[1].point

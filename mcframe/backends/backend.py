@@ -92,7 +92,7 @@ class Outcome:
     """The best point seen, the best bound, why the run stopped, and where it stood."""
 
     point: Point
-    biases: dict[str, Array]
+    effects: dict[str, Array]
     bound: float
     rounding: Rounding
     status: str

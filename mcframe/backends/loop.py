@@ -191,7 +191,7 @@ class Watch:
         assert self.judgement is not None
         return Outcome(
             point=Point(self.point.latent, self.point.dual),
-            biases=self.judgement.biases,
+            effects=self.judgement.effects,
             bound=self.bound,
             rounding=self.rounding,
             status=status,

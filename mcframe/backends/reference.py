@@ -155,11 +155,11 @@ class Reference(Backend):
         rounding = best.rounding.beside(bound.rounding)
         gap = relative_gap(best.objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank())
+        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank)
         certified = gap <= budget.tol
         return Outcome(
             point=point,
-            biases=best.biases,
+            effects=best.effects,
             bound=bound.bound,
             rounding=rounding,
             status="certified" if certified else "iteration_limit",
@@ -327,14 +327,14 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     """The conic answer made feasible, with the multipliers of its copies as a dual point."""
     dense = stated.latent()
     latent = LowRank.of(dense)
-    biases = effects_of(problem, program, stated, latent)
+    effects = effects_of(problem, program, stated, latent)
     if program.factored is not None:
         stacked = factors_of(dense)
         latent = LowRank(stacked[: problem.n_items], stacked[problem.n_items :])
-    latent, given = made_feasible(program, latent, biases)
+    latent, given = made_feasible(program, latent, effects)
     if program.plain or not stated.copies:
         return Point(latent)
-    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), biases)
+    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
     slope = evaluation.entry_slopes.copy()
     for k, piece in enumerate(loss.pieces):
         if k in stated.copies:

@@ -144,8 +144,8 @@ class Program:
         )
         return attrs.evolve(evaluation, values=values, duals=duals, blocks=blocks)
 
-    def biases(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
-        """The loss's effects by block name."""
+    def effects_by_block(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
+        """The free effects that were solved for, by block name."""
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
 

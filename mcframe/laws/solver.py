@@ -213,7 +213,7 @@ def bounds_are_never_too_good(trial: Trial) -> None:
 def one_judge(trial: Trial) -> None:
     """The objective is the problem's own, of a point that meets all constraints."""
     found = trial.found
-    objective = found.problem.objective(found.latent, found.biases)
+    objective = found.problem.objective(found.latent, found.effects)
     demand(found.objective == objective, "its objective is not the problem's own")
     demand(np.isfinite(objective), "its answer violates a constraint")
 

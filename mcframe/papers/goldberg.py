@@ -245,15 +245,15 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     point = Point(latent, dual)
     judgement = judge(program, point)
     bound, rounding = judgement.bound, judgement.rounding
-    biases = {} if ones else {"labels": stage.biases}
-    objective = problem.objective(latent, biases)
+    effects = {} if ones else {"labels": stage.biases}
+    objective = problem.objective(latent, effects)
     if not history:
         gap = relative_gap(objective, bound, rounding)
-        history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank()),)
+        history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank),)
     return Fit(
         problem=problem,
         point=point,
-        biases=biases,
+        effects=effects,
         status="interrupted" if stage.converged else "iteration_limit",
         message=FINISHED if stage.converged else UNFINISHED,
         objective=objective,

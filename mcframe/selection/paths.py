@@ -228,8 +228,8 @@ def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None
     share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
     ahead = continued(fits[-2].latent, last.latent, min(float(share), 1.0))
     with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow ahead
-        reached = variant.objective(ahead, last.biases)
-    better = reached < variant.objective(last.latent, last.biases)
+        reached = variant.objective(ahead, last.effects)
+    better = reached < variant.objective(last.latent, last.effects)
     return Point(ahead) if better else last.point
 
 

@@ -131,6 +131,7 @@ class LowRank(Operator):
         squares = np.sum((self.left.T @ self.left) * (self.right.T @ self.right))
         return float(np.sqrt(max(float(squares), 0.0)))
 
+    @property
     def rank(self) -> int:
         """The number of singular values above rounding."""
         values = self.singular_values()
