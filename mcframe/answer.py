@@ -13,6 +13,7 @@ from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
@@ -310,9 +311,9 @@ class Fit:
         """||A Z - B||_F of a block's calibration."""
         self.model.block(block)
         for term in self.problem.terms:
-            if term.block == block and hasattr(term, "residual"):
+            if term.block == block and isinstance(term, Sums):
                 columns = self.problem.placed(term)
-                return float(term.residual(self.latent.columns(columns).dense()))
+                return term.residual(self.latent.columns(columns).dense())
         raise ModelError(f"block {block!r} has no calibration")
 
     def mean(self, name: str) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
-from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Term
+from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
 from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
 from mcframe.numerics.equations.known_equations import KnownEquations
 
@@ -74,7 +74,7 @@ def Calibration(  # noqa: N802 -- a word among words, whose instances are of one
 
 
 @attrs.frozen
-class KnownSums(Term):
+class KnownSums(Term, Sums):
     """The equations ``A Z = B`` of one block, and what both kinds of term need of them."""
 
     block: str = attrs.field(validator=block_name)
@@ -83,7 +83,6 @@ class KnownSums(Term):
     B: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
 
     word = "Calibration"
-    states_sums = True
 
     def __attrs_post_init__(self) -> None:
         check_equations(self)

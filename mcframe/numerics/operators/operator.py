@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Operator", "Scaled", "Sum", "Transposed"]
+__all__ = ["Derived", "Operator", "Scaled", "Sum", "Transposed"]
 
 
 class Operator(LinearOperator):  # type: ignore[misc]
@@ -111,11 +111,10 @@ class Sum(Operator):
 
 
 @attrs.frozen(eq=False)
-class Scaled(Operator):
-    """``factor * A`` for a matrix that cannot be multiplied out."""
+class Derived(Operator):
+    """A matrix made of another one, of the same shape and with the same random starts."""
 
     operator: Operator
-    factor: float
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -127,6 +126,13 @@ class Scaled(Operator):
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed of A."""
         return self.operator.seed
+
+
+@attrs.frozen(eq=False)
+class Scaled(Derived):
+    """``factor * A`` for a matrix that cannot be multiplied out."""
+
+    factor: float
 
     @property
     def rounding(self) -> float:
