@@ -245,7 +245,7 @@ class Fit:
         By ``predict``; of classes by the most probable one.
         """
         self.model.block(name)  # which names the blocks there are
-        return self.filled(name, self.problem.tables[name].observed(), self.mean(name))
+        return self.filled(name, self.problem.tables[name].observed_entries(), self.mean(name))
 
     def filled(self, name: str, table: Table, mean: Array) -> Any:
         """The observed entries of a table, elsewhere the mean response (overwritten) or class."""
@@ -312,7 +312,7 @@ class Fit:
         self.model.block(block)
         for term in self.problem.terms:
             if term.block == block and isinstance(term, Sums):
-                columns = self.problem.placed(term)
+                columns = self.problem.columns_of_term(term)
                 return term.residual(self.latent.columns(columns).dense())
         raise ModelError(f"block {block!r} has no calibration")
 

@@ -45,7 +45,7 @@ class Archive:
     path: Path
 
     @classmethod
-    def opened(cls, path: object, kind: str, identity: Mapping[str, str]) -> "Archive":
+    def at_path(cls, path: object, kind: str, identity: Mapping[str, str]) -> "Archive":
         """Open the archive of a piece of work, or begin it where there is no file.
 
         Parameters

@@ -50,7 +50,7 @@ def data_of(model):
 def test_a_fit_comes_back_to_the_last_bit(name, tmp_path):
     model, backend = CASES[name]
     fit = mc.fit(model, data_of(model), backend=backend, tol=1e-4)
-    archive = Archive.opened(tmp_path / "one.npz", "fit", {})
+    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
     archive.add("fit", fit_to_entry(fit))
     again = fit_from_entry(fit.problem, archive.read("fit"))
     assert repr(again) == repr(fit)
@@ -390,7 +390,7 @@ def test_digests_of_functions_and_objects_are_those_of_what_they_do():
 
 
 def test_an_entry_that_is_damaged_is_said(tmp_path):
-    archive = Archive.opened(tmp_path / "one.npz", "fit", {})
+    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
     archive.add("a", Entry({"x": np.arange(1000.0)}, {}))
     content = bytearray(archive.path.read_bytes())
     content[content.index(np.arange(1000.0).tobytes()) + 80] ^= 1
@@ -400,6 +400,6 @@ def test_an_entry_that_is_damaged_is_said(tmp_path):
 
 
 def test_objects_are_not_stored(tmp_path):
-    archive = Archive.opened(tmp_path / "one.npz", "fit", {})
+    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
     with pytest.raises(ValueError, match="allow_pickle"):
         archive.add("a", Entry({"x": np.array([None])}, {}))

@@ -122,8 +122,8 @@ def test_a_reweighted_program_is_the_one_compiled_anew(model, table, name):
     terms, place = terms_for(name)
     problem = mc.Problem.bind(attrs.evolve(model, terms=terms), table)
     origin = CompiledProblem(problem)
-    shared = origin.reweighted(place, 7.0).program
-    anew = CompiledProblem(problem.reweighted(place, 7.0)).program
+    shared = origin.with_weight(place, 7.0).program
+    anew = CompiledProblem(problem.with_weight(place, 7.0)).program
     assert shared.loss is origin.program.loss
     assert shared.background is origin.program.background
     assert anew.loss is not origin.program.loss
@@ -151,7 +151,7 @@ def test_an_unwritten_background_is_shared():
     with pytest.warns(mc.UnobservedWarning):
         origin = CompiledProblem(mc.Problem.bind(model, {"y": labels}))
     assert origin.program.background is not None
-    assert origin.reweighted(0, 2.0).program.background is origin.program.background
+    assert origin.with_weight(0, 2.0).program.background is origin.program.background
 
 
 def test_force_overrules_size_and_nothing_else(boxed, table):

@@ -77,7 +77,7 @@ def test_a_fit_starts_further_on_only_where_that_is_better(model, table):
     assert nearby.objective(ahead.latent, path[1].effects) < nearby.objective(
         path[1].latent, path[1].effects
     )
-    worse = path[1].problem.reweighted(0, 5.0)
+    worse = path[1].problem.with_weight(0, 5.0)
     assert paths.start_at(worse, path.weights, done) is path[1].point
 
 

@@ -52,7 +52,7 @@ class Start:
         if paused is None or paused.solver != solver:
             begun: State = solver.init(program, self.point, rng)
             return begun
-        resumed: State = solver.resumed(program, paused.state, rng)
+        resumed: State = solver.resume(program, paused.state, rng)
         return resumed
 
 

@@ -81,7 +81,7 @@ class FactoredState:
         """The vector and all that follows from it."""
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
-        self.stacked = chart.stacked(vector, order)
+        self.stacked = chart.factors(vector, order)
         self.evaluation = evaluate_stacked(program, self.stacked, self.evaluation.effects)
         self.penalty = chart.value(vector)
         slope = stacked_slope(self.evaluation.slope, self.stacked)
@@ -158,13 +158,13 @@ class FactoredDescent(Solver[Program, FactoredState]):
             shape = (order, self.width or FIRST_WIDTH)
             stacked: Array = FIRST_LENGTH * np.sqrt(program.unit) * rng.standard_normal(shape)
         else:
-            stacked = start.latent.balanced()
+            stacked = start.latent.balance()
         chart = chart_of(program)
         vector = chart.free(term.prox_factors(stacked, 1e-12))
         state = FactoredState(
             vector=vector,
             stacked=stacked,
-            evaluation=evaluate_stacked(program, chart.stacked(vector, order), None),
+            evaluation=evaluate_stacked(program, chart.factors(vector, order), None),
             penalty=0.0,
             gradient=vector,
             rng=rng,
@@ -172,19 +172,19 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state.arrive(program, vector)
         return state
 
-    def paused(self, program: Program, state: FactoredState) -> FactoredState:
+    def pause(self, program: Program, state: FactoredState) -> FactoredState:
         """The free vector, and the last few moves."""
         gone: Any = None
         pairs = deque(list(state.memory.pairs)[-KEPT_MOVES:], maxlen=KEPT_MOVES)
         memory = Memory(pairs, state.memory.scale)
         return attrs.evolve(state, stacked=gone, evaluation=gone, gradient=gone, memory=memory)
 
-    def resumed(
+    def resume(
         self, program: Program, paused: FactoredState, rng: np.random.Generator
     ) -> FactoredState:
         """The paused state, with what follows from its vector."""
         chart, order = chart_of(program), sum(program.shape)
-        stacked = chart.stacked(paused.vector, order)
+        stacked = chart.factors(paused.vector, order)
         memory = Memory(scale=paused.memory.scale)
         memory.pairs.extend(paused.memory.pairs)
         evaluation = evaluate_stacked(program, stacked, None)

@@ -195,7 +195,7 @@ def nearest_in_main(program: Program, latent: LowRank) -> LowRank:
     """Z itself, or where the main term is a ball and Z outside of it, the nearest one inside."""
     factored, main = program.factored, program.penalty.main
     if factored is not None:
-        if np.isfinite(factored.of_factors(latent.balanced())):
+        if np.isfinite(factored.of_factors(latent.balance())):
             return latent
         stacked = factored.prox_factors(factors_of(latent.dense()), 1.0)
         return LowRank(stacked[: program.shape[0]], stacked[program.shape[0] :])

@@ -292,7 +292,7 @@ def null_size(program: Program) -> float:
     """
     total = counted = 0.0
     for piece in program.loss.pieces:
-        z = piece.shaped(np.zeros(program.entries.size))
+        z = piece.offset_part(np.zeros(program.entries.size))
         effects = piece.solve(z, None) if piece.likelihood.smooth else None
         with np.errstate(over="ignore", invalid="ignore"):
             losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
@@ -357,7 +357,7 @@ def effects_of(
     effects: list[Array | None] = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         if piece.likelihood.smooth or not piece.effects.size:
-            effects.append(piece.solve(piece.shaped(z), None))
+            effects.append(piece.solve(piece.offset_part(z), None))
             continue
         effects.append(stated.free_numbers(block.name))
     return tuple(effects)

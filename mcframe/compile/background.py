@@ -114,7 +114,7 @@ class Behind:
         n_columns = pattern.shape[1]
         others = [Placed(point.slope(), part.columns, n_columns) for part, point in pairs]
         entries = Sampled(pattern, slope - share * self.at_entries)
-        return Sum((entries, *(other.scaled(share) for other in others)))
+        return Sum((entries, *(other.multiple(share) for other in others)))
 
     @cached_property
     def products(self) -> tuple[Array, Array]:

@@ -69,7 +69,7 @@ class DualPoint:
         blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
         return entries.matrix(self.slope, blocks)
 
-    def scaled(self, scale: float) -> "DualPoint":
+    def multiple(self, scale: float) -> "DualPoint":
         """All of it scaled."""
         if scale == 1.0:
             return self
@@ -79,7 +79,7 @@ class DualPoint:
 
     def repair(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
-        scaled = self.scaled(scale)
+        scaled = self.multiple(scale)
         slope = self.program.loss.nearest_slope(scaled.slope)
         return attrs.evolve(scaled, slope=slope, terms=scaled.nearest_terms(), norm=None)
 

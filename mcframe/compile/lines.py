@@ -45,7 +45,7 @@ class Lines:
         """Each loss with its second derivatives."""
         pairs = zip(self.program.loss.pieces, self.at.effects, strict=True)
         z = self.at.place.z
-        return [(piece, piece.newton_weights(piece.shaped(z), own)) for piece, own in pairs]
+        return [(piece, piece.newton_weights(piece.offset_part(z), own)) for piece, own in pairs]
 
     @property
     def sure(self) -> bool:
@@ -112,7 +112,7 @@ class Lines:
         total = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, effects in zip(self.program.loss.pieces, self.at.effects, strict=True):
-                predictor = piece.predictor(piece.shaped(z), effects)
+                predictor = piece.predictor(piece.offset_part(z), effects)
                 losses = piece.scale * piece.at(effects).value(predictor, piece.y)
                 lines = places[piece.part][:: piece.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)

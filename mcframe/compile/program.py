@@ -54,7 +54,7 @@ class Program:
     def main_value(self, latent: LowRank) -> float:
         """R at Z, of a function of factors for Z's own."""
         if self.factored is not None:
-            return self.factored.of_factors(latent.balanced())
+            return self.factored.of_factors(latent.balance())
         return self.penalty.of_singular_values(latent.singular_values())
 
     @property
@@ -97,7 +97,7 @@ class Program:
             self, entries=self.entries.with_form(sparse, self.entries.random_state)
         )
 
-    def seeded(self, random_state: int) -> "Program":
+    def with_seed(self, random_state: int) -> "Program":
         """The program with another seed for random starts."""
         return attrs.evolve(
             self, entries=self.entries.with_form(self.entries.sparse, random_state)
@@ -149,7 +149,7 @@ class Program:
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
 
-    def softened(
+    def with_smooth_parts(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
         """The program with each rough piece, then each rough term, made smooth.

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from mcframe.contracts.errors import ModelError
 
-__all__ = ["refuse_old_methods", "renamed"]
+__all__ = ["refuse_old_methods", "value_of_old_name"]
 
 
-def renamed(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> object:
+def value_of_old_name(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> object:
     """What a package's old name stands for, with a ``FutureWarning``: for ``__getattr__``.
 
     ``now`` gives the new name of each old one, and the object. Of a name that never was one an

@@ -9,12 +9,12 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Backend, BackendLike, Record, named
+from mcframe.backends import Backend, BackendLike, Record, backend_from
 from mcframe.compile import CompiledProblem
 from mcframe.constraints import Box, OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.fitting import fit
-from mcframe.laws.violations import demand, law, unharmed
+from mcframe.laws.violations import demand, demand_unharmed, law
 from mcframe.likelihoods import Bernoulli, Gaussian, Quantile
 from mcframe.model import Block, Model, Problem
 from mcframe.regularizers import MaxNorm, NuclearNorm, Ridge
@@ -179,7 +179,7 @@ def reason_against(backend: BackendLike, example: Example) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
         compiled = CompiledProblem(Problem.bind(model, data))
-    chosen: Backend = named(backend, compiled)
+    chosen: Backend = backend_from(backend, compiled)
     return chosen.refuses(compiled)
 
 
@@ -258,7 +258,7 @@ def a_start_is_gone_on_from(trial: Trial) -> None:
 
     A backend that knows no start must say so: ``Backend.refuses_start``.
     """
-    chosen = named(trial.asked, CompiledProblem(trial.found.problem))
+    chosen = backend_from(trial.asked, CompiledProblem(trial.found.problem))
     if chosen.refuses_start is not None:
         return
     start = trial.again(max_iter=SHORT)
@@ -266,7 +266,7 @@ def a_start_is_gone_on_from(trial: Trial) -> None:
     resumed = trial.again(start=start)
     for side in ("left", "right"):
         was, now = getattr(before.latent, side), getattr(start.point.latent, side)
-        unharmed(was, now, f"the {side} factor of the start")
+        demand_unharmed(was, now, f"the {side} factor of the start")
     demand(
         resumed.objective <= start.objective,
         f"objective {resumed.objective!r} from a start of {start.objective!r}",

@@ -24,7 +24,7 @@ def notes_on_unobserved(
     for name, table in tables.items():
         block = model.block(name)
         unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
-        observed = table.observed()
+        observed = table.observed_entries()
         counts = np.bincount(observed.columns, minlength=table.shape[1])
         empty = np.flatnonzero(counts == 0)
         if empty.size:

@@ -42,7 +42,7 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
         refuse_cells(block, "offset", table, read, "finite", ~np.isfinite(read.numbers))
     else:
         return None
-    return read.repeated(block.likelihood.width)
+    return read.repeat(block.likelihood.width)
 
 
 def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbers:

@@ -12,7 +12,7 @@ __all__ = ["Judgement", "Point"]
 
 @attrs.frozen(eq=False)
 class Point:
-    """A candidate: a feasible Z in factors, and what is known of the dual of rough parts."""
+    """A feasible Z in factors, and what is known of the dual of rough parts: a ``Candidate``."""
 
     latent: LowRank
     dual: Dual | None = None

@@ -23,10 +23,10 @@ __all__ = [
     "Shared",
     "entries",
     "gather",
+    "low_rank_entries",
     "product",
     "product_vector",
     "ridge_solutions",
-    "sampled",
 ]
 
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
@@ -58,7 +58,9 @@ def entries_of(first, last, starts, across, places, left, right, out):  # type: 
             out[places[p]] = total
 
 
-def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array) -> None:
+def low_rank_entries(
+    rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array
+) -> None:
     """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
     arrays = (rows, columns, left, right, out)
     pieces = even_cuts(rows.size * left.shape[1], rows.size)
