@@ -113,7 +113,7 @@ class Fit:
 
     @property
     def slack(self) -> float:
-        """By how much a bound may lie above this objective, or this bound above another one.
+        """The most by which a bound may lie above this objective, or this bound above another.
 
         That is rounding, and where there are sets what it is worth at most that they count as
         met up to 1e-9 of their size: a point may lie outside by that and its objective lower.

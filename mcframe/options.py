@@ -50,9 +50,9 @@ def checked_callback(
 
 
 def checked_start(start: Fit | None, problem: Problem) -> Start | None:
-    """Where to begin, or a ``DataError`` where its shape is another.
+    """The place to begin, or a ``DataError`` where its shape is another.
 
-    From a fit of the same model to the same data with all that is known of it.
+    A fit of the same model to the same data gives all that is known of it, too.
     """
     if start is None:
         return None

@@ -125,7 +125,7 @@ def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]
 
 @attrs.frozen(eq=False, repr=False)
 class Verification:
-    """Both readings of one problem, side by side.
+    """The fast and the exact reading of one problem, side by side.
 
     Attributes
     ----------

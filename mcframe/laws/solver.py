@@ -91,7 +91,7 @@ class Trial:
 
     @property
     def verification(self) -> Verification:
-        """Both fits side by side."""
+        """The example's fit and the reference's, side by side."""
         return Verification(self.found, self.exact, AGREEMENT_TOL)
 
     @property
@@ -106,7 +106,7 @@ class Trial:
         return Agreement(difference, self.is_exact, self.found.gap, self.found.status)
 
     def again(self, **options: Any) -> Fit:
-        """Another fit of the example by the backend."""
+        """A new fit of the example by the same backend."""
         return quiet(self.model, self.data, **{"backend": self.asked, "tol": self.tol, **options})
 
     def hold(self, names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Categories."""
+"""The likelihood of categories."""
 
 from typing import Any
 

@@ -75,8 +75,8 @@ class LabelError:
         if not (reads_labels(likelihood) or reads_classes(likelihood)):
             raise ModelError(
                 f"criterion {criterion_name(self)}: block {self.block!r} holds neither labels 0"
-                f" and 1 nor classes, as {type(likelihood).__name__} needs {likelihood.needs}; take"
-                f" RelativeError({self.block!r}) or HeldOutLoss({self.block!r})"
+                f" and 1 nor classes, as {type(likelihood).__name__} needs {likelihood.needs};"
+                f" take RelativeError({self.block!r}) or HeldOutLoss({self.block!r})"
             )
 
 
