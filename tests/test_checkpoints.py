@@ -78,13 +78,13 @@ def test_numpy_and_json_read_what_is_written(tmp_path):
 
 def counting(monkeypatch):
     """How many fits ``path`` makes."""
-    solved, made = paths.solved, []
+    solved, made = paths.solve_with, []
 
     def counted(compiled, chosen, settings):
         made.append(1)
         return solved(compiled, chosen, settings)
 
-    monkeypatch.setattr(paths, "solved", counted)
+    monkeypatch.setattr(paths, "solve_with", counted)
     return made
 
 
@@ -98,9 +98,9 @@ def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
         return counted(compiled, chosen, settings)
 
     made = counting(monkeypatch)
-    counted = paths.solved
+    counted = paths.solve_with
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "solved", no_answer)
+        patch.setattr(paths, "solve_with", no_answer)
         with pytest.warns(mc.NotCertifiedWarning, match="after 3 of 6"):
             mc.path(model, {"x": X}, count=6, checkpoint=file)
     path = mc.path(model, {"x": X}, count=6, checkpoint=str(file))
@@ -115,7 +115,7 @@ def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_fit_is_made_again(tmp_path, monkeypatch):
     model, file = CASES["a bias"][0], tmp_path / "path.npz"
-    solved = paths.solved
+    solved = paths.solve_with
 
     def interrupted(compiled, chosen, settings):
         stop = compiled.problem.terms[0].weight == 0.5
@@ -123,7 +123,7 @@ def test_an_interrupted_fit_is_made_again(tmp_path, monkeypatch):
         return solved(compiled, chosen, attrs.evolve(settings, callback=callback))
 
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "solved", interrupted)
+        patch.setattr(paths, "solve_with", interrupted)
         with pytest.warns(mc.NotCertifiedWarning, match="interrupted from outside"):
             short = mc.path(model, {"x": X}, weights=[1.0, 0.5, 0.2], checkpoint=file)
     assert short[-1].status == "interrupted"

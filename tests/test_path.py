@@ -141,7 +141,7 @@ def test_budgets_end_fits_and_not_the_path(model, table):
 
 def interrupting(at, how):
     """``solved`` that is interrupted in the fit number ``at``."""
-    solved, calls = paths.solved, []
+    solved, calls = paths.solve_with, []
 
     def interrupted(compiled, chosen, settings):
         calls.append(1)
@@ -177,7 +177,7 @@ def no_answer(solved, compiled, chosen, settings):
     ],
 )
 def test_what_is_done_is_never_lost(model, table, monkeypatch, how, kept, said):
-    monkeypatch.setattr(paths, "solved", interrupting(3, how))
+    monkeypatch.setattr(paths, "solve_with", interrupting(3, how))
     with pytest.warns(mc.NotCertifiedWarning, match=said):
         path = mc.path(model, table, count=5)
     assert len(path) == path.weights.size == kept
@@ -187,7 +187,7 @@ def test_what_is_done_is_never_lost(model, table, monkeypatch, how, kept, said):
 
 @pytest.mark.parametrize("how", [control_c_between, no_answer])
 def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
-    monkeypatch.setattr(paths, "solved", interrupting(1, how))
+    monkeypatch.setattr(paths, "solve_with", interrupting(1, how))
     with pytest.raises((KeyboardInterrupt, mc.BackendError)):
         mc.path(model, table, count=5)
 
