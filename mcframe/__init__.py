@@ -51,7 +51,7 @@ from mcframe.contracts import (
     NotCertifiedWarning,
     UnobservedWarning,
 )
-from mcframe.contracts.renamed import renamed
+from mcframe.contracts.renamed import value_of_old_name
 
 __all__ = [
     "FPC",
@@ -100,4 +100,4 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    return renamed(__name__, name, {"Multipliers": ("Splitting", Splitting)})
+    return value_of_old_name(__name__, name, {"Multipliers": ("Splitting", Splitting)})

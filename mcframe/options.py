@@ -56,9 +56,9 @@ def checked_callback(
 
 
 def checked_start(start: Fit | None, problem: Problem) -> Start | None:
-    """Where to begin, or a ``DataError`` where its shape is another.
+    """The place to begin, or a ``DataError`` where its shape is another.
 
-    From a fit of the same model to the same data with all that is known of it.
+    A fit of the same model to the same data gives all that is known of it, too.
     """
     if start is None:
         return None
@@ -71,5 +71,5 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
         )
     if start.problem.digest != problem.digest:
         return Start(start.point)
-    known = Judgement(start.objective, start.bound, dict(start.biases), start.rounding)
+    known = Judgement(start.objective, start.bound, dict(start.effects), start.rounding)
     return Start(start.point, known, start.paused)

@@ -77,7 +77,7 @@ class NewRows:
         fitted = problem.tables[name]
         nowhere = np.zeros(0, dtype=np.intp)
         empty = Table((len(self.scores), fitted.shape[1]), nowhere, nowhere, np.zeros(0))
-        table = self.tables.get(name, empty).observed()
+        table = self.tables.get(name, empty).observed_entries()
         names = table.names if fitted.names is None else fitted.names
         return attrs.evolve(table, index=self.index, names=names)
 

@@ -87,7 +87,7 @@ def test_a_choice_of_ones_own_compiles_nothing(model, table, compilations):
 def test_a_gap_costs_nothing(model, table):
     """Gap and slack are numbers of the outcome: they need no data and no point."""
     fit = mc.fit(model, table, tol=1e-3)
-    bare = attrs.evolve(fit, problem=None, point=None, biases=None)
+    bare = attrs.evolve(fit, problem=None, point=None, effects=None)
     assert (bare.gap, bare.slack) == (fit.gap, fit.slack)
 
 
@@ -123,8 +123,8 @@ def test_a_reweighted_program_is_the_one_compiled_anew(model, table, name):
     terms, place = terms_for(name)
     problem = mc.Problem.bind(attrs.evolve(model, terms=terms), table)
     origin = CompiledProblem(problem)
-    shared = origin.reweighted(place, 7.0).program
-    anew = CompiledProblem(problem.reweighted(place, 7.0)).program
+    shared = origin.with_weight(place, 7.0).program
+    anew = CompiledProblem(problem.with_weight(place, 7.0)).program
     assert shared.loss is origin.program.loss
     assert shared.background is origin.program.background
     assert anew.loss is not origin.program.loss
@@ -151,7 +151,7 @@ def test_an_unwritten_background_is_shared():
     with pytest.warns(mc.UnobservedWarning):
         origin = CompiledProblem(mc.Problem.bind(model, {"y": labels}))
     assert origin.program.background
-    assert origin.reweighted(0, 2.0).program.background is origin.program.background
+    assert origin.with_weight(0, 2.0).program.background is origin.program.background
 
 
 def test_force_overrules_size_and_nothing_else(boxed, table):

@@ -115,7 +115,7 @@ def test_control_c_between_tasks(monkeypatch):
         yield 0, tasks[0]()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcframe.selection.results.finished", interrupted)
+    monkeypatch.setattr("mcframe.selection.results.results_as_finished", interrupted)
     with pytest.warns(mc.NotCertifiedWarning, match="after 1 of 3 paths"):
         assert judged(100).partial
 
@@ -196,7 +196,7 @@ def test_a_wrong_number_of_jobs_is_named(given):
 
 
 def test_jobs_end_when_they_are_left_early():
-    assert next(iter(jobs.finished([os.getpid] * 4, 2)))[1] != os.getpid()
+    assert next(iter(jobs.results_as_finished([os.getpid] * 4, 2)))[1] != os.getpid()
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, np.linalg.LinAlgError, ValueError])

@@ -162,7 +162,7 @@ def test_a_block_without_an_entry_contributes_nothing(table, kind):
     np.testing.assert_array_equal(fit.predict_rows(given, "y"), alone)
     # An item of which nothing is known is what the biases alone predict.
     unknown = fit.predict_rows({"features": np.full((2, 8), np.nan), "y": empty[[0, 0]]}, "y")
-    baseline = fit.problem.layout("y").add_to(np.zeros(alone.shape), fit.biases.get("y", []))
+    baseline = fit.problem.layout("y").add_to(np.zeros(alone.shape), fit.effects.get("y", []))
     np.testing.assert_array_equal(unknown, fit.mean_of("y", baseline)[[0, 0]])
     with pytest.raises(mc.DataError, match="not one of its"):
         mc.fit(fit.model, {"features": new, "y": empty})

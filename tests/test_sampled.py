@@ -27,7 +27,7 @@ def test_kernels_are_their_definitions(drawn, width):
     pattern.entries(left, right, z)
     np.testing.assert_allclose(z, np.einsum("ij,ij->i", left[rows], right[columns]), atol=1e-12)
     other = np.empty(rows.size)
-    kernels.sampled(rows, columns, left, right, other)
+    kernels.low_rank_entries(rows, columns, left, right, other)
     np.testing.assert_allclose(other, z, atol=1e-12)
     matrix, dense = Sampled(pattern, values), np.zeros(pattern.shape)
     dense[rows, columns] = values

@@ -132,7 +132,7 @@ class Watch:
             self.point, self.judgement = candidate, judgement
         if judgement.bound > self.bound:
             self.bound, self.bounded = judgement.bound, judgement.rounding
-        self.paused = Paused(solver, solver.paused(self.program, state))
+        self.paused = Paused(solver, solver.pause(self.program, state))
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
         )
@@ -177,7 +177,7 @@ class Watch:
             return "interrupted", "the callback asked to stop"
         return None
 
-    def spent(self, in_time: bool) -> tuple[str, str]:
+    def status_when_spent(self, in_time: bool) -> tuple[str, str]:
         """The status where the budget is spent: its time, or its iterations."""
         status = "time_limit" if in_time else "iteration_limit"
         if self.endless:
@@ -192,7 +192,7 @@ class Watch:
         assert self.judgement is not None
         return Outcome(
             point=Point(self.point.latent, self.point.dual),
-            biases=self.judgement.biases,
+            effects=self.judgement.effects,
             bound=self.bound,
             rounding=self.rounding,
             status=status,
@@ -212,7 +212,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     certificate; only an interruption before the first certificate is passed on.
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
-    program = program.held_for(solver.in_factors, solver.dense).seeded(seed)
+    program = program.held_for(solver.in_factors, solver.dense).with_seed(seed)
     watch = Watch(program, budget, settings.callback, settings.progress, settings.clock())
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
@@ -327,7 +327,7 @@ def iterate(
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue
-            return watch.spent(spent)
+            return watch.status_when_spent(spent)
         began = time.perf_counter()
         solver.step(program, state)
         step_took = time.perf_counter() - began

@@ -156,11 +156,11 @@ class Reference(Backend):
         rounding = best.rounding.beside(bound.rounding)
         gap = relative_gap(best.objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank())
+        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank)
         certified = gap <= budget.tol
         return Outcome(
             point=point,
-            biases=best.biases,
+            effects=best.effects,
             bound=bound.bound,
             rounding=rounding,
             status="certified" if certified else "iteration_limit",
@@ -305,7 +305,7 @@ def null_size(program: Program) -> float:
     """
     total = counted = 0.0
     for piece in program.loss.pieces:
-        z = piece.shaped(np.zeros(program.entries.size))
+        z = piece.offset_part(np.zeros(program.entries.size))
         effects = piece.solve(z, None) if piece.likelihood.smooth else None
         with np.errstate(over="ignore", invalid="ignore"):
             losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
@@ -339,11 +339,11 @@ def tangent_region(
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:
     """The conic answer made feasible, with the multipliers of its copies as a dual point."""
     dense = stated.latent()
-    biases = effects_of(problem, program, stated, LowRank.of(dense))
-    latent, given = made_feasible(program, program.penalty.factors_of(dense), biases)
+    effects = effects_of(problem, program, stated, LowRank.of(dense))
+    latent, given = made_feasible(program, program.penalty.factors_of(dense), effects)
     if program.plain or not stated.copies:
         return Point(latent)
-    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), biases)
+    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
     slope = evaluation.entry_slopes.copy()
     for k, piece in enumerate(loss.pieces):
         if k in stated.copies:
@@ -366,7 +366,7 @@ def effects_of(
     effects: list[Array | None] = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         if piece.likelihood.smooth or not piece.effects.size:
-            effects.append(piece.solve(piece.shaped(z), None))
+            effects.append(piece.solve(piece.offset_part(z), None))
             continue
         effects.append(stated.free_numbers(block.name))
     return tuple(effects)

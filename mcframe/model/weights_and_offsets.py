@@ -44,7 +44,7 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
         refuse_cells(block, "offset", table, read, "finite", ~np.isfinite(read.numbers))
     else:
         return None
-    return read.repeated(block.likelihood.width)
+    return read.repeat(block.likelihood.width)
 
 
 def refuse_exposure(block: Block) -> None:

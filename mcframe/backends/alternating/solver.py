@@ -101,12 +101,12 @@ class Alternating(Solver[Program, AlternatingState]):
             state.arrive(program, start.latent.left, start.latent.right)
         return state
 
-    def paused(self, program: Program, state: AlternatingState) -> AlternatingState:
+    def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
         """Factors, the last step's too, and how short columns are sought."""
         gone: Any = None
         return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copy())
 
-    def resumed(
+    def resume(
         self, program: Program, paused: AlternatingState, rng: np.random.Generator
     ) -> AlternatingState:
         """The paused state with its entries evaluated again."""

@@ -76,7 +76,9 @@ class Reached:
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0
         rounding = Rounding(moved, nothing, resolved, bound.room(length), lowered_by)
-        return Judgement(self.objective, bound.value, self.program.biases(at.effects), rounding)
+        return Judgement(
+            self.objective, bound.value, self.program.effects_by_block(at.effects), rounding
+        )
 
 
 def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
@@ -93,7 +95,7 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     at, dual = reached.at, candidate.dual
     point = dual_point(program, at, dual)
     if not point.finite:  # a loss overflowed: nothing is known here
-        return Judgement(np.inf, -np.inf, program.biases(at.effects))
+        return Judgement(np.inf, -np.inf, program.effects_by_block(at.effects))
     if not program.loss.convex:
         return reached.judgement(NO_BOUND)
     excess, slack = 0.0, BOUNDED * tol

@@ -32,7 +32,7 @@ class OfFactors(MainTerm):
 
     def __init__(self, point: DualPoint, term: Factored, latent: LowRank) -> None:
         self.term, self.matrix = term, point.matrix
-        self.multipliers = term.bounding_multipliers(self.matrix, latent.balanced())
+        self.multipliers = term.bounding_multipliers(self.matrix, latent.balance())
         self.largest = term.feasible_scale(-self.matrix, self.multipliers)
 
     def conjugate(self, scale: float) -> float:

@@ -41,7 +41,7 @@ class Chart(ABC):
         return self.free(np.hstack([stacked, columns]))
 
     @abstractmethod
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """The factors of a vector."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Flat(Chart):
         """The stacked factors W, raveled."""
         return stacked.ravel().copy()
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """The vector as a matrix."""
         return vector.reshape(n_rows, -1)
 
@@ -94,7 +94,7 @@ class Spheres(Chart):
         """Each row turned towards the further columns, along its sphere."""
         return append_coordinates(with_slack(stacked, self.radius), columns).ravel()
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit rows, slacks left out."""
         rows = vector.reshape(n_rows, -1)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -140,9 +140,9 @@ class ScaledSpheres(Chart):
             append_coordinates(rows, columns / self.scale(vector)).ravel(), vector[-1]
         )
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """The scale times the unit rows."""
-        return self.scale(vector) * Spheres(1.0).stacked(vector[:-1], n_rows)
+        return self.scale(vector) * Spheres(1.0).factors(vector[:-1], n_rows)
 
     def value(self, vector: Array) -> float:
         """weight unit s^2."""
@@ -151,7 +151,7 @@ class ScaledSpheres(Chart):
     def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
         """The scale times the tangent slope, then the slope in s."""
         unit = Spheres(1.0)
-        along = float(np.vdot(slope, unit.stacked(vector[:-1], n_rows)))
+        along = float(np.vdot(slope, unit.factors(vector[:-1], n_rows)))
         rows = self.scale(vector) * unit.gradient(vector[:-1], n_rows, slope)
         own = 2.0 * self.weight * self.unit * float(vector[-1])
         return np.append(rows, np.sqrt(self.unit) * along + own)
@@ -171,7 +171,7 @@ class OneSphere(Chart):
         """All entries, then the slack."""
         return with_slack(stacked.reshape(1, -1), self.radius).ravel()
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit vector, the slack left out."""
         unit = vector[:-1] / float(np.linalg.norm(vector))
         return np.sqrt(self.radius) * unit.reshape(n_rows, -1)

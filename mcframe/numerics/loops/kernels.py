@@ -28,10 +28,10 @@ __all__ = [
     "entries",
     "gather",
     "gram_product",
+    "low_rank_entries",
     "product",
     "product_vector",
     "ridge_solutions",
-    "sampled",
     "sums_pay",
     "transposed_product",
 ]
@@ -74,7 +74,9 @@ def entries_of(first, last, starts, across, places, left, right, out):  # type: 
             out[places[p]] = total
 
 
-def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array) -> None:
+def low_rank_entries(
+    rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array
+) -> None:
     """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
     arrays = (rows, columns, left, right, out)
     pieces = even_cuts(rows.size * left.shape[1], rows.size)

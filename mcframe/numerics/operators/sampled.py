@@ -43,7 +43,7 @@ class Sampled(Operator):
         longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
         return EPS * (longest + 8) * float(np.linalg.norm(self.values))
 
-    def scaled(self, factor: float) -> "Sampled":
+    def multiple(self, factor: float) -> "Sampled":
         """The matrix times a factor, multiplied out."""
         return Sampled(self.pattern, factor * self.values)
 

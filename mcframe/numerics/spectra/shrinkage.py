@@ -200,7 +200,7 @@ class Shrinker:
 
 def upright(matrix: Operator) -> Operator:
     """The matrix or its transpose, whichever has the fewer columns."""
-    return matrix if matrix.shape[0] >= matrix.shape[1] else matrix.flipped()
+    return matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
 
 
 class Square:
