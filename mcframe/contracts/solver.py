@@ -141,6 +141,14 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         """The state that goes on with the same program from what ``pause`` gave, unharmed."""
         return self.init(program, paused, rng)
 
+    def expected_gap(self, state: StateT) -> float:
+        """About the relative gap that a certificate would show now; infinite if it is not known.
+
+        Looks at the certificate then come where it promises what was asked for, and later
+        than they would where it does not.
+        """
+        return float("inf")
+
     @abstractmethod
     def candidate(self, program: ProgramT, state: StateT) -> Candidate:
         """The iterate as a point of the program's feasible set."""
