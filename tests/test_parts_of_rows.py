@@ -1,10 +1,12 @@
 """Some rows of a table, bound with the numbers of all of them."""
 
+import tracemalloc
 import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.compile import compile_problem
@@ -118,3 +120,30 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     own = [part.normal_equations(right, by_rows=True).solutions(weight) for part in parts]
     np.testing.assert_allclose(np.vstack(own), rows, rtol=1e-9, atol=1e-11)
     assert np.max(np.abs(sums[0].solutions(weight) - columns)) > 1e-3
+
+
+def test_an_observed_entry_costs_about_what_the_scaling_guide_says():
+    """24 bytes of the table, 16 of its two orders, z and slopes twice, and what one look takes."""
+    rng = np.random.default_rng(0)
+    n_rows, n_columns, n_entries = 8_000, 800, 640_000
+    places = rng.choice(n_rows * n_columns, n_entries, replace=False)
+    rows, columns = np.divmod(np.sort(places), n_columns)
+    left, right = rng.standard_normal((n_rows, 3)), rng.standard_normal((n_columns, 3))
+    values = np.einsum("ij,ij->i", left[rows], right[columns]) + rng.standard_normal(n_entries)
+    table = sp.csr_array((values, (rows, columns)), shape=(n_rows, n_columns))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(60.0)])
+    mc.fit(model, {"x": table}, tol=1e-2, backend="alternating")  # what is compiled is no entry
+    held = []
+
+    def measure(record):
+        held.append(tracemalloc.get_traced_memory()[0] / n_entries)
+
+    tracemalloc.start()
+    try:
+        fit = mc.fit(model, {"x": table}, tol=1e-3, backend="alternating", callback=measure)
+        peak = tracemalloc.get_traced_memory()[1] / n_entries
+    finally:
+        tracemalloc.stop()
+    assert fit.status == "certified"
+    assert max(held) <= 75.0
+    assert peak <= 140.0

@@ -1,5 +1,7 @@
 """Compile a problem to its program, or give the reason why there is none."""
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -9,10 +11,12 @@ from mcframe.compile.loss import EntryLoss
 from mcframe.compile.penalty import FactoredPenalty, Penalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
+from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Block, Problem
+from mcframe.model.table import Table
 from mcframe.numerics.unlabeled.background import Background, Part
 
 __all__ = ["compile_problem", "recompile_terms", "refusal"]
@@ -169,10 +173,24 @@ def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
         pieces.append(piece)
-        first = problem.columns(block.name).start
-        rows.append(np.repeat(table.rows, width))
-        columns.append((table.columns[:, None] * width + np.arange(width)).ravel() + first)
+        places = places_of(table, width, problem.columns(block.name).start)
+        rows.append(places[0])
+        columns.append(places[1])
         start = stop
-    values = np.concatenate([piece.y for piece in pieces])
-    places = np.concatenate(rows), np.concatenate(columns)
-    return EntryLoss(tuple(pieces)), Entries(problem.shape, *places, values)
+    values = concatenated([piece.y for piece in pieces])
+    entries = Entries(problem.shape, concatenated(rows), concatenated(columns), values)
+    return EntryLoss(tuple(pieces)), entries
+
+
+def places_of(table: Table, width: int, first: int) -> tuple[IntArray, IntArray]:
+    """Rows and columns of Z of a block's numbers; the table's own where they are the same."""
+    rows, columns = table.rows, table.columns
+    if width > 1:
+        rows = np.repeat(rows, width)
+        columns = (columns[:, None] * width + np.arange(width)).ravel()
+    return rows, columns + first if first else columns
+
+
+def concatenated(arrays: list[Any]) -> Any:
+    """All of some arrays in one, of a single one itself: no copy beside the caller's."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

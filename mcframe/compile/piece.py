@@ -160,12 +160,14 @@ class Piece:
         """
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
+        if newton and likelihood.quadratic and not np.ndim(self.scale) and z.size:
+            return np.asarray(self.scale * likelihood.second_derivative(z[:1], self.y[:1]))
         if newton and not self.layout.n_parameters:
             second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
             bounded = np.isfinite(self.curvature)
             least = FLATTEST * self.curvature if bounded else 1e-6 * np.max(second)
             second = np.maximum(second, least)
-            return second[:1] if np.all(second == second[0]) else second
+            return second[:1].copy() if np.all(second == second[0]) else second
         scale = self.stretch * np.ones((self.y.size, self.width))
         return (scale * float(likelihood.curvature)).ravel()
 
@@ -196,11 +198,16 @@ class Piece:
         total, size = self.effects.conjugate(slope, self.pull)
         if not np.isfinite(total):
             return total, size
-        slopes = self.by_entries(slope)
-        terms: Array = self.scale * self.likelihood.conjugate(slopes / self.stretch, self.y)
-        if self.offset is not None:
-            terms = terms - (slopes * self.offset).reshape(self.y.size, -1).sum(axis=-1)
-        return total + float(np.sum(terms)), size + float(np.sum(np.abs(terms)))
+        slopes, each = self.by_entries(slope), np.ndim(self.scale)
+        for part in self.slices(self.likelihood):
+            own, stretch = slopes[part], self.stretch[part] if each else self.scale
+            terms = self.likelihood.conjugate(own / stretch, self.y[part])
+            terms = (self.scale[part] if each else self.scale) * terms
+            if self.offset is not None:
+                terms = terms - (own * self.offset[part]).reshape(terms.size, -1).sum(axis=-1)
+            total += float(np.sum(terms))
+            size += float(np.sum(np.abs(terms)))
+        return total, size
 
     def room(self, slope: Array) -> float:
         """What it is worth at these slopes that equalities count as met close to them."""

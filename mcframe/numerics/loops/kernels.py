@@ -32,6 +32,7 @@ __all__ = [
     "product",
     "product_vector",
     "ridge_solutions",
+    "scale_lines",
     "sums_pay",
     "transposed_product",
 ]
@@ -92,6 +93,28 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         for c in range(width):
             total += left[rows[p], c] * right[columns[p], c]
         out[p] = total
+
+
+def scale_lines(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    values: Array,
+    left: Array,
+    right: Array,
+    out: Array,
+) -> None:
+    """out[place] = left[line] values[place] right[across] for every entry."""
+    arrays = (starts, across, places, values, left, right, out)
+    share(lambda first, last: scale_lines_of(first, last, *arrays), cuts(across.size, starts))
+
+
+@compiled(nogil=True)
+def scale_lines_of(first, last, starts, across, places, values, left, right, out):  # type: ignore[no-untyped-def]
+    """Scale the entries of some lines."""
+    for line in range(first, last):
+        for p in range(starts[line], starts[line + 1]):
+            out[places[p]] = left[line] * values[places[p]] * right[across[p]]
 
 
 def gather(places: IntArray, values: Array, out: Array) -> None:

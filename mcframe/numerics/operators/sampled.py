@@ -49,9 +49,10 @@ class Sampled(Operator):
 
     def between(self, left: Array, right: Array) -> "Sampled":
         """diag(left) S diag(right)."""
-        values = self.values.copy()
-        for lines, weights in ((self.pattern.by_rows, left), (self.pattern.by_columns, right)):
-            values[lines.places] *= np.repeat(weights, np.diff(lines.starts))
+        lines, values = self.pattern.by_rows, np.empty(self.values.size)
+        kernels.scale_lines(
+            lines.starts, lines.across, lines.places, self.values, left, right, values
+        )
         return Sampled(self.pattern, values)
 
     def dense(self) -> Array:
