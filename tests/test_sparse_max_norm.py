@@ -12,12 +12,8 @@ from mcframe.backends.factored import FactoredDescent, missing_columns
 from mcframe.compile import compile_problem, entries
 from mcframe.model.problem import Problem
 from mcframe.numerics.max_norms import dual_max_norm as dual_max_norms
-from mcframe.numerics.max_norms.dual_max_norm import (
-    ascended_multipliers,
-    dual_max_norm_bound,
-    dual_max_norm_split,
-    max_norm_multipliers,
-)
+from mcframe.numerics.max_norms.ascent import ascend, max_norm_multipliers
+from mcframe.numerics.max_norms.dual_max_norm import dual_max_norm_bound, dual_max_norm_split
 from mcframe.numerics.operators import Sampled
 from mcframe.numerics.operators.pattern import Pattern
 
@@ -91,7 +87,7 @@ def test_ascent_finds_the_multipliers_of_the_exact_bound(monkeypatch):
     matrix, dense, rng = slopes(0, (60, 45))
     exact = dual_max_norm_bound(dense)
     stacked = rng.standard_normal((105, 30))
-    sparse, same = (ascended_multipliers(-m, stacked) for m in (matrix, dense))
+    sparse, same = (ascend(-m, stacked).multipliers for m in (matrix, dense))
     np.testing.assert_allclose(sparse, same, rtol=1e-6)
     assert exact * (1 - 1e-9) <= dual_max_norm_bound(matrix, sparse) <= exact * (1 + 1e-4)
     monkeypatch.setattr(dual_max_norms, "POLISHED_ORDER", 0)
@@ -99,7 +95,7 @@ def test_ascent_finds_the_multipliers_of_the_exact_bound(monkeypatch):
     # From factors that are not optimal for this slope those of the factors are far off.
     plain = max_norm_multipliers(-dense, stacked)
     assert dual_max_norm_bound(dense, plain) > exact * 1.05
-    assert not ascended_multipliers(matrix, np.zeros((105, 3))).any()
+    assert not ascend(matrix, np.zeros((105, 3))).multipliers.any()
 
 
 def test_empty_and_tiny_slopes_have_bounds():

@@ -24,7 +24,7 @@ __all__ = ["FactoredDescent", "FactoredState"]
 FALLEN, PATIENCE = 0.1, 40
 # The first columns, their entries in roots of the unit of Z, and how many columns are added at a
 # time at most, relative to those there are.
-FIRST_WIDTH, FIRST_LENGTH, GROWTH = 4, 1e-2, 0.5
+FIRST_WIDTH, FIRST_LENGTH, GROWTH = 20, 1e-2, 0.5
 # A column whose norm falls below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-9
 # Columns up to these are dropped together where the objective falls without them.

@@ -4,6 +4,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate.bound import NO_BOUND, Bound, fenchel_bound
+from mcframe.backends.certificate.main_term import Aim
 from mcframe.backends.certificate.point import Judgement, Point
 from mcframe.backends.certificate.rounding import NOTHING, Rounding, summed_rounding
 from mcframe.compile import (
@@ -21,9 +22,9 @@ from mcframe.numerics.spectra.tapering import taper
 
 __all__ = ["at_zero", "judge"]
 
-# The shares of the gap asked for by which the bound on a norm may be too large, and by which the
-# norm of a slope whose rows and columns were scaled down may still be.
-BOUNDED, TAPERED = 0.1, 0.5
+# The share of the gap asked for by which the norm of a slope whose rows and columns were scaled
+# down may still be too large.
+TAPERED = 0.5
 
 
 @attrs.frozen(eq=False)
@@ -94,18 +95,19 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
         return Judgement(np.inf, -np.inf, program.biases(at.effects))
     if not program.loss.convex:
         return reached.judgement(NO_BOUND)
+    aim = Aim(tol, reached.objective)
     if dual is None and candidate.latent.width and tapers(program):
-        point = shrink_slope(point, at, tol)
-    bound = fenchel_bound(point, candidate.latent, BOUNDED * tol)
+        point = shrink_slope(point, at, aim)
+    bound = fenchel_bound(point, candidate.latent, aim)
     return reached.judgement(bound, point.imbalance(at.effects))
 
 
-def shrink_slope(point: DualPoint, at: Evaluation, tol: float) -> DualPoint:
+def shrink_slope(point: DualPoint, at: Evaluation, aim: Aim) -> DualPoint:
     """Rows and columns of the slope scaled down where it is too long for the main term's ball."""
     slope, costs = point.matrix, line_costs(point.program, at, point.slope)
     assert isinstance(slope, Sampled)
     radius = point.program.penalty.dual_radius
-    return point.with_slope(*taper(slope, radius, costs, TAPERED * tol, BOUNDED * tol))
+    return point.with_slope(*taper(slope, radius, costs, TAPERED * aim.tol, aim.slack))
 
 
 def at_zero(program: Program) -> tuple[Point, Judgement] | None:

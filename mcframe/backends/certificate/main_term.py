@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+import attrs
 import numpy as np
 
 from mcframe.compile import DualPoint, FactoredPenalty
@@ -13,7 +14,28 @@ from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.spectra.lanczos import norm_bound
 from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
-__all__ = ["MainTerm", "main_term"]
+__all__ = ["Aim", "MainTerm", "main_term"]
+
+# The share of the gap asked for by which the bound on a norm may be too large.
+BOUNDED = 0.1
+
+
+@attrs.frozen
+class Aim:
+    """How close a bound is wanted: a relative gap to an objective; by default as close as can be."""
+
+    tol: float = 0.0
+    objective: float = 0.0
+
+    @property
+    def slack(self) -> float:
+        """How far above a norm its bound may be, relatively."""
+        return BOUNDED * self.tol
+
+    @property
+    def room(self) -> float:
+        """How far below the objective the bound may be."""
+        return self.tol * abs(self.objective) if np.isfinite(self.objective) else 0.0
 
 
 class MainTerm(ABC):
@@ -30,9 +52,9 @@ class MainTerm(ABC):
 class OfFactors(MainTerm):
     """The main term as a function of factors, with multipliers from those of the candidate."""
 
-    def __init__(self, point: DualPoint, term: Factored, latent: LowRank) -> None:
+    def __init__(self, point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> None:
         self.term, self.matrix = term, point.matrix
-        self.multipliers = term.bounding_multipliers(self.matrix, latent.balanced())
+        self.multipliers = term.bounding_multipliers(self.matrix, latent.balanced(), aim.room)
         self.largest = term.feasible_scale(-self.matrix, self.multipliers)
 
     def conjugate(self, scale: float) -> float:
@@ -63,12 +85,12 @@ class OfSingularValues(MainTerm):
         return self.penalty.conjugate(scale * self.bounds)
 
 
-def main_term(point: DualPoint, latent: LowRank, slack: float) -> MainTerm:
+def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:
     """The main term of a dual point which comes from a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
-        return OfFactors(point, penalty.main, latent)
-    return OfSingularValues(point, slack)
+        return OfFactors(point, penalty.main, latent, aim)
+    return OfSingularValues(point, aim.slack)
 
 
 def norm_of(point: DualPoint, radius: float, slack: float) -> float:
