@@ -12,8 +12,9 @@ __all__ = ["Ascent", "ascend", "max_norm_multipliers"]
 # A row of factors shorter than the longest by the root of this counts as 0.
 SHORT_ROW = 1e-20
 # Steps of ascent; the gain of one that ends it, as a share of what all have gained, which is the
-# gap that a bound from there would have, and as a share of the whole.
-STEPS, SETTLED, ASCENDED = 300, 1e-4, 1e-11
+# gap that a bound from there would have: less of it where it is known to be too large; and as a
+# share of the whole.
+STEPS, SETTLED, HOPELESS, ASCENDED = 300, 1e-4, 1e-2, 1e-11
 
 
 def max_norm_multipliers(slope: Matrix, stacked: Array) -> Array:
@@ -53,14 +54,15 @@ class Ascent:
     longest: float
 
 
-def ascend(slope: Matrix, stacked: Array) -> Ascent:
+def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
     """Ascent from factors W to those that nearly maximise -<G, U V'> over rows of norm 1.
 
     The rows of U that are best for V are those of -G V at length 1, and their lengths before
     are the multipliers (the mixing method of Wang, Chang and Kolter, arXiv:1706.00476, by
     blocks). So all of U and all of V take turns, V extrapolated as by Nesterov, from factors
-    that maximise nearly, until a step gains a ten-thousandth of what all have gained. Any D gives a
-    bound; that of a maximiser the best. Costs two products of G with W a step.
+    that maximise nearly, until a step gains a ten-thousandth of what all have gained; or a
+    hundredth, once that is more than a gap of ``room``, if it is positive. Any D gives a bound; that of a
+    maximiser the best. Costs two products of G with W a step.
     """
     n_rows = slope.shape[0]
     longest = float(np.max(squared_row_norms(stacked), initial=0.0)) or 1.0
@@ -75,7 +77,9 @@ def ascend(slope: Matrix, stacked: Array) -> Ascent:
         right, lengths = with_unit_rows(-(slope.T @ left))
         total = float(np.sum(lengths))
         momentum = faster if total > best else 1.0
-        settled = abs(total - best) <= max(ASCENDED * total, SETTLED * (total - begun))
+        gained = total - begun
+        share = HOPELESS if 0.0 < room < longest * gained else SETTLED
+        settled = abs(total - best) <= max(ASCENDED * total, share * gained)
         best = total
         if settled:
             break

@@ -24,9 +24,11 @@ __all__ = [
     "dual_max_norm_split",
 ]
 
-# The share of the norms of S's rows that is added to multipliers, some of which may be 0, and
-# shares of the mean multiplier that are tried: they make up for factors that lack a column.
-FLOOR, SHIFTS = 1e-9, (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+# The share of the norms of S's rows that is added to multipliers, some of which may be 0.
+FLOOR = 1e-9
+# Shares of the mean multiplier that are tried to make up for factors that lack a column: first as
+# a share of what the bound exceeds half their sum by, then so many times as much, at most that.
+FIRST_SHIFT, LONGER_SHIFT, LARGEST_SHIFT = 0.2, 4.0, 1e-2
 # Multipliers are at least this share of the largest norm of a row.
 LEAST_SHARE = 1e-20
 # Multipliers that prove half their sum up to this share need no shift.
@@ -36,9 +38,11 @@ SHIFTED = 0.01
 # Steps of a power iteration whose lower bound on a norm may spare an upper one.
 POWER_STEPS = 4
 # Up to this many rows and columns together multipliers are improved to the optimum unasked; up to
-# the second number for a certificate that they may close, or of whose gap they are to blame for
-# more than this share. A step takes 0.1 s for 600, 0.5 s for 1000 rows and columns together.
-POLISHED_ORDER, LARGEST_POLISHED, OWED = 400, 1000, 0.1
+# the second number for a certificate. A step takes 0.1 s for 600, 0.5 s for 1000 of them.
+POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
+# They are improved where more than this share of the gap is theirs; and where a bound is aimed at
+# that lies at least so far on the way from what an ascent reached to the bound without.
+OWED, HOPED = 0.1, 0.25
 
 
 def dual_max_norm_bound(
@@ -94,7 +98,7 @@ def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Ar
     room : float
         The gap that will do, as an absolute number; 0 asks for the best bound.
     """
-    ascent, side = ascend(slope, stacked), side_of(slope)
+    ascent, side = ascend(slope, stacked, room), side_of(slope)
     # A shift that costs this much can make up for more.
     shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / slope.shape[0]
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
@@ -103,7 +107,7 @@ def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Ar
     best, bound = side.best_of(shifted)
     if room > 0.0:
         aim = ascent.begun + room / ascent.longest
-        polish = ascent.reached <= aim < bound
+        polish = ascent.reached + HOPED * (bound - ascent.reached) <= aim < bound
     else:
         aim, polish = 0.0, bound - ascent.reached > OWED * (bound - ascent.begun)
     if polish:
@@ -173,17 +177,20 @@ class Side(ABC):
 
     def shifted(self, start: Array) -> tuple[Array, float]:
         """Multipliers with the shift that makes their bound the best, and the bound."""
-        mean, best, bound = float(np.mean(start)), start, np.inf
-        floor = FLOOR * mean / float(np.mean(self.norms)) * self.norms
-        for share in SHIFTS:
-            diagonal = start + floor + share * mean
+        mean = float(np.mean(start))
+        best = start + FLOOR * mean / float(np.mean(self.norms)) * self.norms
+        bound = self.bound_at(best, 1.0)
+        sums = float(np.sum(start[: self.n_rows])), float(np.sum(start[self.n_rows :]))
+        excess = bound / max(np.sqrt(sums[0] * sums[1]), np.finfo(float).tiny) - 1.0
+        if excess <= PROVEN:
+            return best, bound
+        share = min(FIRST_SHIFT * excess, LARGEST_SHIFT)
+        while share <= LARGEST_SHIFT:
+            diagonal = start + share * mean
             reached = self.bound_at(diagonal, 1.0)
             if reached >= bound and np.isfinite(bound):  # larger shifts cost more and more
                 break
-            best, bound = diagonal, reached
-            sums = float(np.sum(start[: self.n_rows])), float(np.sum(start[self.n_rows :]))
-            if reached <= (1.0 + PROVEN) * np.sqrt(sums[0] * sums[1]):
-                break
+            best, bound, share = diagonal, reached, LONGER_SHIFT * share
         return best, bound
 
     def polish(
