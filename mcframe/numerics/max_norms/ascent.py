@@ -12,9 +12,9 @@ __all__ = ["Ascent", "ascend", "max_norm_multipliers"]
 # A row of factors shorter than the longest by the root of this counts as 0.
 SHORT_ROW = 1e-20
 # Steps of ascent; the gain of one that ends it, as a share of what all have gained, which is the
-# gap that a bound from there would have: less of it where it is known to be too large; and as a
-# share of the whole.
-STEPS, SETTLED, HOPELESS, ASCENDED = 300, 1e-4, 1e-2, 1e-11
+# gap that a bound from there would have, at most the first where that may do, and the second where
+# it is too large anyway; and as a share of the whole.
+STEPS, SETTLED, HOPELESS, ASCENDED = 300, 1e-4, 1e-2, 1e-13
 
 
 def max_norm_multipliers(slope: Matrix, stacked: Array) -> Array:
@@ -60,9 +60,11 @@ def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
     The rows of U that are best for V are those of -G V at length 1, and their lengths before
     are the multipliers (the mixing method of Wang, Chang and Kolter, arXiv:1706.00476, by
     blocks). So all of U and all of V take turns, V extrapolated as by Nesterov, from factors
-    that maximise nearly, until a step gains a ten-thousandth of what all have gained; or a
-    hundredth, once that is more than a gap of ``room``, if it is positive. Any D gives a bound; that of a
-    maximiser the best. Costs two products of G with W a step.
+    that maximise nearly, until a step gains little beside what all have gained, g. The D of factors
+    that are short of the maximum by d costs a bound about sqrt(d), so that it takes a step below
+    g^2 to keep that below g. It is 1e-2 g once g is more than a gap of ``room``, if that is
+    positive. Any D gives a bound; that of a maximiser the best. Costs two products of G with W a
+    step.
     """
     n_rows = slope.shape[0]
     longest = float(np.max(squared_row_norms(stacked), initial=0.0)) or 1.0
@@ -78,7 +80,8 @@ def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
         total = float(np.sum(lengths))
         momentum = faster if total > best else 1.0
         gained = total - begun
-        share = HOPELESS if 0.0 < room < longest * gained else SETTLED
+        hopeless = 0.0 < room < longest * gained
+        share = HOPELESS if hopeless else min(SETTLED, gained / (total or 1.0))
         settled = abs(total - best) <= max(ASCENDED * total, share * gained)
         best = total
         if settled:
