@@ -1,16 +1,20 @@
 """Sphinx settings: ``sphinx-build -W -b html docs docs/_build/html``."""
 
-import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import mcframe
+
+sys.path.insert(0, str(Path(__file__).parent))
+from plain_text import escaped  # it stands beside this file
 
 project = "mcframe"
 author = "the mcframe authors"
 copyright = "the mcframe authors"  # noqa: A001  # the name that Sphinx reads
 release = version = mcframe.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "words"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"mcframe {release}"
@@ -25,9 +29,6 @@ autodoc_typehints = "none"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
-# What is left alone: double backticks, and examples up to the next empty line.
-LITERAL = re.compile(r"(``.*?``|^ *>>>.*?(?:\n\s*\n|\Z))", re.DOTALL | re.MULTILINE)
-MARKUP = re.compile(r"[|*\\]|(?<=\w)_(?!\w)")
 before_napoleon: dict[str, list[str]] = {}
 
 
@@ -37,9 +38,7 @@ def as_plain_text(_app: Any, _what: str, name: str, *event: Any) -> None:
     They say |x|, ||Z||_* and Z_k as a reader at a terminal expects.
     """
     lines: list[str] = event[-1]
-    parts = LITERAL.split("\n".join(lines))
-    parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
-    lines[:] = "".join(parts).split("\n")
+    lines[:] = escaped("\n".join(lines)).split("\n")
     before_napoleon[name] = list(lines)
 
 

@@ -1,10 +1,10 @@
 """One declarative model of an incomplete table, answers with a certificate.
 
-Words: ``Model``, ``Block``; likelihoods ``Gaussian``, ``Bernoulli``, ``Poisson``, ``Huber``,
-``NegativeBinomial``, ``Exponential``, ``Gamma``, ``Quantile``, ``Hinge``, ``Equality``,
-``Ordinal``, ``Multinomial``;
-regularizers ``NuclearNorm``, ``MaxNorm``, ``Ridge``, ``ResidualNuclearNorm``; constraints
-``NuclearBall``, ``MaxNormBall``, ``Box``, ``OnesColumn``; ``Calibration``, which is either.
+A sentence is a ``Model``: one ``Block`` or more, each with a likelihood or a risk, and terms:
+regularizers, constraints or a ``Calibration``, which is either. The packages
+``mcframe.likelihoods``, ``risks``, ``regularizers`` and ``constraints`` name their words in
+``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
+
 Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``explain``,
 ``to_cvxpy``. See the README for an example.
 """
@@ -12,38 +12,12 @@ Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``expl
 # The sentence
 from mcframe.model import Block, Model, Observations, Problem
 
-# Likelihoods
-from mcframe.likelihoods import (
-    Bernoulli,
-    Equality,
-    Exponential,
-    Gamma,
-    Gaussian,
-    Hinge,
-    Huber,
-    Multinomial,
-    NegativeBinomial,
-    Ordinal,
-    Poisson,
-    Quantile,
-)
-
-# Risks, which stand where a likelihood stands
-from mcframe.risks import RiskMixture
-
-# Regularizers and constraints
-from mcframe.regularizers import (
-    MaxNorm,
-    NuclearNorm,
-    ResidualNuclearNorm,
-    Ridge,
-)
-from mcframe.constraints import (
-    Box,
-    MaxNormBall,
-    NuclearBall,
-    OnesColumn,
-)
+# Its words: all that the rooms name, so that a new one is named in its room alone
+from mcframe import constraints, likelihoods, regularizers, risks
+from mcframe.likelihoods import *
+from mcframe.risks import *
+from mcframe.regularizers import *
+from mcframe.constraints import *
 from mcframe.calibration import Calibration, CalibrationConstraint, CalibrationPenalty
 
 # Backends, as options objects
@@ -77,54 +51,33 @@ from mcframe.contracts import (
     NotCertifiedWarning,
     UnobservedWarning,
 )
-from mcframe.contracts.renamed import renamed
+from mcframe.contracts.renamed import value_of_old_name
 
 __all__ = [
     "FPC",
     "Alternating",
     "BackendError",
-    "Bernoulli",
     "Block",
-    "Box",
     "Calibration",
     "CalibrationConstraint",
     "CalibrationPenalty",
     "CrossValidation",
     "DataError",
-    "Equality",
     "Explanation",
-    "Exponential",
     "FactoredDescent",
     "Fit",
-    "Gamma",
-    "Gaussian",
-    "Hinge",
     "History",
-    "Huber",
     "LawViolation",
-    "MaxNorm",
-    "MaxNormBall",
     "McframeError",
     "Model",
     "ModelError",
-    "Multinomial",
-    "NegativeBinomial",
     "NotCertifiedWarning",
-    "NuclearBall",
-    "NuclearNorm",
     "Observations",
-    "OnesColumn",
-    "Ordinal",
     "Path",
-    "Poisson",
     "Problem",
     "Proximal",
-    "Quantile",
     "Record",
     "Reference",
-    "ResidualNuclearNorm",
-    "Ridge",
-    "RiskMixture",
     "Splitting",
     "UnobservedWarning",
     "Verification",
@@ -137,9 +90,14 @@ __all__ = [
     "verify",
     "weight_max",
 ]
+# As type checkers and editors understand it.
+__all__ += likelihoods.__all__
+__all__ += risks.__all__
+__all__ += regularizers.__all__
+__all__ += constraints.__all__
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    return renamed(__name__, name, {"Multipliers": ("Splitting", Splitting)})
+    return value_of_old_name(__name__, name, {"Multipliers": ("Splitting", Splitting)})

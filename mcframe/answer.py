@@ -1,5 +1,6 @@
 """The answer of every verb that solves: ``Fit``."""
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -12,11 +13,12 @@ from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import NewRows
+from mcframe.prediction import NewRows, refuse_swapped
 
 __all__ = ["Fit"]
 
@@ -26,7 +28,7 @@ WHOLE_ARRAYS = 3
 
 @attrs.frozen(eq=False, repr=False)
 class Fit:
-    """The answer: Z in factors, the biases, and a certificate of how good they are.
+    """The answer: Z in factors, the free effects, and a certificate of how good they are.
 
     Attributes
     ----------
@@ -38,10 +40,11 @@ class Fit:
         The status in a sentence.
     problem : Problem
         The model with its data, whose ``objective`` is the judge.
-    biases : dict from block name to array
-        The free numbers of each block that has them, as ``Problem.objective`` takes them,
-        counted from ``Problem.origins``; ``bias``, ``row_effects`` and ``likelihood`` give them
-        apart and counted from 0.
+    effects : dict from block name to array
+        The free numbers b of each block that has them, as ``Problem.objective`` takes them:
+        biases of columns, effects of rows, an intercept, thresholds, in this order and counted
+        from ``Problem.origins``. ``bias``, ``row_effects`` and ``likelihood`` give them apart and
+        counted from 0.
     objective, bound : float
         The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
         minimum over all Z and b.
@@ -60,7 +63,7 @@ class Fit:
 
     problem: Problem
     point: Point
-    biases: Mapping[str, Array]
+    effects: Mapping[str, Array]
     status: str
     message: str
     objective: float
@@ -77,10 +80,10 @@ class Fit:
         return cls(
             problem=problem,
             point=outcome.point,
-            biases=outcome.biases,
+            effects=outcome.effects,
             status=outcome.status,
             message=outcome.message,
-            objective=problem.objective(outcome.point.latent, outcome.biases),
+            objective=problem.objective(outcome.point.latent, outcome.effects),
             bound=outcome.bound,
             rounding=outcome.rounding,
             backend=backend,
@@ -110,7 +113,7 @@ class Fit:
 
     @property
     def slack(self) -> float:
-        """By how much a bound may lie above this objective, or this bound above another one.
+        """The most by which a bound may lie above this objective, or this bound above another.
 
         That is rounding, and where there are sets what it is worth at most that they count as
         met up to 1e-9 of their size: a point may lie outside by that and its objective lower.
@@ -120,7 +123,13 @@ class Fit:
     @property
     def rank(self) -> int:
         """The number of singular values of Z above rounding."""
-        return self.latent.rank()
+        return self.latent.rank
+
+    @property
+    def biases(self) -> Mapping[str, Array]:
+        """``effects`` by their old name, with a ``FutureWarning``."""
+        warnings.warn("Fit.biases is called Fit.effects now", FutureWarning, stacklevel=2)
+        return self.effects
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -128,7 +137,7 @@ class Fit:
         return (*self.problem.notes, *notes_on_effects(self.problem))
 
     def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
-        """The linear predictor Z + b of a block, with its offset if it has one.
+        """The linear predictor of a block: Z, its biases and row effects, and its offset if any.
 
         (n_items x its columns); for classes one column for each class of each. Entries by
         ``rows`` and ``columns`` as in ``predict``.
@@ -193,8 +202,8 @@ class Fit:
         >>> print(fit.predict_rows({"x": [[np.nan, 8.0]]}, "x").round(1))
         [[4. 8.]]
         """
-        width = self.model.block(name).likelihood.width
         new, mean = self.new_rows(data, name)
+        width = self.model.block(name).likelihood.width
         return new.table(self.problem, name).wrap(mean, width)
 
     def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
@@ -236,7 +245,7 @@ class Fit:
         By ``predict``; of classes by the most probable one.
         """
         self.model.block(name)  # which names the blocks there are
-        return self.filled(name, self.problem.tables[name].observed(), self.mean(name))
+        return self.filled(name, self.problem.tables[name].observed_entries(), self.mean(name))
 
     def filled(self, name: str, table: Table, mean: Array) -> Any:
         """The observed entries of a table, elsewhere the mean response (overwritten) or class."""
@@ -248,40 +257,42 @@ class Fit:
 
     def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
         """New items by the rule for them, and the mean response of a block there, an array."""
-        new = NewRows.of(self.problem, self.latent, self.biases, data)
-        return new, self.mean_of(name, new.predictor(self.problem, name, self.biases))
+        refuse_swapped(data, name)
+        self.model.block(name)  # which names the blocks there are
+        new = NewRows.of(self.problem, self.latent, self.effects, data)
+        return new, self.mean_of(name, new.predictor(self.problem, name, self.effects))
 
     def bias(self, name: str) -> Any:
-        """The offsets b of a block, one a column; a Series if the data were a DataFrame.
+        """The fitted biases of a block, one a column; a Series if the data were a DataFrame.
 
         For classes an array, one for each class of each column, (columns x classes). Where all
-        observed labels of a column are alike the best offset is infinite; one is given that is
-        large enough for a loss of exactly 0.
+        observed labels of a column are alike the best bias is infinite; one is given that is
+        large enough for a loss of exactly 0. An ``offset`` of the data is no part of it.
         """
         block = self.model.block(name)
         if not block.bias:
             raise ModelError(
                 f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
             )
-        biases = self.problem.layout(name).biases(self.problem.effects(name, self.biases))
+        biases = self.problem.layout(name).biases(self.problem.effects(name, self.effects))
         if block.likelihood.width > 1:
             return biases.reshape(-1, block.likelihood.width)
         return self.problem.tables[name].wrap_row(biases)
 
     def row_effects(self, name: str) -> Any:
-        """The offsets a of a block, one an item; a Series if the data were a DataFrame."""
+        """Fitted effects of a block's rows, one an item; a Series if the data were a DataFrame."""
         if not self.model.block(name).row_effects:
             raise ModelError(
                 f"block {name!r} has no effects of rows; declare it with"
                 f" mc.Block({name!r}, ..., row_effects=True)"
             )
-        effects = self.problem.layout(name).row_effects(self.problem.effects(name, self.biases))
+        effects = self.problem.layout(name).row_effects(self.problem.effects(name, self.effects))
         return self.problem.tables[name].wrap_column(effects)
 
     def likelihood(self, name: str) -> Likelihood:
         """A block's likelihood, with its thresholds if they were fitted and its estimates."""
         self.model.block(name)
-        return self.problem.likelihood(name, self.biases)
+        return self.problem.likelihood(name, self.effects)
 
     def log_likelihood(self, name: str) -> Any:
         """log p(y | z) of each observed entry with every constant, NaN where none is observed."""
@@ -293,7 +304,7 @@ class Fit:
                 f"block {name!r}: {type(likelihood).__name__} is a loss without a distribution"
             )
         table = self.problem.tables[name]
-        z = self.problem.predictor_at_entries(name, self.latent, self.biases)
+        z = self.problem.predictor_at_entries(name, self.latent, self.effects)
         entries = np.full(table.shape, np.nan)
         entries[table.rows, table.columns] = likelihood.log_likelihood(z, table.values)
         return table.wrap(entries)
@@ -302,9 +313,9 @@ class Fit:
         """||A Z - B||_F of a block's calibration."""
         self.model.block(block)
         for term in self.problem.terms:
-            if term.block == block and hasattr(term, "residual"):
-                columns = self.problem.placed(term)
-                return float(term.residual(self.latent.columns(columns).dense()))
+            if term.block == block and isinstance(term, Sums):
+                columns = self.problem.columns_of_term(term)
+                return term.residual(self.latent.columns(columns).dense())
         raise ModelError(f"block {block!r} has no calibration")
 
     def mean(self, name: str) -> Array:
@@ -320,12 +331,12 @@ class Fit:
         return likelihood.mean(z.reshape(-1, width)).reshape(z.shape)
 
     def predictor(self, name: str) -> Array:
-        """Z + b + a + offset of a block as a plain array."""
+        """Z + biases + row effects + offset of a block as a plain array."""
         self.refuse_too_large(name)
-        return self.problem.predictor(name, self.latent, self.biases)
+        return self.problem.predictor(name, self.latent, self.effects)
 
     def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
-        """The same at some entries: one number each, or one a class."""
+        """The linear predictor at some entries of a block: one number each, or one a class."""
         self.model.block(name)
         n_rows, n_columns = self.problem.tables[name].shape
         if rows is None or columns is None:
@@ -338,7 +349,9 @@ class Fit:
                 f"block {name!r}: {row_places.size} rows and {column_places.size} columns were"
                 " given; a row and a column for each entry are needed"
             )
-        return self.problem.predictor_at(name, self.latent, self.biases, row_places, column_places)
+        return self.problem.predictor_at(
+            name, self.latent, self.effects, row_places, column_places
+        )
 
     def refuse_too_large(self, name: str) -> None:
         """A ``DataError`` where an answer for every entry of a block does not fit in memory."""

@@ -13,7 +13,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
-from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Term
+from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
 from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
 from mcframe.numerics.equations.known_equations import KnownEquations
 
@@ -74,7 +74,7 @@ def Calibration(  # noqa: N802 -- a word among words, whose instances are of one
 
 
 @attrs.frozen
-class KnownSums(Term):
+class KnownSums(Term, Sums):
     """The equations ``A Z = B`` of one block, and what both kinds of term need of them."""
 
     block: str = attrs.field(validator=block_name)
@@ -83,7 +83,6 @@ class KnownSums(Term):
     B: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
 
     word = "Calibration"
-    states_sums = True
 
     def __attrs_post_init__(self) -> None:
         check_equations(self)
@@ -171,7 +170,7 @@ class CalibrationPenalty(KnownSums, Regularizer, Prox, SmoothTerm):
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """(I + 2 step weight A'A)^-1 (Z + 2 step weight A'B), singular vector by vector."""
         size = 2.0 * step * self.weight
-        moved = self.equations.moved(latent, lambda s: size * s / (1.0 + size * s * s))
+        moved = self.equations.step_to_solution(latent, lambda s: size * s / (1.0 + size * s * s))
         return moved, self.value(moved)
 
     def conjugate(self, dual: Array) -> float:
@@ -192,7 +191,7 @@ class CalibrationPenalty(KnownSums, Regularizer, Prox, SmoothTerm):
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """weight * sum_squares(A Z - B) over the known equations."""
-        return self.weight * cp.sum_squares(self.equations.stated(latent))
+        return self.weight * cp.sum_squares(self.equations.residual_expression(latent))
 
     def in_units(self, unit: float) -> "CalibrationPenalty":
         """``B / unit`` and ``weight * unit^2``."""
@@ -260,7 +259,7 @@ class CalibrationConstraint(KnownSums, Constraint, Prox):
 
         The step plays no part.
         """
-        return self.equations.moved(latent, np.reciprocal), 0.0
+        return self.equations.step_to_solution(latent, np.reciprocal), 0.0
 
     def room(self, dual: Array, length: float) -> float:
         """||L||_F times what is left of A Z - B, for the least L with Y = A'L."""
@@ -278,7 +277,7 @@ class CalibrationConstraint(KnownSums, Constraint, Prox):
 
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """A Z == B at the known equations."""
-        return [self.equations.stated(latent) == 0.0]
+        return [self.equations.residual_expression(latent) == 0.0]
 
     def in_units(self, unit: float) -> "CalibrationConstraint":
         """``B / unit``."""

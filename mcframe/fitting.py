@@ -28,7 +28,7 @@ from mcframe.contracts.errors import (
 from mcframe.model import Model, Problem
 from mcframe.options import checked_budget, checked_callback, checked_seed, checked_start
 
-__all__ = ["Fit", "fit", "fit_problem", "solved"]
+__all__ = ["Fit", "fit", "fit_problem", "solve_with"]
 
 
 @with_ladder
@@ -82,7 +82,8 @@ def fit(
     -------
     Fit
         With ``status`` "certified", or another and a ``NotCertifiedWarning``. Ctrl-C returns
-        the best point so far; a conic solver has none and ends in a ``BackendError``.
+        the best point so far; before the first one, and from a conic solver, which has none until
+        its end, the ``KeyboardInterrupt`` is passed on.
 
     Raises
     ------
@@ -144,16 +145,16 @@ def first_feasible(
 ) -> Fit:
     """The answer of a backend, or where it finds no feasible point that of the next one."""
     try:
-        return solved(compiled, chosen, settings)
+        return solve_with(compiled, chosen, settings)
     except NothingFeasible as nothing:
         for backend in able(compiled) if others else ():
             if backend.name != chosen.name:
                 with suppress(BackendError):
-                    return solved(compiled, backend, settings)
+                    return solve_with(compiled, backend, settings)
         raise nothing
 
 
-def solved(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:
+def solve_with(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:
     """The answer of a backend, without a warning where it is not certified."""
     if settings.start is not None and chosen.refuses_start is not None:
         raise ModelError(f"start was given, but {chosen.refuses_start}")

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Judgement, Record, Start
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import number, whole
 from mcframe.model import Problem
 
 __all__ = ["checked_budget", "checked_callback", "checked_seed", "checked_start"]
@@ -30,9 +30,15 @@ def checked_seed(random_state: int | None) -> int:
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     """The budget, or a ``ModelError`` that names what is wrong with it."""
     if not 0.0 <= number(tol, "tol") < 1.0:
-        raise ModelError(f"tol={tol!r} was given; a relative gap from 0 up to 1 is needed")
-    if number(max_iter, "max_iter") < 0 or int(max_iter) != max_iter:
-        raise ModelError(f"max_iter={max_iter!r} was given; a number of iterations is needed")
+        raise ModelError(
+            f"tol={tol!r} was given; a relative gap of at least 0 and below 1 is needed"
+        )
+    try:
+        whole(max_iter, "max_iter", least=0)
+    except ModelError:
+        raise ModelError(
+            f"max_iter={max_iter!r} was given; a whole number of iterations, 0 or more, is needed"
+        ) from None
     if max_seconds != np.inf and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
         raise ModelError(
             f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
@@ -50,9 +56,9 @@ def checked_callback(
 
 
 def checked_start(start: Fit | None, problem: Problem) -> Start | None:
-    """Where to begin, or a ``DataError`` where its shape is another.
+    """The place to begin, or a ``DataError`` where its shape is another.
 
-    From a fit of the same model to the same data with all that is known of it.
+    A fit of the same model to the same data gives all that is known of it, too.
     """
     if start is None:
         return None
@@ -65,5 +71,5 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
         )
     if start.problem.digest != problem.digest:
         return Start(start.point)
-    known = Judgement(start.objective, start.bound, dict(start.biases), start.rounding)
+    known = Judgement(start.objective, start.bound, dict(start.effects), start.rounding)
     return Start(start.point, known, start.paused)

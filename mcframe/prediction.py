@@ -18,7 +18,7 @@ from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
-__all__ = ["NewRows"]
+__all__ = ["NewRows", "refuse_swapped"]
 
 
 @attrs.frozen(eq=False)
@@ -77,7 +77,7 @@ class NewRows:
         fitted = problem.tables[name]
         nowhere = np.zeros(0, dtype=np.intp)
         empty = Table((len(self.scores), fitted.shape[1]), nowhere, nowhere, np.zeros(0))
-        table = self.tables.get(name, empty).observed()
+        table = self.tables.get(name, empty).observed_entries()
         names = table.names if fitted.names is None else fitted.names
         return attrs.evolve(table, index=self.index, names=names)
 
@@ -90,6 +90,15 @@ class NewRows:
         if name not in effects:
             return z
         return problem.layout(name).add_to(z, problem.effects(name, effects))
+
+
+def refuse_swapped(data: object, name: object) -> None:
+    """Raise a ``DataError`` where the name of a block was given in place of the data."""
+    if isinstance(data, str) and not isinstance(name, str):
+        raise DataError(
+            f"the block {data!r} was given before the data; the data of new rows come first,"
+            " then the name of the block that is asked for"
+        )
 
 
 def nuclear_weight(problem: Problem) -> float:
@@ -122,8 +131,13 @@ def tables_of_new_rows(
 
     A block may hold nothing but missing entries, as the labels of new items do.
     """
-    if not isinstance(data, Mapping) or not data:
-        known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"the data of new rows are a {type(data).__name__}; a dict with some of {known} is"
+            f" needed, such as {{{problem.model.blocks[0].name!r}: rows}}"
+        )
+    if not data:
         raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
     for name in data:
         problem.model.block(name)

@@ -45,7 +45,7 @@ class Archive:
     path: Path
 
     @classmethod
-    def opened(cls, path: object, kind: str, identity: Mapping[str, str]) -> "Archive":
+    def at_path(cls, path: object, kind: str, identity: Mapping[str, str]) -> "Archive":
         """Open the archive of a piece of work, or begin it where there is no file.
 
         Parameters
@@ -177,8 +177,9 @@ def fit_to_entry(fit: Fit) -> Entry:
     point, dual = fit.point, fit.point.dual
     arrays = {"left": point.latent.left, "right": point.latent.right}
     for position, block in enumerate(fit.model.blocks):
-        if block.name in fit.biases:
-            arrays[f"biases.{position}"] = fit.biases[block.name]
+        if block.name in fit.effects:
+            # Files of earlier versions call them so, too.
+            arrays[f"biases.{position}"] = fit.effects[block.name]
     if dual is not None:
         arrays["dual.slope"] = dual.slope
         arrays |= arrays_by_position("dual.terms", dual.terms)
@@ -206,7 +207,7 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
     return Fit(
         problem=problem,
         point=Point(latent, dual_from(entry)),
-        biases={
+        effects={
             name: arrays[f"biases.{k}"] for k, name in enumerate(names) if f"biases.{k}" in arrays
         },
         status=facts["status"],

@@ -14,7 +14,7 @@ from mcframe.backends import (
     Settings,
     Verdict,
     able,
-    named,
+    backend_from,
     verdicts,
     with_ladder,
 )
@@ -125,7 +125,7 @@ def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]
 
 @attrs.frozen(eq=False, repr=False)
 class Verification:
-    """Both readings of one problem, side by side.
+    """The fast and the exact reading of one problem, side by side.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ def verify(
     True
     """
     compiled = CompiledProblem(Problem.bind(model, data))
-    chosen = named(backend, compiled)
+    chosen = backend_from(backend, compiled)
     if chosen.exact:
         raise ModelError("verify compares the reference with another backend; name that one")
     reference = Reference(solver=solver)  # type: ignore[arg-type]

@@ -5,6 +5,8 @@ A public word that is missing here fails ``test_the_catalogue_holds_every_word``
 
 import attrs
 import numpy as np
+from scipy import stats
+from scipy.special import log_softmax
 
 import mcframe as mc
 from mcframe.contracts import Likelihood, Term
@@ -12,12 +14,17 @@ from mcframe.contracts import Likelihood, Term
 
 @attrs.frozen
 class Entry:
-    """A likelihood, observations inside and outside its domain, and the size of its predictors."""
+    """A likelihood, observations inside and outside its domain, and the size of its predictors.
+
+    ``drawn`` marks those of which random models are made: each word at least once, with parameters
+    that a table of a dozen rows can bear.
+    """
 
     word: Likelihood
     valid: tuple[float, ...]
     invalid: tuple[float, ...]
     scale: float = 1.0
+    drawn: bool = False
 
 
 # PN, PU, NU, two of PUNU and PNU, and TRI.
@@ -33,34 +40,42 @@ def risk(
 
 
 LIKELIHOODS = [
-    Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
+    Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
+    Entry(mc.Gaussian(variance=0.25), (-2.0, 0.0, 0.5), (np.inf,), drawn=True),
     Entry(mc.Gaussian(variance=0.01), (-2.0, 0.0, 0.5), (np.inf,)),
     Entry(mc.Huber(), (-2.0, 0.0, 0.5, 40.0), (np.inf,)),
+    Entry(mc.Huber(0.5), (-2.0, 0.0, 0.5), (np.inf,), drawn=True),
     Entry(mc.Huber(delta=0.1), (-2.0, 0.0, 0.5), (np.inf, -np.inf)),
-    Entry(mc.Poisson(), (0.0, 1.0, 7.0, 1e6), (-1.0, 0.5, np.inf)),
-    Entry(mc.Bernoulli(), (0.0, 1.0), (-1.0, 0.5, 2.0)),
+    Entry(mc.Poisson(), (0.0, 1.0, 7.0, 1e6), (-1.0, 0.5, np.inf), drawn=True),
+    Entry(mc.Bernoulli(), (0.0, 1.0), (-1.0, 0.5, 2.0), drawn=True),
+    Entry(mc.Bernoulli(scale=0.5), (0.0, 1.0), (-1.0, 0.5), scale=0.5, drawn=True),
     Entry(mc.Bernoulli(scale=1 / 7), (0.0, 1.0), (-1.0, 0.5), scale=1 / 7),
     Entry(mc.Bernoulli("logit", scale=30.0), (0.0, 1.0), (3.0,), scale=30.0),
     Entry(mc.Bernoulli("probit"), (0.0, 1.0), (-1.0, 0.5, 2.0)),
     Entry(mc.Bernoulli("probit", scale=1 / 7), (0.0, 1.0), (0.5,), scale=1 / 7),
     Entry(mc.Bernoulli("probit", scale=30.0), (0.0, 1.0), (3.0,), scale=30.0),
-    Entry(mc.NegativeBinomial(0.5), (0.0, 1.0, 7.0, 1e6), (-1.0, 0.5, np.inf)),
+    Entry(mc.NegativeBinomial(0.5), (0.0, 1.0, 7.0, 1e6), (-1.0, 0.5, np.inf), drawn=True),
     Entry(mc.NegativeBinomial(1e-6), (0.0, 1.0, 7.0, 1e6), (0.5,)),
     Entry(mc.NegativeBinomial(20.0), (0.0, 1.0, 7.0), (-3.0,)),
-    Entry(mc.Exponential(), (1e-3, 1.0, 7.5, 1e6), (0.0, -1.0, np.inf)),
+    Entry(mc.Exponential(), (1e-3, 1.0, 7.5, 1e6), (0.0, -1.0, np.inf), drawn=True),
     Entry(mc.Gamma(), (1e-3, 1.0, 7.5), (0.0, -1.0, np.inf)),
+    Entry(mc.Gamma(shape=2.0), (1e-3, 1.0, 7.5), (0.0,), drawn=True),
     Entry(mc.Gamma(shape=0.3), (1e-3, 1.0, 7.5), (0.0,)),
     Entry(mc.Gamma(shape=50.0), (1e-3, 1.0, 7.5, 1e6), (-np.inf,)),
-    Entry(mc.Quantile(0.5), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
+    Entry(mc.Quantile(0.3), (-2.0, 0.0, 0.5), (np.inf,), drawn=True),
+    Entry(mc.Quantile(0.5), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
     Entry(mc.Quantile(0.95), (-2.0, 0.0, 0.5), (np.inf,)),
-    Entry(mc.Hinge(), (0.0, 1.0), (-1.0, 0.5, 2.0)),
-    Entry(mc.Equality(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
+    Entry(mc.Hinge(), (0.0, 1.0), (-1.0, 0.5, 2.0), drawn=True),
+    Entry(mc.Equality(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
     Entry(mc.Ordinal(), (1.0, 2.0, 3.0, 4.0, 5.0), (0.0, 6.0, 2.5, np.inf)),
     Entry(mc.Ordinal(levels=2, lowest=0), (0.0, 1.0), (-1.0, 2.0, 0.5)),
+    Entry(mc.Ordinal(3), (1.0, 2.0, 3.0), (0.0, 4.0), drawn=True),
+    Entry(mc.Ordinal(4, (-1.0, 0.0, 1.5)), (1.0, 2.0, 3.0, 4.0), (0.0, 5.0), drawn=True),
     Entry(mc.Ordinal(3, (-1.0, 2.5), lowest=-1), (-1.0, 0.0, 1.0), (-2.0, 2.0, 0.5)),
     Entry(mc.Ordinal(4, (-1e-6, 1e-6, 30.0)), (1.0, 2.0, 3.0, 4.0), (0.0, 5.0)),
     Entry(mc.Ordinal(2, (0.5,)), (1.0, 2.0), (0.0, 3.0)),
     Entry(mc.Multinomial(2), (0.0, 1.0), (-1.0, 2.0, 0.5, np.inf)),
+    Entry(mc.Multinomial(3), (0.0, 1.0, 2.0), (3.0, 0.5), drawn=True),
     Entry(mc.Multinomial(5), (0.0, 1.0, 2.0, 4.0), (5.0, 1.5)),
     *(
         risk(*shares, *loss)
@@ -79,6 +94,70 @@ LIKELIHOODS = [
         (0.0, 1.0, np.nan),
         (-1.0, 0.5, np.inf),
         scale=0.2,
+    ),
+    *(
+        Entry(word, (0.0, 1.0, np.nan), (-1.0, 0.5, np.inf), drawn=True)
+        for word in (
+            mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()),
+            mc.RiskMixture(pn=0.3, pu=0.3, nu=0.4, missing_rate=0.6, likelihood=mc.Bernoulli()),
+            mc.RiskMixture.punu(0.3, 0.5, likelihood=mc.Bernoulli()),
+            mc.RiskMixture.pnu(-0.4, 0.7, likelihood=mc.Gaussian()),
+            mc.RiskMixture(pu=1.0, missing_rate=0.4, likelihood=mc.Gaussian()),
+        )
+    ),
+]
+
+# Every distribution beside its logarithm by scipy, at predictors z and observations y.
+RNG = np.random.default_rng(3)
+Z = np.concatenate([np.linspace(-8.0, 8.0, 33), RNG.normal(0.0, 2.0, 40)])
+LABELS = RNG.integers(0, 2, Z.size).astype(float)
+COUNTS = RNG.choice([0.0, 1.0, 2.0, 7.0, 300.0, 1e6], Z.size)
+TIMES = RNG.choice([1e-8, 0.2, 1.0, 30.0, 1e6], Z.size)
+CLASSES = RNG.integers(0, 3, Z.size).astype(float)
+CLASS_Z = RNG.normal(0.0, 3.0, (Z.size, 3))
+STARS = mc.Ordinal(3, (-1.0, 0.5), lowest=0)
+CUTS = np.array([-np.inf, -1.0, 0.5, np.inf])
+LOGIT, PROBIT = stats.logistic.cdf, stats.norm.cdf
+
+
+def nbinom(dispersion):
+    """scipy counts failures, with probability of a success 1 / (1 + dispersion * mean)."""
+    return lambda y, z: stats.nbinom.logpmf(
+        y, 1.0 / dispersion, 1.0 / (1.0 + dispersion * np.exp(z))
+    )
+
+
+DISTRIBUTIONS = [
+    (mc.Gaussian(), Z, 3.0 * Z[::-1], lambda y, z: stats.norm.logpdf(y, z)),
+    (mc.Gaussian(0.04), Z, Z + 0.3, lambda y, z: stats.norm.logpdf(y, z, 0.2)),
+    (mc.Bernoulli(), Z, LABELS, lambda y, z: stats.bernoulli.logpmf(y, LOGIT(z))),
+    (mc.Bernoulli(scale=3.0), Z, LABELS, lambda y, z: stats.bernoulli.logpmf(y, LOGIT(z / 3))),
+    (mc.Bernoulli("probit"), Z, LABELS, lambda y, z: stats.norm.logcdf((2 * y - 1) * z)),
+    (
+        mc.Bernoulli("probit", scale=2.5),
+        Z,
+        LABELS,
+        lambda y, z: stats.bernoulli.logpmf(y, PROBIT(z / 2.5)),
+    ),
+    (mc.Poisson(), Z, COUNTS, lambda y, z: stats.poisson.logpmf(y, np.exp(z))),
+    (mc.NegativeBinomial(0.5), Z, COUNTS, nbinom(0.5)),
+    (mc.NegativeBinomial(7.0), Z, COUNTS, nbinom(7.0)),
+    (mc.NegativeBinomial(1e-3), Z, COUNTS, nbinom(1e-3)),
+    (mc.Exponential(), Z, TIMES, lambda y, z: stats.expon.logpdf(y, scale=np.exp(z))),
+    (mc.Gamma(), Z, TIMES, lambda y, z: stats.expon.logpdf(y, scale=np.exp(z))),
+    (mc.Gamma(0.3), Z, TIMES, lambda y, z: stats.gamma.logpdf(y, 0.3, scale=np.exp(z) / 0.3)),
+    (mc.Gamma(80.0), Z, TIMES, lambda y, z: stats.gamma.logpdf(y, 80.0, scale=np.exp(z) / 80)),
+    (
+        STARS,
+        Z,
+        CLASSES,
+        lambda y, z: np.log(LOGIT(CUTS[y.astype(int) + 1] - z) - LOGIT(CUTS[y.astype(int)] - z)),
+    ),
+    (
+        mc.Multinomial(3),
+        CLASS_Z,
+        CLASSES,
+        lambda y, z: log_softmax(z, axis=1)[np.arange(y.size), y.astype(int)],
     ),
 ]
 

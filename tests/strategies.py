@@ -11,7 +11,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.contracts import Factored, Spectral
 from mcframe.numerics.operators.pattern import Pattern
+
+from . import catalogue
 
 MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
 # A ball that holds the data whole leaves an optimum of 0, of which no gap is a small part; light
@@ -19,29 +22,26 @@ MAGNITUDES = st.floats(-2.0, 2.0).map(lambda e: float(f"{10.0**e:.3g}"))
 RADII = st.floats(-1.5, 0.5).map(lambda e: float(f"{10.0**e:.3g}"))
 FACTORED = st.floats(-1.0, 1.5).map(lambda e: float(f"{10.0**e:.3g}"))
 POWERS = st.floats(-9.0, 9.0).map(lambda e: 10.0**e)
-SMOOTH = [
+DRAWN = [entry.word for entry in catalogue.LIKELIHOODS if entry.drawn]
+RISKS = [word for word in DRAWN if isinstance(word, mc.RiskMixture)]
+SMOOTH = [word for word in DRAWN if word.smooth and word not in RISKS]
+ROUGH = [word for word in DRAWN if not word.smooth]
+CORE = [
     mc.Gaussian(),
     mc.Gaussian(variance=0.25),
     mc.Bernoulli(),
     mc.Bernoulli(scale=0.5),
     mc.Poisson(),
     mc.Huber(0.5),
-    mc.Exponential(),
-    mc.Gamma(shape=2.0),
-    mc.NegativeBinomial(dispersion=0.5),
-    mc.Ordinal(3),
-    mc.Ordinal(4, (-1.0, 0.0, 1.5)),
-    mc.Multinomial(3),
 ]
-CORE = SMOOTH[:6]
-ROUGH = [mc.Quantile(0.3), mc.Quantile(0.5), mc.Hinge(), mc.Equality()]
-RISKS = [
-    mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()),
-    mc.RiskMixture(pn=0.3, pu=0.3, nu=0.4, missing_rate=0.6, likelihood=mc.Bernoulli()),
-    mc.RiskMixture.punu(0.3, 0.5, likelihood=mc.Bernoulli()),
-    mc.RiskMixture.pnu(-0.4, 0.7, likelihood=mc.Gaussian()),
-    mc.RiskMixture(pu=1.0, missing_rate=0.4, likelihood=mc.Gaussian()),
-]
+# Terms whose parameters are drawn with the data here. Others come from the catalogue as they are.
+MADE = (
+    *(mc.NuclearNorm, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall, mc.Ridge, mc.Box),
+    *(mc.OnesColumn, mc.ResidualNuclearNorm, mc.CalibrationPenalty, mc.CalibrationConstraint),
+)
+OTHERS = [term for term in catalogue.TERMS if not isinstance(term, MADE)]
+MAIN_OTHERS = [term for term in OTHERS if isinstance(term, Spectral | Factored)]
+OTHERS_BESIDE = [term for term in OTHERS if term not in MAIN_OTHERS]
 # Observations that only one kind of data holds.
 PROBES = {"reals": [-1.5, 0.5], "positive": [0.5, 3.5], "counts": [0.0, 1.0, 1e6]}
 
@@ -145,6 +145,7 @@ def main_terms(draw, risky, exact):
     if not risky:
         kinds += ["nuclear", "nuclear", "nuclear", "nuclear and ridge"]
         kinds += ["ridge", *["max norm", "both"] * (not exact)]
+        kinds += [repr(term) for term in MAIN_OTHERS if not exact]
     kind = draw(st.sampled_from(kinds))
     weight, radius = draw(MAGNITUDES), draw(RADII)
     return {
@@ -155,6 +156,7 @@ def main_terms(draw, risky, exact):
         "max norm": [mc.MaxNorm(draw(FACTORED))],
         "max norm ball": [mc.MaxNormBall(radius)],
         "both": [mc.NuclearNorm(weight), mc.NuclearBall(10.0 * radius)],
+        **{repr(term): [term] for term in MAIN_OTHERS},
     }[kind]
 
 
@@ -164,8 +166,8 @@ def terms_beside(draw, problem, exact):
     blocks = problem.model.blocks
     gaussian = [b.name for b in blocks if isinstance(b.likelihood, mc.Gaussian)]
     name = draw(st.sampled_from(gaussian or [block.name for block in blocks]))
-    n_columns = problem.n_latent(name)
-    inside = 1e-3 * rng.standard_normal((problem.n_items, n_columns))
+    small = 1e-3 * rng.standard_normal((problem.n_items, problem.n_columns))
+    inside = small[:, problem.columns(name)]
     A = rng.standard_normal((draw(st.integers(1, 2)), problem.n_items))
     sums = A @ inside
     widest = 2.0 * max(1.0, exact)
@@ -176,6 +178,7 @@ def terms_beside(draw, problem, exact):
         "box of a block": mc.Box(lower, upper, name),
         "penalty": mc.Calibration(name, A, sums + 1.0, weight=draw(MAGNITUDES)),
         "ones": mc.OnesColumn(),
+        **{repr(term): term for term in OTHERS_BESIDE if holds(term, small)},
     }
     if isinstance(problem.model.block(name).likelihood, mc.Gaussian):
         beside["residual"] = mc.ResidualNuclearNorm(name, draw(MAGNITUDES))
@@ -185,6 +188,11 @@ def terms_beside(draw, problem, exact):
     if {"box", "box of a block"} <= set(chosen):
         chosen.remove("box")
     return [beside[kind] for kind in chosen]
+
+
+def holds(term, matrix):
+    """Whether a term of the catalogue may stand in a model of any blocks that holds a matrix."""
+    return term.block is None and term.value(matrix) < np.inf
 
 
 @st.composite

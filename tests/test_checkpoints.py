@@ -50,7 +50,7 @@ def data_of(model):
 def test_a_fit_comes_back_to_the_last_bit(name, tmp_path):
     model, backend = CASES[name]
     fit = mc.fit(model, data_of(model), backend=backend, tol=1e-4)
-    archive = Archive.opened(tmp_path / "one.npz", "fit", {})
+    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
     archive.add("fit", fit_to_entry(fit))
     again = fit_from_entry(fit.problem, archive.read("fit"))
     assert repr(again) == repr(fit)
@@ -59,7 +59,7 @@ def test_a_fit_comes_back_to_the_last_bit(name, tmp_path):
     assert (again.objective, again.bound, again.gap) == (fit.objective, fit.bound, fit.gap)
     np.testing.assert_array_equal(again.predict("x"), fit.predict("x"))
     assert digest_of(again.point) == digest_of(fit.point)
-    assert digest_of(dict(again.biases)) == digest_of(dict(fit.biases))
+    assert digest_of(dict(again.effects)) == digest_of(dict(fit.effects))
     if backend != "reference":
         point_alone = attrs.evolve(fit, paused=None)  # a file holds answers, no solver's memory
         warm = [mc.fit(model, data_of(model), start=s, tol=1e-5) for s in (point_alone, again)]
@@ -78,13 +78,13 @@ def test_numpy_and_json_read_what_is_written(tmp_path):
 
 def counting(monkeypatch):
     """How many fits ``path`` makes."""
-    solved, made = paths.solved, []
+    solved, made = paths.solve_with, []
 
     def counted(compiled, chosen, settings):
         made.append(1)
         return solved(compiled, chosen, settings)
 
-    monkeypatch.setattr(paths, "solved", counted)
+    monkeypatch.setattr(paths, "solve_with", counted)
     return made
 
 
@@ -98,9 +98,9 @@ def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
         return counted(compiled, chosen, settings)
 
     made = counting(monkeypatch)
-    counted = paths.solved
+    counted = paths.solve_with
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "solved", no_answer)
+        patch.setattr(paths, "solve_with", no_answer)
         with pytest.warns(mc.NotCertifiedWarning, match="after 3 of 6"):
             mc.path(model, {"x": X}, count=6, checkpoint=file)
     path = mc.path(model, {"x": X}, count=6, checkpoint=str(file))
@@ -115,7 +115,7 @@ def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_fit_is_made_again(tmp_path, monkeypatch):
     model, file = CASES["a bias"][0], tmp_path / "path.npz"
-    solved = paths.solved
+    solved = paths.solve_with
 
     def interrupted(compiled, chosen, settings):
         stop = compiled.problem.terms[0].weight == 0.5
@@ -123,7 +123,7 @@ def test_an_interrupted_fit_is_made_again(tmp_path, monkeypatch):
         return solved(compiled, chosen, attrs.evolve(settings, callback=callback))
 
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "solved", interrupted)
+        patch.setattr(paths, "solve_with", interrupted)
         with pytest.warns(mc.NotCertifiedWarning, match="interrupted from outside"):
             short = mc.path(model, {"x": X}, weights=[1.0, 0.5, 0.2], checkpoint=file)
     assert short[-1].status == "interrupted"
@@ -390,7 +390,7 @@ def test_digests_of_functions_and_objects_are_those_of_what_they_do():
 
 
 def test_an_entry_that_is_damaged_is_said(tmp_path):
-    archive = Archive.opened(tmp_path / "one.npz", "fit", {})
+    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
     archive.add("a", Entry({"x": np.arange(1000.0)}, {}))
     content = bytearray(archive.path.read_bytes())
     content[content.index(np.arange(1000.0).tobytes()) + 80] ^= 1
@@ -400,6 +400,6 @@ def test_an_entry_that_is_damaged_is_said(tmp_path):
 
 
 def test_objects_are_not_stored(tmp_path):
-    archive = Archive.opened(tmp_path / "one.npz", "fit", {})
+    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
     with pytest.raises(ValueError, match="allow_pickle"):
         archive.add("a", Entry({"x": np.array([None])}, {}))

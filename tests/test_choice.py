@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import warnings
 
 import attrs
 import numpy as np
@@ -86,7 +87,7 @@ def test_a_choice_of_ones_own_compiles_nothing(model, table, compilations):
 def test_a_gap_costs_nothing(model, table):
     """Gap and slack are numbers of the outcome: they need no data and no point."""
     fit = mc.fit(model, table, tol=1e-3)
-    bare = attrs.evolve(fit, problem=None, point=None, biases=None)
+    bare = attrs.evolve(fit, problem=None, point=None, effects=None)
     assert (bare.gap, bare.slack) == (fit.gap, fit.slack)
 
 
@@ -122,8 +123,8 @@ def test_a_reweighted_program_is_the_one_compiled_anew(model, table, name):
     terms, place = terms_for(name)
     problem = mc.Problem.bind(attrs.evolve(model, terms=terms), table)
     origin = CompiledProblem(problem)
-    shared = origin.reweighted(place, 7.0).program
-    anew = CompiledProblem(problem.reweighted(place, 7.0)).program
+    shared = origin.with_weight(place, 7.0).program
+    anew = CompiledProblem(problem.with_weight(place, 7.0)).program
     assert shared.loss is origin.program.loss
     assert shared.background is origin.program.background
     assert anew.loss is not origin.program.loss
@@ -150,7 +151,7 @@ def test_an_unwritten_background_is_shared():
     with pytest.warns(mc.UnobservedWarning):
         origin = CompiledProblem(mc.Problem.bind(model, {"y": labels}))
     assert origin.program.background
-    assert origin.reweighted(0, 2.0).program.background is origin.program.background
+    assert origin.with_weight(0, 2.0).program.background is origin.program.background
 
 
 def test_force_overrules_size_and_nothing_else(boxed, table):
@@ -231,6 +232,16 @@ def test_the_old_name_goes_on_working(package):
         assert package.Multipliers is mc.Splitting
     with pytest.raises(AttributeError, match="no attribute 'Multiplier'"):
         package.Multiplier  # noqa: B018
+
+
+@pytest.mark.parametrize("package", ["mcframe", "mcframe.backends"])
+def test_an_old_name_that_is_imported_warns_once(package):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        exec(f"from {package} import Multipliers")
+    assert [str(warning.message) for warning in said] == [
+        f"{package}.Multipliers is called {package}.Splitting now"
+    ]
 
 
 def test_a_class_is_called_as_the_user_writes_it():

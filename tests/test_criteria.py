@@ -161,3 +161,22 @@ def test_what_a_criterion_gives_must_be_a_number(answer):
         mc.cross_validate(
             MODEL, DATA, criterion=criterion, path=lambda *_: [1], weights=[1.0], folds=2
         )
+
+
+@pytest.mark.parametrize(
+    ("likelihoods", "named"),
+    [
+        ([mc.Gaussian()], r"RelativeError\('0'\) or HeldOutLoss\(\)"),
+        ([mc.Poisson(), mc.Gaussian()], r"RelativeError\('0'\) or HeldOutLoss\(\)"),
+        ([mc.Bernoulli()], r"LabelError\('0'\) or HeldOutLoss\(\)"),
+        (
+            [mc.Gaussian(), mc.Multinomial(3)],
+            r"RelativeError\('0'\) or LabelError\('1'\) or HeldOutLoss\(\)",
+        ),
+    ],
+)
+def test_a_criterion_that_is_none_is_answered_by_those_that_suit(likelihoods, named):
+    blocks = [mc.Block(str(k), likelihood) for k, likelihood in enumerate(likelihoods)]
+    model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
+    with pytest.raises(mc.ModelError, match=f"criterion='rmse' was given.* such as {named} of"):
+        mc.cross_validate(model, {block.name: np.eye(2) for block in blocks}, criterion="rmse")

@@ -12,6 +12,16 @@ ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
     *("model", "datasets", "selection", "demo", "reproduction", "baselines", "papers", "plots"),
     *("commands", "storage.py", "prediction.py", "compile", "numerics", "backends"),
+    *(
+        "likelihoods",
+        "risks",
+        "regularizers",
+        "constraints",
+        "calibration.py",
+        "laws",
+        "contracts",
+    ),
+    *("answer.py", "fitting.py", "options.py", "verification.py"),
 )
 FILES = sorted(
     path

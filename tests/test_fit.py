@@ -18,7 +18,7 @@ def test_the_answer_is_consistent(model, table):
     assert fit.status == "certified"
     assert fit.gap <= 1e-6
     assert fit.bound <= fit.objective
-    assert fit.objective == fit.problem.objective(fit.latent, fit.biases)
+    assert fit.objective == fit.problem.objective(fit.latent, fit.effects)
     z = fit.latent.dense()
     np.testing.assert_allclose(fit.natural("features"), z[:, :8])
     np.testing.assert_allclose(fit.natural("labels"), z[:, 8:] + fit.bias("labels"))
@@ -204,7 +204,11 @@ def test_predictors_far_out_stay_finite():
     [
         ({"tol": -1.0}, "tol=-1.0"),
         ({"tol": 2}, "tol=2"),
+        ({"tol": 1}, "tol=1 .*at least 0 and below 1"),
         ({"max_iter": -5}, "max_iter=-5"),
+        ({"max_iter": "a"}, "max_iter='a' was given; a whole number of iterations, 0 or more"),
+        ({"max_iter": 2.5}, "max_iter=2.5 was given; a whole number"),
+        ({"max_iter": np.inf}, "max_iter=inf was given; a whole number"),
         ({"max_seconds": 0}, "max_seconds=0"),
         ({"backend": "admm"}, "backend='admm'"),
         ({"backend": 3}, "backend=3"),
@@ -320,18 +324,25 @@ def test_what_a_fit_hands_out_is_a_copy(model, table):
     np.testing.assert_array_equal(fit.predict("labels"), before)
 
 
+def test_effects_go_by_their_old_name_too(model, table):
+    fit = mc.fit(model, table)
+    with pytest.warns(FutureWarning, match=r"Fit\.biases is called Fit\.effects now"):
+        assert fit.biases is fit.effects
+    assert {name: own.shape for name, own in fit.effects.items()} == {"labels": (4,)}
+
+
 def test_the_judge_refuses_points_of_another_shape(model, table):
     problem = mc.Problem.bind(model, table)
     good = {"labels": np.zeros(4)}
     problem.objective(np.zeros((20, 12)), good)
-    for latent, biases in (
+    for latent, effects in (
         (np.zeros((20, 13)), good),
         (np.zeros((20, 12)), {}),
         (np.zeros((20, 12)), {"labels": np.zeros(5)}),
         (np.zeros((20, 12)), {**good, "features": np.zeros(8)}),
     ):
         with pytest.raises(mc.DataError, match="shape"):
-            problem.objective(latent, biases)
+            problem.objective(latent, effects)
 
 
 @pytest.mark.parametrize("terms", [[mc.NuclearNorm(1.0)], [mc.Ridge(1.0), mc.OnesColumn()]])

@@ -115,7 +115,7 @@ def test_control_c_between_tasks(monkeypatch):
         yield 0, tasks[0]()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcframe.selection.results.finished", interrupted)
+    monkeypatch.setattr("mcframe.selection.results.results_as_finished", interrupted)
     with pytest.warns(mc.NotCertifiedWarning, match="after 1 of 3 paths"):
         assert judged(100).partial
 
@@ -196,7 +196,7 @@ def test_a_wrong_number_of_jobs_is_named(given):
 
 
 def test_jobs_end_when_they_are_left_early():
-    assert next(iter(jobs.finished([os.getpid] * 4, 2)))[1] != os.getpid()
+    assert next(iter(jobs.results_as_finished([os.getpid] * 4, 2)))[1] != os.getpid()
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, np.linalg.LinAlgError, ValueError])
@@ -238,6 +238,33 @@ def test_ctrl_c_within_an_import_leaves_no_package_in_parts(module, name):
     first, second = done.stdout.splitlines()
     assert first == "interrupted"
     assert name in second
+
+
+CONIC = """
+import os, signal, threading, warnings
+import numpy as np
+import cvxpy
+import mcframe as mc
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+x = np.random.default_rng(0).standard_normal((60, 30))
+model = mc.Model([mc.Block("x", mc.Bernoulli())], [mc.NuclearNorm(1.0)])
+backend = mc.Reference(solver="{solver}", force=True, eps=1e-15)
+mc.fit(model, {{"x": (x[:3, :2] > 0.0) * 1.0}}, backend=backend)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    mc.fit(model, {{"x": (x > 0.0) * 1.0}}, backend=backend, tol=0.0)
+except KeyboardInterrupt:
+    print("passed on")
+"""
+
+
+def test_ctrl_c_within_a_conic_solver_is_passed_on():
+    """SCS keeps the signal to itself, and CVXPY calls what comes back a failure."""
+    code = CONIC.format(solver="SCS")
+    options = {"capture_output": True, "text": True, "check": True}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], **options)
+    assert done.stdout.splitlines()[-1] == "passed on"
 
 
 class Stuck(mc.Proximal):

@@ -4,64 +4,13 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import log_ndtr, log_softmax
+from scipy.special import log_ndtr
 
 import mcframe as mc
 from mcframe import likelihoods
 from mcframe.contracts import Distribution
 
-RNG = np.random.default_rng(3)
-Z = np.concatenate([np.linspace(-8.0, 8.0, 33), RNG.normal(0.0, 2.0, 40)])
-LABELS = RNG.integers(0, 2, Z.size).astype(float)
-COUNTS = RNG.choice([0.0, 1.0, 2.0, 7.0, 300.0, 1e6], Z.size)
-TIMES = RNG.choice([1e-8, 0.2, 1.0, 30.0, 1e6], Z.size)
-CLASSES = RNG.integers(0, 3, Z.size).astype(float)
-CLASS_Z = RNG.normal(0.0, 3.0, (Z.size, 3))
-STARS = mc.Ordinal(3, (-1.0, 0.5), lowest=0)
-CUTS = np.array([-np.inf, -1.0, 0.5, np.inf])
-LOGIT, PROBIT = stats.logistic.cdf, stats.norm.cdf
-
-
-def nbinom(dispersion):
-    """scipy counts failures, with probability of a success 1 / (1 + dispersion * mean)."""
-    return lambda y, z: stats.nbinom.logpmf(
-        y, 1.0 / dispersion, 1.0 / (1.0 + dispersion * np.exp(z))
-    )
-
-
-DISTRIBUTIONS = [
-    (mc.Gaussian(), Z, 3.0 * Z[::-1], lambda y, z: stats.norm.logpdf(y, z)),
-    (mc.Gaussian(0.04), Z, Z + 0.3, lambda y, z: stats.norm.logpdf(y, z, 0.2)),
-    (mc.Bernoulli(), Z, LABELS, lambda y, z: stats.bernoulli.logpmf(y, LOGIT(z))),
-    (mc.Bernoulli(scale=3.0), Z, LABELS, lambda y, z: stats.bernoulli.logpmf(y, LOGIT(z / 3))),
-    (mc.Bernoulli("probit"), Z, LABELS, lambda y, z: stats.norm.logcdf((2 * y - 1) * z)),
-    (
-        mc.Bernoulli("probit", scale=2.5),
-        Z,
-        LABELS,
-        lambda y, z: stats.bernoulli.logpmf(y, PROBIT(z / 2.5)),
-    ),
-    (mc.Poisson(), Z, COUNTS, lambda y, z: stats.poisson.logpmf(y, np.exp(z))),
-    (mc.NegativeBinomial(0.5), Z, COUNTS, nbinom(0.5)),
-    (mc.NegativeBinomial(7.0), Z, COUNTS, nbinom(7.0)),
-    (mc.NegativeBinomial(1e-3), Z, COUNTS, nbinom(1e-3)),
-    (mc.Exponential(), Z, TIMES, lambda y, z: stats.expon.logpdf(y, scale=np.exp(z))),
-    (mc.Gamma(), Z, TIMES, lambda y, z: stats.expon.logpdf(y, scale=np.exp(z))),
-    (mc.Gamma(0.3), Z, TIMES, lambda y, z: stats.gamma.logpdf(y, 0.3, scale=np.exp(z) / 0.3)),
-    (mc.Gamma(80.0), Z, TIMES, lambda y, z: stats.gamma.logpdf(y, 80.0, scale=np.exp(z) / 80)),
-    (
-        STARS,
-        Z,
-        CLASSES,
-        lambda y, z: np.log(LOGIT(CUTS[y.astype(int) + 1] - z) - LOGIT(CUTS[y.astype(int)] - z)),
-    ),
-    (
-        mc.Multinomial(3),
-        CLASS_Z,
-        CLASSES,
-        lambda y, z: log_softmax(z, axis=1)[np.arange(y.size), y.astype(int)],
-    ),
-]
+from .catalogue import DISTRIBUTIONS, TIMES, Z
 
 
 @pytest.mark.parametrize(

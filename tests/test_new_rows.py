@@ -106,6 +106,19 @@ def test_names_of_new_rows_are_kept_and_columns_checked():
         fit.predict_rows({}, "x")
 
 
+@pytest.mark.parametrize("verb", ["predict_rows", "impute_rows"])
+def test_new_rows_that_are_no_dict_and_arguments_in_the_other_order_are_named(verb):
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)]), {"x": np.eye(3)})
+    ask = getattr(fit, verb)
+    with pytest.raises(mc.DataError, match=r"are a ndarray; a dict .* such as {'x': rows}"):
+        ask(np.ones((1, 3)), "x")
+    for data in ({"x": np.ones((1, 3))}, np.ones((1, 3))):
+        with pytest.raises(mc.DataError, match="'x' was given before the data"):
+            ask("x", data)
+    with pytest.raises(mc.ModelError, match="no block 'y'; the blocks are 'x'"):
+        ask({"x": np.ones((1, 3))}, "y")
+
+
 def test_rows_far_from_0_and_effects_with_a_ridge(table):
     """Effects count from an origin within, and from 0 for whoever asks."""
     far = 1e6 + table["features"]
@@ -149,7 +162,7 @@ def test_a_block_without_an_entry_contributes_nothing(table, kind):
     np.testing.assert_array_equal(fit.predict_rows(given, "y"), alone)
     # An item of which nothing is known is what the biases alone predict.
     unknown = fit.predict_rows({"features": np.full((2, 8), np.nan), "y": empty[[0, 0]]}, "y")
-    baseline = fit.problem.layout("y").add_to(np.zeros(alone.shape), fit.biases.get("y", []))
+    baseline = fit.problem.layout("y").add_to(np.zeros(alone.shape), fit.effects.get("y", []))
     np.testing.assert_array_equal(unknown, fit.mean_of("y", baseline)[[0, 0]])
     with pytest.raises(mc.DataError, match="not one of its"):
         mc.fit(fit.model, {"features": new, "y": empty})

@@ -142,11 +142,11 @@ def test_low_rank_matrices():
     np.testing.assert_allclose(low.at(rows, columns), dense[rows, columns])
     exact = np.linalg.svd(dense, compute_uv=False)
     np.testing.assert_allclose(low.singular_values(), exact[:3])
-    assert low.rank() == 3
+    assert low.rank == 3
     pinned = low.with_columns(slice(low.shape[1] - 1, low.shape[1]), 1.0).dense()
     assert np.all(pinned[:, -1] == 1.0)
     np.testing.assert_allclose(pinned[:, :-1], dense[:, :-1])
-    assert LowRank.zeros((4, 5)).rank() == 0
+    assert LowRank.zeros((4, 5)).rank == 0
     np.testing.assert_allclose(LowRank.of(dense).dense(), dense)
 
 
@@ -184,7 +184,7 @@ def test_wider_factors_keep_what_their_chart_bounds(chart):
     stacked /= np.linalg.norm(stacked) if isinstance(chart, OneSphere) else 1.0
     stacked /= np.sqrt(np.max(np.sum(stacked**2, axis=1)))
     columns = 1e-4 * rng.standard_normal((9, 3))
-    wide = chart.stacked(chart.widen(stacked, columns), 9)
+    wide = chart.factors(chart.widen(stacked, columns), 9)
     assert wide.shape == (9, 5)
     np.testing.assert_allclose(wide[:5] @ wide[5:].T, stacked[:5] @ stacked[5:].T, atol=1e-5)
     longest = np.max(np.sum(stacked**2, axis=1))

@@ -178,6 +178,19 @@ def test_mistakes_are_named(mistake):
         mc.fit(model, {"visits": mc.Observations(np.ones((2, 2)), **options)})
 
 
+@pytest.mark.parametrize("entry", LIKELIHOODS, ids=lambda entry: repr(entry.word))
+def test_an_exposure_multiplies_the_mean_or_is_refused(entry):
+    """Added to z as log(exposure) it would mean nothing where the link is not the logarithm."""
+    model = mc.Model([mc.Block("y", entry.word)], [mc.NuclearBall(1.0)])
+    data = {"y": mc.Observations(np.full((2, 3), entry.valid[-2]), exposure=2.0)}
+    if entry.word.z_name == "the log of the mean":
+        problem = mc.Problem.bind(model, data)
+        np.testing.assert_allclose(problem.tables["y"].offset.dense(), np.log(2.0))
+        return
+    with pytest.raises(mc.DataError, match=r"block 'y': an exposure was given.*Give offset="):
+        mc.Problem.bind(model, data)
+
+
 def test_a_vector_of_a_square_block_is_read_as_it_is_spelled():
     model = mc.Model([mc.Block("visits", mc.Poisson())], [mc.NuclearNorm(1.0)])
     w = np.array([1.0, 2.0])

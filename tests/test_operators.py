@@ -102,6 +102,10 @@ def test_an_operator_is_its_array(make, seed, n_rows, n_columns, width):
         np.testing.assert_allclose(one.T @ sides[1], wanted.T @ sides[1], atol=1e-12)
         np.testing.assert_allclose(one @ sides[0][:, 0], wanted @ sides[0][:, 0], atol=1e-12)
         np.testing.assert_allclose(one.dense(), wanted, atol=1e-12)
+        np.testing.assert_allclose(one.gram(sides[0]), wanted.T @ (wanted @ sides[0]), atol=1e-11)
+        np.testing.assert_allclose(
+            one.gram_of_rows(sides[1]), wanted @ (wanted.T @ sides[1]), atol=1e-11
+        )
 
 
 @pytest.mark.parametrize("make", [sampled, low_rank, placed, summed, transposed])

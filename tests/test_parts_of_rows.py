@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe.compile import compile_problem
+from mcframe.compile.lines import Lines
+from mcframe.model import reading
 from mcframe.model.reading import read_table
 from mcframe.numerics.operators import LowRank
 
@@ -77,3 +80,41 @@ def test_the_losses_of_parts_sum_to_the_loss_of_the_whole(kind):
     assert total == pytest.approx(expected, rel=1e-12)
     if kind != "an estimated rate":
         assert apart != pytest.approx(expected, rel=1e-3), "counting locally makes no difference"
+
+
+UNWRITTEN = mc.RiskMixture(pu=1.0, missing_rate=0.6, likelihood=mc.Gaussian())
+WORDS = [mc.Gaussian(), mc.Poisson(), mc.Multinomial(3), UNWRITTEN]
+
+
+@pytest.mark.parametrize("word", WORDS, ids=repr)
+def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
+    """Of the columns; of the rows they are those of the parts. Solved, both ways are one."""
+    monkeypatch.setattr(reading, "WRITTEN_OUT", 0)  # unlabeled cells are no entries
+    rng, weight = np.random.default_rng(7), 0.3
+    y = rng.integers(0, 2 if word is UNWRITTEN else 3, (N_ROWS, 4)).astype(float)
+    y[rng.random(y.shape) < 0.3] = np.nan
+    block = mc.Block("y", word, reduce="mean")
+    model = mc.Model([block], [mc.NuclearNorm(0.3)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        whole = mc.Problem.bind(model, {"y": y})
+    assert whole.tables["y"].unwritten == (word is UNWRITTEN)
+
+    def lines_of(problem, left):
+        program = compile_problem(problem).held_for(in_factors=True, dense=False)
+        return Lines(program, program.evaluate(LowRank(left, right)))
+
+    left, right = (rng.standard_normal((n, 3)) for n in whole.shape)
+    all_rows, parts, sums = lines_of(whole, left), [], []
+    for first, last in pairwise(CUTS):
+        tables = {"y": read_table(block, y[first:last])}
+        part = mc.Problem.of_tables(model, tables, whole.totals)
+        parts.append(lines_of(part, left[first:last]))
+        sums.append(parts[-1].normal_equations(left[first:last], by_rows=False))
+    columns = all_rows.ridge_solutions(left, weight, by_rows=False)
+    summed = (sums[0] + sums[1] + sums[2]).solutions(weight)
+    np.testing.assert_allclose(summed, columns, rtol=1e-9, atol=1e-11)
+    rows = all_rows.ridge_solutions(right, weight, by_rows=True)
+    own = [part.normal_equations(right, by_rows=True).solutions(weight) for part in parts]
+    np.testing.assert_allclose(np.vstack(own), rows, rtol=1e-9, atol=1e-11)
+    assert np.max(np.abs(sums[0].solutions(weight) - columns)) > 1e-3

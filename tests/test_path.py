@@ -74,10 +74,10 @@ def test_a_fit_starts_further_on_only_where_that_is_better(model, table):
     done = list(path[:2])
     nearby = path[2].problem
     ahead = paths.start_at(nearby, path.weights, done)
-    assert nearby.objective(ahead.latent, path[1].biases) < nearby.objective(
-        path[1].latent, path[1].biases
+    assert nearby.objective(ahead.latent, path[1].effects) < nearby.objective(
+        path[1].latent, path[1].effects
     )
-    worse = path[1].problem.reweighted(0, 5.0)
+    worse = path[1].problem.with_weight(0, 5.0)
     assert paths.start_at(worse, path.weights, done) is path[1].point
 
 
@@ -141,7 +141,7 @@ def test_budgets_end_fits_and_not_the_path(model, table):
 
 def interrupting(at, how):
     """``solved`` that is interrupted in the fit number ``at``."""
-    solved, calls = paths.solved, []
+    solved, calls = paths.solve_with, []
 
     def interrupted(compiled, chosen, settings):
         calls.append(1)
@@ -177,7 +177,7 @@ def no_answer(solved, compiled, chosen, settings):
     ],
 )
 def test_what_is_done_is_never_lost(model, table, monkeypatch, how, kept, said):
-    monkeypatch.setattr(paths, "solved", interrupting(3, how))
+    monkeypatch.setattr(paths, "solve_with", interrupting(3, how))
     with pytest.warns(mc.NotCertifiedWarning, match=said):
         path = mc.path(model, table, count=5)
     assert len(path) == path.weights.size == kept
@@ -187,7 +187,7 @@ def test_what_is_done_is_never_lost(model, table, monkeypatch, how, kept, said):
 
 @pytest.mark.parametrize("how", [control_c_between, no_answer])
 def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
-    monkeypatch.setattr(paths, "solved", interrupting(1, how))
+    monkeypatch.setattr(paths, "solve_with", interrupting(1, how))
     with pytest.raises((KeyboardInterrupt, mc.BackendError)):
         mc.path(model, table, count=5)
 

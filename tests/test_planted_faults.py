@@ -367,8 +367,8 @@ def test_a_lost_ridge_is_caught():
 class HarmsItsStart(Proximal):
     """Writes into the factors that it was given."""
 
-    def resumed(self, program, paused, rng):
-        state = super().resumed(program, paused, rng)
+    def resume(self, program, paused, rng):
+        state = super().resume(program, paused, rng)
         paused.factors.right[:] = 0.0
         return state
 

@@ -8,6 +8,7 @@ import pytest
 import mcframe as mc
 from mcframe.backends import Splitting
 from mcframe.contracts import Likelihood
+from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Regularizer
 
 from .test_docs import ROOT, examples_of
@@ -120,6 +121,8 @@ def test_a_backend_refuses_in_its_own_words(data):
     [
         (Likelihood, "expression_constraints"),
         (Likelihood, "bend"),
+        (Solver, "paused"),
+        (Solver, "resumed"),
         (Regularizer, "definition"),
     ],
 )

@@ -38,14 +38,14 @@ def test_program_objective_is_problem_objective(example, seed, size):
     latent = with_fixed_columns(program, latent)
     evaluation = program.evaluate(latent)
     value = evaluation.losses + program.penalty.of_singular_values(latent.singular_values())
-    biases = program.biases(evaluation.effects)
-    objective = problem.objective(latent, biases)
+    effects = program.effects_by_block(evaluation.effects)
+    objective = problem.objective(latent, effects)
     assert abs(value - objective) <= 1e-10 * max(1.0, abs(objective))
     # No other bias is better. (Thresholds must stay in order: their own law moves them.)
-    for name in biases:
+    for name in effects:
         if problem.layout(name).n_parameters:
             continue
-        moved = {**biases, name: biases[name] + 0.01 * rng.standard_normal(biases[name].size)}
+        moved = {**effects, name: effects[name] + 0.01 * rng.standard_normal(effects[name].size)}
         assert problem.objective(latent, moved) >= objective - 1e-12 * max(1.0, abs(objective))
 
 

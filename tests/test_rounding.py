@@ -170,7 +170,7 @@ def test_an_entry_weight_beyond_all_measure_is_no_proof():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.NotCertifiedWarning)
         fit = mc.fit(model, {"x": mc.Observations(np.nan_to_num(X), weights=weights)}, max_iter=50)
-    reached = fit.problem.objective(fit.latent, fit.biases)
+    reached = fit.problem.objective(fit.latent, fit.effects)
     assert fit.objective == reached
     if fit.status == "certified":
         # By an independent statement: the heavy entry exact, all others with weight 1.

@@ -27,12 +27,34 @@ def test_kernels_are_their_definitions(drawn, width):
     pattern.entries(left, right, z)
     np.testing.assert_allclose(z, np.einsum("ij,ij->i", left[rows], right[columns]), atol=1e-12)
     other = np.empty(rows.size)
-    kernels.sampled(rows, columns, left, right, other)
+    kernels.low_rank_entries(rows, columns, left, right, other)
     np.testing.assert_allclose(other, z, atol=1e-12)
     matrix, dense = Sampled(pattern, values), np.zeros(pattern.shape)
     dense[rows, columns] = values
     np.testing.assert_allclose(matrix @ right, dense @ right, atol=1e-12)
     np.testing.assert_allclose(matrix.T @ left, dense.T @ left, atol=1e-12)
+
+
+@pytest.mark.parametrize("part", [1, 10**9])
+@pytest.mark.parametrize("enough", [0, 10**9])
+def test_products_along_either_side_are_their_definitions(part, enough, monkeypatch):
+    """Sums across lines in many parts or one; where they do not pay, by the other order."""
+    monkeypatch.setattr(kernels, "PART", part)
+    monkeypatch.setattr(kernels, "DENSE_ENOUGH", enough)
+    rng = np.random.default_rng(0)
+    for shape in ((200, 30), (30, 200), (40, 40), (1, 50), (50, 1)):
+        places = rng.choice(shape[0] * shape[1], shape[0] * shape[1] // 2, replace=False)
+        rows, columns = np.divmod(places, shape[1])
+        matrix = Sampled(Pattern.of(shape, rows, columns), rng.standard_normal(rows.size))
+        dense = matrix.dense()
+        for width in (0, 1, 4, 5):
+            left, right = (rng.standard_normal((n, width)) for n in shape)
+            np.testing.assert_allclose(matrix @ right, dense @ right, atol=1e-12)
+            np.testing.assert_allclose(matrix.T @ left, dense.T @ left, atol=1e-12)
+            np.testing.assert_allclose(matrix.gram(right), dense.T @ (dense @ right), atol=1e-11)
+            np.testing.assert_allclose(
+                matrix.gram_of_rows(left), dense @ (dense.T @ left), atol=1e-11
+            )
 
 
 @settings(max_examples=40)
@@ -105,6 +127,7 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
     right, lines = rng.standard_normal((200, 5)), pattern.by_rows
     found = []
     monkeypatch.setattr(threads, "WORTH_SHARING", 1000)
+    monkeypatch.setattr(kernels, "PART", 1000)
     for count in (1, 2, 5):
         with threads.thread_limit(count):
             solutions = np.empty((300, 5))
@@ -112,7 +135,8 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
                 lines.starts, lines.across, lines.places, np.ones(1), values, right, 0.3, solutions
             )
             matrix = Sampled(pattern, values)
-            found.append((solutions, matrix @ right, matrix @ right[:, :1]))
+            products = [matrix @ right, matrix @ right[:, :1], matrix.T @ solutions]
+            found.append((solutions, *products, matrix.gram(right)))
     for one, *others in zip(*found, strict=True):
         assert all(np.array_equal(one, other) for other in others)
 

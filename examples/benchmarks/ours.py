@@ -139,7 +139,7 @@ class Mcframe(Method):
             )
         clock.stop()
         clock.note(fit.objective, fit.bound)
-        return Answer(fit.latent.left, fit.latent.right, dict(fit.biases))
+        return Answer(fit.latent.left, fit.latent.right, dict(fit.effects))
 
 
 class Imputation(Method):

@@ -7,9 +7,9 @@ from mcframe.backends.choice import (
     BackendLike,
     Verdict,
     able,
+    backend_from,
     checked_backend,
     choose,
-    named,
     verdict_on,
     verdicts,
 )
@@ -23,7 +23,7 @@ from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.splitting import Splitting
 from mcframe.backends.statement import to_cvxpy
-from mcframe.contracts.renamed import renamed
+from mcframe.contracts.renamed import value_of_old_name
 
 __all__ = [
     "BACKENDS",
@@ -53,11 +53,11 @@ __all__ = [
     "Start",
     "Verdict",
     "able",
+    "backend_from",
     "checked_backend",
     "choose",
     "estimate",
     "judge",
-    "named",
     "relative_gap",
     "run",
     "to_cvxpy",
@@ -68,4 +68,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    return renamed(__name__, name, {"Multipliers": ("Splitting", Splitting)})
+    return value_of_old_name(__name__, name, {"Multipliers": ("Splitting", Splitting)})

@@ -52,7 +52,7 @@ class Start:
         if paused is None or paused.solver != solver:
             begun: State = solver.init(program, self.point, rng)
             return begun
-        resumed: State = solver.resumed(program, paused.state, rng)
+        resumed: State = solver.resume(program, paused.state, rng)
         return resumed
 
 
@@ -92,7 +92,7 @@ class Outcome:
     """The best point seen, the best bound, why the run stopped, and where it stood."""
 
     point: Point
-    biases: dict[str, Array]
+    effects: dict[str, Array]
     bound: float
     rounding: Rounding
     status: str

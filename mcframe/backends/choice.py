@@ -16,9 +16,9 @@ __all__ = [
     "BackendLike",
     "Verdict",
     "able",
+    "backend_from",
     "checked_backend",
     "choose",
-    "named",
     "verdict_on",
     "verdicts",
 ]
@@ -64,7 +64,7 @@ def able(compiled: CompiledProblem) -> Iterator[Backend]:
             yield backend
 
 
-def named(backend: object, compiled: CompiledProblem) -> Backend:
+def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
     """The backend asked for: a name, an options object, or "auto"."""
     if isinstance(backend, Backend):
         return backend
@@ -88,7 +88,7 @@ def checked_backend(backend: object, compiled: CompiledProblem, force: bool = Fa
 
     ``force`` allows what would take too much time or memory, and nothing else.
     """
-    chosen = named(backend, compiled)
+    chosen = backend_from(backend, compiled)
     # What "auto" has chosen has been looked at already.
     if backend != "auto":
         reason = chosen.refuses(compiled) if force else verdict_on(chosen, compiled).reason

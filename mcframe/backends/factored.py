@@ -13,9 +13,9 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Factored
 from mcframe.numerics.descent.charts import Chart
-from mcframe.numerics.descent.quasi_newton import UNDERFLOW, Memory, wolfe_step
+from mcframe.numerics.descent.quasi_newton import Memory, quasi_newton_step
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.spectra.krylov import krylov
+from mcframe.numerics.spectra.eigenpairs import least_ritz_pairs
 
 __all__ = ["FactoredDescent", "FactoredState"]
 
@@ -33,8 +33,13 @@ SHORT = (1e-2, 1e-4, 1e-6)
 NEGATIVE = 1e-8
 # Up to this many rows and columns together all eigenvectors are sought, else by so many steps.
 DENSE_ORDER, LANCZOS_STEPS = 300, 200
+# The first step of descent beside the length of the vector, where no curvature is known.
+FARTHEST = 0.1
 # Moves that a pause keeps of those that a direction is made of.
 KEPT_MOVES = 5
+# Rows turn as if their multipliers were at least this share of the mean: with 0.4 the fit of
+# MovieLens takes 55 steps to 1e-4, with 0.05 60, without 80, with 0.005 more than 100.
+SLOWEST = 0.4
 # A multiplier that scales its row counts as at least this share of the mean.
 FLATTEST = 1e-3
 # Columns shorter than this, in roots of the unit of Z, are as good as 0.
@@ -79,7 +84,7 @@ class FactoredState:
         """The vector and all that follows from it."""
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
-        self.stacked = chart.stacked(vector, order)
+        self.stacked = chart.factors(vector, order)
         self.evaluation = evaluate_stacked(program, self.stacked, self.evaluation.effects)
         self.penalty = chart.value(vector)
         slope = stacked_slope(self.evaluation.slope, self.stacked)
@@ -156,13 +161,13 @@ class FactoredDescent(Solver[Program, FactoredState]):
             shape = (order, self.width or FIRST_WIDTH)
             stacked: Array = FIRST_LENGTH * np.sqrt(program.unit) * rng.standard_normal(shape)
         else:
-            stacked = start.latent.balanced()
+            stacked = start.latent.balance()
         chart = chart_of(program)
         vector = chart.free(term.prox_factors(stacked, 1e-12))
         state = FactoredState(
             vector=vector,
             stacked=stacked,
-            evaluation=evaluate_stacked(program, chart.stacked(vector, order), None),
+            evaluation=evaluate_stacked(program, chart.factors(vector, order), None),
             penalty=0.0,
             gradient=vector,
             rng=rng,
@@ -170,19 +175,19 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state.arrive(program, vector)
         return state
 
-    def paused(self, program: Program, state: FactoredState) -> FactoredState:
+    def pause(self, program: Program, state: FactoredState) -> FactoredState:
         """The free vector, and the last few moves."""
         gone: Any = None
         pairs = deque(list(state.memory.pairs)[-KEPT_MOVES:], maxlen=KEPT_MOVES)
         memory = Memory(pairs, state.memory.scale)
         return attrs.evolve(state, stacked=gone, evaluation=gone, gradient=gone, memory=memory)
 
-    def resumed(
+    def resume(
         self, program: Program, paused: FactoredState, rng: np.random.Generator
     ) -> FactoredState:
         """The paused state, with what follows from its vector."""
         chart, order = chart_of(program), sum(program.shape)
-        stacked = chart.stacked(paused.vector, order)
+        stacked = chart.factors(paused.vector, order)
         memory = Memory(scale=paused.memory.scale)
         memory.pairs.extend(paused.memory.pairs)
         evaluation = evaluate_stacked(program, stacked, None)
@@ -199,36 +204,24 @@ class FactoredDescent(Solver[Program, FactoredState]):
             state.mark = min(state.mark, state.residual)
             state.waited = 0
             self.widen(program, state)
+            if not state.memory.pairs:
+                self.pace(program, state)
 
     def descend(self, program: Program, state: FactoredState) -> bool:
         """A quasi-Newton step; False where none decreases the objective."""
-        begin, value, gradient = state.vector, state.objective, state.gradient
-        direction = state.memory.direction(gradient)
-        slope = float(np.dot(gradient, direction))
-        if not slope < 0.0:
-            state.memory = Memory()
-            direction = -gradient
-            slope = -float(np.dot(gradient, gradient))
-        if slope == 0.0:
-            state.settle(program)
-            return False
-        lengths = float(np.linalg.norm(begin)), float(np.linalg.norm(direction))
-        first = state.memory.first(0.1 * lengths[0] / max(lengths[1], UNDERFLOW))
+        begin = state.vector
 
-        def try_at(step: float) -> tuple[float, float]:
-            state.arrive(program, begin + step * direction)
-            return state.objective, float(np.dot(state.gradient, direction))
+        def value_and_gradient(vector: Array) -> tuple[float, Array]:
+            state.arrive(program, vector)
+            return state.objective, state.gradient
 
-        step = wolfe_step(try_at, value, slope, first)
-        reached = begin + step * direction
-        if not np.array_equal(reached, state.vector):
-            state.arrive(program, reached)
-        if step == 0.0:
-            state.memory.clear()
-        else:
-            state.memory.add(reached - begin, state.gradient - gradient)
+        moved = quasi_newton_step(
+            value_and_gradient, state.memory, (begin, state.objective, state.gradient), FARTHEST
+        )
+        if moved is None and state.vector is not begin:
+            state.arrive(program, begin)
         state.settle(program)
-        return step > 0.0
+        return moved is not None
 
     def widen(self, program: Program, state: FactoredState) -> None:
         """Add the eigenvectors of the dual matrix's negative eigenvalues as small columns."""
@@ -259,6 +252,23 @@ class FactoredDescent(Solver[Program, FactoredState]):
                     return
             length *= 0.3
         state.arrive(program, before)
+
+    def pace(self, program: Program, state: FactoredState) -> None:
+        """Let rows turn as fast as their curvature allows, which their multipliers tell.
+
+        The curvature of the objective along the sphere of a row is its multiplier, and that of F,
+        which grows with it where rows have many entries or large weights.
+        """
+        chart = chart_of(program)
+        multipliers = term_of(program).row_multipliers(state.evaluation.slope, state.stacked)
+        mean = float(np.mean(multipliers))
+        if not mean > 0.0:
+            return
+        lengths = np.sqrt(np.maximum(multipliers / mean, SLOWEST))
+        lengths /= np.sqrt(np.mean(np.square(lengths)))
+        state.vector = chart.pace(state.vector, lengths)
+        slope = stacked_slope(state.evaluation.slope, state.stacked)
+        state.gradient = chart.gradient(state.vector, sum(program.shape), slope)
 
     def narrow(self, program: Program, state: FactoredState) -> None:
         """Drop short columns where that lowers the objective: descent takes ever longer to."""
@@ -335,9 +345,21 @@ def missing_columns(
         image[n_rows:] += slope.T @ inner[:n_rows]
         return roots * image
 
-    steps = order if order <= DENSE_ORDER else max(LANCZOS_STEPS, 3 * count)
-    basis, ritz = krylov(times, rng.standard_normal(order), steps)
-    values, vectors = np.linalg.eigh(ritz)
-    negative = values[:count] < -NEGATIVE * max(float(values[-1]), -float(values[0]))
-    found = roots[:, None] * (basis.T @ vectors[:, :count][:, negative])
+    if order <= DENSE_ORDER:
+        values, vectors = np.linalg.eigh(dual_matrix(slope, multipliers, roots))
+        values, vectors = values[:count], vectors[:, :count]
+    else:
+        steps = min(max(LANCZOS_STEPS, 3 * count), order)
+        values, vectors = least_ritz_pairs(times, rng.standard_normal(order), count, steps)
+    # The eigenvalues of [[0, G], [G', 0]] come in pairs: the spectrum reaches as far up from 1.
+    size = 2.0 * (least > 0.0) - float(values[0])
+    found = roots[:, None] * vectors[:, values < -NEGATIVE * size]
     return found / np.linalg.norm(found, axis=0)
+
+
+def dual_matrix(slope: Operator, multipliers: Array, roots: Array) -> Array:
+    """``R (D + [[0, G], [G', 0]]) R`` with R = diag(roots), written out."""
+    n_rows, whole = slope.shape[0], np.diag(multipliers)
+    whole[:n_rows, n_rows:] = slope.dense()
+    whole[n_rows:, :n_rows] = whole[:n_rows, n_rows:].T
+    return roots[:, None] * whole * roots

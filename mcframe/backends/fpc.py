@@ -149,7 +149,7 @@ class FPC(Solver[Program, FPCState]):
             stages=[1.0] if main is None else continuation(sigma, main.threshold, self.eta),
         )
 
-    def paused(self, program: Program, state: FPCState) -> FPCState:
+    def pause(self, program: Program, state: FPCState) -> FPCState:
         """The two iterates in factors alone, the biases and the stages that are left."""
         gone: Any = None
         return attrs.evolve(
@@ -161,7 +161,7 @@ class FPC(Solver[Program, FPCState]):
             shrinker=state.shrinker.copy(),
         )
 
-    def resumed(self, program: Program, paused: FPCState, rng: np.random.Generator) -> FPCState:
+    def resume(self, program: Program, paused: FPCState, rng: np.random.Generator) -> FPCState:
         """The paused state, its iterates written out again."""
         now, before = (
             LowRank(factors.left * factors.values, factors.right).dense()
@@ -205,7 +205,7 @@ class FPC(Solver[Program, FPCState]):
             state.biases = gradient_step(program, state.biases, evaluation, state.steps[1])
         target = ahead - step * evaluation.slope.dense()
         before, state.factors_before = state.objective, state.factors
-        state.factors, state.penalty = self.shrunk(program, state, target)
+        state.factors, state.penalty = self.shrink(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
@@ -216,7 +216,7 @@ class FPC(Solver[Program, FPCState]):
         state.length = float(np.linalg.norm(away))
         state.residual = state.length / step if last_stage else np.inf
 
-    def shrunk(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
+    def shrink(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
         """The shrinkage at the weight of the stage, and the penalty there."""
         step = state.steps[0]
         penalty = attrs.evolve(program.penalty, strength=state.stages[0])

@@ -31,6 +31,9 @@ __all__ = ["FROM_OUTSIDE", "run"]
 # and at most so far apart.
 FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
+# Where a solver knows about what gap would be seen a look comes as soon as that will do, unless it
+# was promised before and is not smaller now by this; and so many times as late if it will not.
+SMALLER, LATER = 0.3, 2
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
@@ -73,6 +76,7 @@ class Watch:
     bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
+    promised: float = np.inf  # the gap that the solver expected at the last look
     took: float = 0.0  # seconds of the last look
     paused: Paused | None = None  # where the solver stood at the last look
     stopped: bool = False
@@ -125,6 +129,7 @@ class Watch:
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         began = time.perf_counter()
+        self.promised = solver.expected_gap(state)
         candidate = solver.candidate(self.program, state)
         judgement = judge(self.program, candidate, self.budget.tol)
         self.took = time.perf_counter() - began
@@ -132,7 +137,7 @@ class Watch:
             self.point, self.judgement = candidate, judgement
         if judgement.bound > self.bound:
             self.bound, self.bounded = judgement.bound, judgement.rounding
-        self.paused = Paused(solver, solver.paused(self.program, state))
+        self.paused = Paused(solver, solver.pause(self.program, state))
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
         )
@@ -150,6 +155,13 @@ class Watch:
             self.stopped = bool(self.callback(record)) or self.stopped
         except Exception as error:  # which says nothing about the solver's arithmetic
             raise CallbackError(error) from error
+
+    def is_due(self, iteration: int, expected: float) -> bool:
+        """Whether to look now, by the plan and by the gap that the solver expects."""
+        if expected <= self.budget.tol and expected <= SMALLER * self.promised:
+            return True
+        known = np.isfinite(expected) and expected > self.budget.tol
+        return iteration >= self.next_look * (LATER if known else 1)
 
     def plan(self, record: Record, state: State) -> None:
         """The next look: where the gap, falling as it did, will have reached the tolerance.
@@ -177,7 +189,7 @@ class Watch:
             return "interrupted", "the callback asked to stop"
         return None
 
-    def spent(self, in_time: bool) -> tuple[str, str]:
+    def status_when_spent(self, in_time: bool) -> tuple[str, str]:
         """The status where the budget is spent: its time, or its iterations."""
         status = "time_limit" if in_time else "iteration_limit"
         if self.endless:
@@ -192,7 +204,7 @@ class Watch:
         assert self.judgement is not None
         return Outcome(
             point=Point(self.point.latent, self.point.dual),
-            biases=self.judgement.biases,
+            effects=self.judgement.effects,
             bound=self.bound,
             rounding=self.rounding,
             status=status,
@@ -212,7 +224,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     certificate; only an interruption before the first certificate is passed on.
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
-    program = program.held_for(solver.in_factors, solver.dense).seeded(seed)
+    program = program.held_for(solver.in_factors, solver.dense).with_seed(seed)
     watch = Watch(program, budget, settings.callback, settings.progress, settings.clock())
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
@@ -327,7 +339,7 @@ def iterate(
             if watch.records[-1].iteration < iteration:
                 watch.look(iteration, solver, state)
                 continue
-            return watch.spent(spent)
+            return watch.status_when_spent(spent)
         began = time.perf_counter()
         solver.step(program, state)
         step_took = time.perf_counter() - began
@@ -335,5 +347,5 @@ def iterate(
         if not np.isfinite(state.objective):
             why = f" and {FALLING}" if watch.endless else ""
             return "interrupted", f"iterate {iteration} is not finite{why}; {BEFORE}"
-        if iteration >= watch.next_look or state.finished is not None:
+        if state.finished is not None or watch.is_due(iteration, solver.expected_gap(state)):
             watch.look(iteration, solver, state)

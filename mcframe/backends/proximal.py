@@ -191,7 +191,7 @@ class Proximal(Solver[Program, ProximalState]):
             used=curvature,
         )
 
-    def paused(self, program: Program, state: ProximalState) -> ProximalState:
+    def pause(self, program: Program, state: ProximalState) -> ProximalState:
         """The two iterates in factors alone, with the momentum and the curvatures."""
         gone: Any = None
         return attrs.evolve(
@@ -201,7 +201,7 @@ class Proximal(Solver[Program, ProximalState]):
             shrinker=state.shrinker.copy(),
         )
 
-    def resumed(
+    def resume(
         self, program: Program, paused: ProximalState, rng: np.random.Generator
     ) -> ProximalState:
         """The paused state, its iterates as the program holds Z again."""

@@ -35,6 +35,7 @@ CLARABEL_EPS = 1e-11
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
 FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
+SCS_INTERRUPTED = -5
 # What a conic solver's status says, if it is true.
 MEANT = {
     "infeasible": "no Z meets all constraints at once: loosen one of them",
@@ -136,7 +137,8 @@ class Reference(Backend):
         """The conic solver's answer, made feasible and certified.
 
         ``max_iter`` and ``random_state`` mean nothing to it, ``max_seconds`` limits SCS, and the
-        callback sees the one record that there is.
+        callback sees the one record that there is. Ctrl-C is passed on: there is no point before
+        the end.
         """
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         with blas_alone():
@@ -154,11 +156,11 @@ class Reference(Backend):
         rounding = best.rounding.beside(bound.rounding)
         gap = relative_gap(best.objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank())
+        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank)
         certified = gap <= budget.tol
         return Outcome(
             point=point,
-            biases=best.biases,
+            effects=best.effects,
             bound=bound.bound,
             rounding=rounding,
             status="certified" if certified else "iteration_limit",
@@ -243,7 +245,7 @@ class Reference(Backend):
         Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
         same for every unit and weight.
         """
-        options: dict[str, Any] = {"verbose": progress}
+        options: dict[str, Any] = {}
         if solver == "SCS":
             options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
             if np.isfinite(budget.max_seconds):
@@ -257,12 +259,24 @@ class Reference(Backend):
             # An inaccurate answer is judged by its certificate, which says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:
-                scaled.solve(solver=solver, **options)
+                data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
+                raw = chain.solve_via_data(scaled, data, verbose=progress, solver_opts=options)
+                if was_interrupted(raw):
+                    raise KeyboardInterrupt
+                scaled.unpack_results(raw, chain, inverse)
             except cp.SolverError as error:
-                raise Silent(solver, f"failed or was interrupted ({error})") from error
+                raise Silent(solver, f"failed ({error})") from error
         if stated.variables["Z"].value is None:
             raise Silent(solver, scaled.status)
         return scale
+
+
+def was_interrupted(raw: Any) -> bool:
+    """Whether a raw answer is one of SCS that ended by Ctrl-C, which it keeps from Python.
+
+    CVXPY tells it from no other failure. Clarabel leaves the signal to Python.
+    """
+    return isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED
 
 
 def unit_of(program: Program) -> float:
@@ -291,7 +305,7 @@ def null_size(program: Program) -> float:
     """
     total = counted = 0.0
     for piece in program.loss.pieces:
-        z = piece.shaped(np.zeros(program.entries.size))
+        z = piece.offset_part(np.zeros(program.entries.size))
         effects = piece.solve(z, None) if piece.likelihood.smooth else None
         with np.errstate(over="ignore", invalid="ignore"):
             losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
@@ -325,11 +339,11 @@ def tangent_region(
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:
     """The conic answer made feasible, with the multipliers of its copies as a dual point."""
     dense = stated.latent()
-    biases = effects_of(problem, program, stated, LowRank.of(dense))
-    latent, given = made_feasible(program, program.penalty.factors_of(dense), biases)
+    effects = effects_of(problem, program, stated, LowRank.of(dense))
+    latent, given = made_feasible(program, program.penalty.factors_of(dense), effects)
     if program.plain or not stated.copies:
         return Point(latent)
-    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), biases)
+    loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
     slope = evaluation.entry_slopes.copy()
     for k, piece in enumerate(loss.pieces):
         if k in stated.copies:
@@ -352,7 +366,7 @@ def effects_of(
     effects: list[Array | None] = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
         if piece.likelihood.smooth or not piece.effects.size:
-            effects.append(piece.solve(piece.shaped(z), None))
+            effects.append(piece.solve(piece.offset_part(z), None))
             continue
         effects.append(stated.free_numbers(block.name))
     return tuple(effects)

@@ -164,19 +164,19 @@ class Splitting(Solver[Program, SplittingState]):
         inner = self.inner.init(augmented, start, rng)
         return SplittingState(inner, augmented, pieces, terms)
 
-    def paused(self, program: Program, state: SplittingState) -> SplittingState:
+    def pause(self, program: Program, state: SplittingState) -> SplittingState:
         """The inner solver's, and multipliers with their stiffness."""
         gone: Any = None
-        inner = self.inner.paused(state.program, state.inner)
+        inner = self.inner.pause(state.program, state.inner)
         return attrs.evolve(copy_of(state), inner=inner, program=gone)
 
-    def resumed(
+    def resume(
         self, program: Program, paused: SplittingState, rng: np.random.Generator
     ) -> SplittingState:
         """The program made smooth as it was, and the inner solver within it."""
         state = copy_of(paused)
         state.program = made_smooth(program, state.pieces, state.terms)
-        state.inner = self.inner.resumed(state.program, paused.inner, rng)
+        state.inner = self.inner.resume(state.program, paused.inner, rng)
         return state
 
     def step(self, program: Program, state: SplittingState) -> None:
@@ -239,7 +239,7 @@ def made_smooth(
 ) -> Program:
     """The augmented program at the multipliers as they are."""
     parts = [*pieces, *terms]
-    return program.softened(
+    return program.with_smooth_parts(
         [None if part is None else part.multiplier for part in parts],
         [1.0 if part is None else part.stiffness for part in parts],
     )
@@ -261,7 +261,7 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
     found = []
     for piece in loss.pieces:
         if piece.likelihood.smooth:
-            own = piece.shaped(z)
+            own = piece.offset_part(z)
             found.append(piece.curvature_at(own, piece.solve(own, None)))
     found += [term.curvature for term in program.terms if term.smooth]
     highest = max(found, default=0.0)

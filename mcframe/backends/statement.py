@@ -94,7 +94,7 @@ class Statement:
         for kind, effects in self.effects(name).items():
             chosen = {"bias": places.ravel(), "row_effects": rows, "intercept": 0 * rows}[kind]
             z = z + effects[chosen]
-        added = problem.added(name)
+        added = problem.predictor_offsets(name)
         if added is not None:
             z = z + added.ravel() / self.unit
         return cp.reshape(z, places.shape, order="C") if width > 1 else z
@@ -168,7 +168,7 @@ class Statement:
 
     def add_term(self, k: int, term: Term, copied: bool) -> None:
         """One term, of its columns of Z or of a copy of them."""
-        latent = self.variables["Z"][:, self.source.placed(term)]
+        latent = self.variables["Z"][:, self.source.columns_of_term(term)]
         scaled = None if self.unit == 1.0 else term.in_units(self.unit)
         term, latent = (term, self.unit * latent) if scaled is None else (scaled, latent)
         self.units[k] = 1.0 if scaled is None else self.unit

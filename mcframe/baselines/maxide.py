@@ -172,7 +172,7 @@ class Iterate:
         loss, slope = 0.5 * float(np.vdot(residual, residual)), problem.core_of_table(residual)
         while True:
             threshold = problem.weight / self.curvature
-            core, nuclear = shrunk(ahead - slope / self.curvature, threshold)
+            core, nuclear = shrink_singular_values(ahead - slope / self.curvature, threshold)
             reached = problem.loss(core)
             moved = core - ahead
             model = loss + float(np.vdot(slope, moved))
@@ -271,7 +271,7 @@ def table_of_core(core: Array, rows: Array | None, columns: Array | None) -> Arr
     return image if columns is None else image @ columns.T
 
 
-def shrunk(matrix: Array, threshold: float) -> tuple[Array, float]:
+def shrink_singular_values(matrix: Array, threshold: float) -> tuple[Array, float]:
     """Singular values less a threshold, and their sum.
 
     ``A V max(0, 1 - threshold / s) V'`` with the eigenvectors V of A'A, whose squares hide only

@@ -35,9 +35,9 @@ class CompiledProblem:
             return compile_problem(self.problem)
         return recompile_terms(self.origin.program, self.problem)
 
-    def reweighted(self, place: int, weight: float) -> "CompiledProblem":
+    def with_weight(self, place: int, weight: float) -> "CompiledProblem":
         """The problem with another weight of the term at a place; the losses are shared."""
-        return CompiledProblem(self.problem.reweighted(place, weight), self)
+        return CompiledProblem(self.problem.with_weight(place, weight), self)
 
     def with_terms(self, terms: tuple[Term, ...]) -> "CompiledProblem":
         """The problem under other terms, bound to its data already; the losses are shared."""

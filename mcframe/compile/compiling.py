@@ -118,7 +118,7 @@ def compile_terms(
         penalty=compile_main(problem, main),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
-        terms=tuple(Attached(term, problem.placed(term)) for term in others),
+        terms=tuple(Attached(term, problem.columns_of_term(term)) for term in others),
         background=background,
         unit=loss.unit,
     )
@@ -164,7 +164,7 @@ def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:
                 rows=table.rows,
                 columns=table.columns,
                 part=slice(start, stop),
-                offset=problem.added(block.name),
+                offset=problem.predictor_offsets(block.name),
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None

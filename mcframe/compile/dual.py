@@ -67,7 +67,7 @@ class DualPoint:
         slope, others = self.behind.beyond(self.slope, self.share), self.behind.slopes(self.share)
         return self.program.entries.matrix(slope, blocks, others)
 
-    def scaled(self, scale: float) -> "DualPoint":
+    def multiple(self, scale: float) -> "DualPoint":
         """All of it scaled."""
         if scale == 1.0:
             return self
@@ -77,7 +77,7 @@ class DualPoint:
 
     def repair(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
-        scaled = self.scaled(scale)
+        scaled = self.multiple(scale)
         slope = self.program.loss.nearest_slope(scaled.slope)
         return attrs.evolve(scaled, slope=slope, terms=scaled.nearest_terms(), norm=None)
 

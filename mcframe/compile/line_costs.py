@@ -38,7 +38,7 @@ def line_costs(program: Program, at: Evaluation, slope: Array) -> LineCosts:
     entries, z = program.entries, at.place.z
     second = np.empty(slope.size)
     for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
-        second[piece.part] = piece.newton_weights(piece.shaped(z), effects)
+        second[piece.part] = piece.newton_weights(piece.offset_part(z), effects)
     n_rows, n_columns = program.shape
 
     def by_lines(values: Array) -> Array:

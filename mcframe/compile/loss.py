@@ -53,7 +53,7 @@ class EntryLoss:
         A first step length for backtracking, where there is no proven one.
         """
         pairs = zip(self.pieces, effects, strict=True)
-        return [piece.curvature_at(piece.shaped(z), own) for piece, own in pairs]
+        return [piece.curvature_at(piece.offset_part(z), own) for piece, own in pairs]
 
     def evaluate(
         self,
@@ -70,7 +70,7 @@ class EntryLoss:
         slope = np.empty_like(z)
         solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
-            own = piece.shaped(z)
+            own = piece.offset_part(z)
             if given is not None and not piece.likelihood.smooth:
                 effects = given[k]
             else:
@@ -84,7 +84,7 @@ class EntryLoss:
         value = 0.0
         slope = np.empty_like(z)
         for piece, effects in zip(self.pieces, given, strict=True):
-            value += piece.value_and_slope(piece.shaped(z), effects, slope[piece.part])[0]
+            value += piece.value_and_slope(piece.offset_part(z), effects, slope[piece.part])[0]
         return LossAt(value, slope, given)
 
     def conjugate(self, slope: Array, scale: float, known: Known) -> tuple[float, float]:

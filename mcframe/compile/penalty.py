@@ -136,7 +136,7 @@ class FactoredPenalty(Penalty):
 
     def value(self, latent: LowRank) -> float:
         """R at the balanced factors of Z."""
-        return self.main.of_factors(latent.balanced())
+        return self.main.of_factors(latent.balance())
 
     def factors_of(self, dense: Array) -> LowRank:
         """Z in factors whose rows are as short as may be."""

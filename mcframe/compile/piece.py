@@ -98,17 +98,17 @@ class Piece:
         """Flat numbers as likelihoods take them: (N,), or (N, K) for K columns."""
         return numbers.reshape(-1, self.width) if self.width > 1 else numbers
 
-    def shaped(self, z: Array) -> Array:
+    def offset_part(self, z: Array) -> Array:
         """The piece's numbers of z, offsets added: (N,) or (N, K)."""
         own = self.by_entries(z[self.part])
         return own if self.offset is None else own + self.offset
 
     def solve(self, z: Array, warm: Array | None) -> Array | None:
-        """The best effects at z (already shaped); None for a piece without any."""
+        """The best effects at z (an ``offset_part``); None for a piece without any."""
         return self.effects.solve(self.likelihood, z, self.y, self.scale, warm)
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
-        """z (already shaped) plus the effects."""
+        """z (an ``offset_part``) plus the effects."""
         return self.effects.predictor(z, effects)
 
     def at(self, effects: Array | None) -> Any:
@@ -118,7 +118,7 @@ class Piece:
     def value_and_slope(
         self, z: Array, effects: Array | None, out: Array | None = None
     ) -> tuple[float, Array]:
-        """The sum of the losses at z (already shaped) and effects, and the slopes, flat.
+        """The sum of the losses at z (an ``offset_part``) and effects, and the slopes, flat.
 
         The ridge on effects is part of the sum. A slice at a time, so that what a loss computes on
         its way stays in the cache. The slopes go into ``out``, if it is given.
@@ -153,7 +153,7 @@ class Piece:
         return float(np.max(self.stretch * second))
 
     def newton_weights(self, z: Array, effects: Array | None) -> Array:
-        """The second derivative for each number of z (already shaped); one number if all equal.
+        """The second derivative for each number of z (an ``offset_part``), one if all are equal.
 
         The curvature where there is none. Nowhere below a tenth of the curvature: where a loss is
         flat a Newton step has no length.
@@ -183,7 +183,7 @@ class Piece:
 
         The effects' own slopes vanish, so that they add nothing to the product.
         """
-        own = self.shaped(z)
+        own = self.offset_part(z)
         value, slope = self.value_and_slope(own, effects)
         products = slope * z[self.part]
         return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
@@ -222,7 +222,7 @@ class Piece:
     def roundings(self, z: Array, effects: Array | None) -> Array:
         """How exactly each predictor is known."""
         own = self.by_entries(z[self.part])
-        shaped = self.shaped(z)
+        shaped = self.offset_part(z)
         sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
@@ -242,7 +242,7 @@ class Piece:
         Of a column that one constant fits whole, beside those of predictors that are off by a
         small part of a unit.
         """
-        losses = self.by_columns(self.shaped(z), effects)
+        losses = self.by_columns(self.offset_part(z), effects)
         share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
         off = self.scale * self.rise(np.full(self.y.size, NOTHING_ROUGH * unit))
         small = np.bincount(self.columns, weights=off)
@@ -251,7 +251,7 @@ class Piece:
         )
 
     def by_columns(self, z: Array, effects: Array | None) -> Array:
-        """The sizes of losses at z (already shaped) and effects, summed over each column."""
+        """The sizes of losses at z (an ``offset_part``) and effects, summed over each column."""
         losses = self.scale * np.abs(self.at(effects).value(self.predictor(z, effects), self.y))
         return np.bincount(self.columns, weights=losses).astype(np.float64)
 

@@ -88,7 +88,7 @@ class Program:
             self, entries=self.entries.with_form(sparse, self.entries.random_state)
         )
 
-    def seeded(self, random_state: int) -> "Program":
+    def with_seed(self, random_state: int) -> "Program":
         """The program with another seed for random starts."""
         return attrs.evolve(
             self, entries=self.entries.with_form(self.entries.sparse, random_state)
@@ -134,12 +134,12 @@ class Program:
         )
         return attrs.evolve(evaluation, values=values, duals=duals, blocks=blocks)
 
-    def biases(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
-        """The loss's effects by block name."""
+    def effects_by_block(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
+        """The free effects that were solved for, by block name."""
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
 
-    def softened(
+    def with_smooth_parts(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
         """The program with each rough piece, then each rough term, made smooth.

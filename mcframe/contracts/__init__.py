@@ -30,6 +30,7 @@ from mcframe.contracts.term import (
     Regularizer,
     SmoothTerm,
     Spectral,
+    Sums,
     Term,
 )
 
@@ -56,6 +57,7 @@ __all__ = [
     "Regularizer",
     "SmoothTerm",
     "Spectral",
+    "Sums",
     "Term",
     "TwiceDifferentiable",
     "UnlabeledLoss",

@@ -308,7 +308,7 @@ class Parametric(ABC):
     @property
     @abstractmethod
     def n_parameters(self) -> int:
-        """How many."""
+        """The number of fitted parameters."""
 
     @abstractmethod
     def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:

@@ -1,14 +1,16 @@
 """Old names: those of packages go on working, methods that nothing asks for are refused."""
 
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from mcframe.contracts.errors import ModelError
 
-__all__ = ["refuse_old_methods", "renamed"]
+__all__ = ["old_name_of", "refuse_old_methods", "value_of_old_name"]
 
 
-def renamed(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> object:
+def value_of_old_name(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> object:
     """What a package's old name stands for, with a ``FutureWarning``: for ``__getattr__``.
 
     ``now`` gives the new name of each old one, and the object. Of a name that never was one an
@@ -17,7 +19,12 @@ def renamed(package: str, old: str, now: Mapping[str, tuple[str, object]]) -> ob
     if old not in now:
         raise AttributeError(f"module {package!r} has no attribute {old!r}")
     new, value = now[old]
-    warnings.warn(f"{package}.{old} is called {package}.{new} now", FutureWarning, stacklevel=3)
+    # `from package import old` asks twice; the first time importlib only wants to know whether it
+    # is there.
+    if sys._getframe(2).f_code.co_name != "_handle_fromlist":
+        warnings.warn(
+            f"{package}.{old} is called {package}.{new} now", FutureWarning, stacklevel=3
+        )
     return value
 
 
@@ -32,3 +39,17 @@ def refuse_old_methods(word: type, now: Mapping[str, str]) -> None:
             raise ModelError(
                 f"{word.__name__}.{old} is not asked for any more: give {new} instead"
             )
+
+
+def old_name_of(method: Callable[..., Any], old: str) -> Callable[..., Any]:
+    """A method under its old name, which goes on working with a ``FutureWarning``."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        owner = type(arguments[0]).__name__
+        warnings.warn(
+            f"{owner}.{old} is called {owner}.{method.__name__} now", FutureWarning, stacklevel=2
+        )
+        return method(*arguments, **options)
+
+    call.__name__, call.__doc__ = old, f"``{method.__name__}`` by its old name."
+    return call

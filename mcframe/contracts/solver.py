@@ -4,7 +4,11 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from mcframe.contracts.renamed import refuse_old_methods
+
 __all__ = ["Candidate", "InnerState", "Solver", "State", "ToMultipliers"]
+
+OLD_METHODS = {"paused": "pause", "resumed": "resume"}
 
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
@@ -50,7 +54,11 @@ class InnerState(State, Protocol):
 
 
 class Candidate(Protocol):
-    """A point offered to the judge: a feasible Z and what is known of the dual."""
+    """What the judge asks of a point that is offered to it.
+
+    ``mcframe.backends.Point`` is the one there is; the contract, a floor below, knows no more of
+    it than this.
+    """
 
     @property
     def latent(self) -> Any:
@@ -117,16 +125,29 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     def step(self, program: ProgramT, state: StateT) -> None:
         """One iteration; changes the state."""
 
-    def paused(self, program: ProgramT, state: StateT) -> Any:
+    def __init_subclass__(cls) -> None:
+        """Refuse methods that were asked for in earlier versions."""
+        super().__init_subclass__()
+        refuse_old_methods(cls, OLD_METHODS)
+
+    def pause(self, program: ProgramT, state: StateT) -> Any:
         """What a later run needs to go on from here, of the size of a few thin factors.
 
         Later steps must leave it unharmed. By default the candidate alone.
         """
         return self.candidate(program, state)
 
-    def resumed(self, program: ProgramT, paused: Any, rng: Any) -> StateT:
-        """The state that goes on with the same program from what ``paused`` gave, unharmed."""
+    def resume(self, program: ProgramT, paused: Any, rng: Any) -> StateT:
+        """The state that goes on with the same program from what ``pause`` gave, unharmed."""
         return self.init(program, paused, rng)
+
+    def expected_gap(self, state: StateT) -> float:
+        """About the relative gap that a certificate would show now; infinite if it is not known.
+
+        Looks at the certificate then come where it promises what was asked for, and later
+        than they would where it does not.
+        """
+        return float("inf")
 
     @abstractmethod
     def candidate(self, program: ProgramT, state: StateT) -> Candidate:

@@ -19,12 +19,14 @@ __all__ = [
     "Regularizer",
     "SmoothTerm",
     "Spectral",
+    "Sums",
     "Term",
 ]
 
 
 OLD_METHODS = {
     "definition": "statement(cp, Z), which returns an expression and its constraints,",
+    "states_sums": "the ability Sums, with the residual of the sums that are stated,",
 }
 
 
@@ -40,8 +42,6 @@ class Term(ABC):
     block: str | None = None
     #: Whether it compares Z with the observed values of its block.
     needs_values: bool = False
-    #: Whether it states sums of Z, which are sums of means only where z is the mean response.
-    states_sums: bool = False
 
     def __init_subclass__(cls) -> None:
         """Refuse methods that were asked for in earlier versions."""
@@ -223,6 +223,14 @@ class Composed(Term):
             cp, self.forward_expression(cp, latent)
         )
         return stated
+
+
+class Sums(ABC):
+    """Ability of a term: it states sums of Z, which are means' only where z is the mean."""
+
+    @abstractmethod
+    def residual(self, latent: Array) -> float:
+        """How far the sums of Z are from those stated: a Frobenius norm, 0 where they agree."""
 
 
 class Spectral(Term, Prox):

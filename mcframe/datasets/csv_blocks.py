@@ -84,7 +84,9 @@ def read_csv(
     if index is not None and not as_frame:
         raise DataError(f"index={index!r} needs as_frame=True: arrays have no names of items")
     header, lines = read_header(file, delimiter, encoding)
-    names = {block: chosen(file, header, block, wanted) for block, wanted in blocks.items()}
+    names = {
+        block: choose_columns(file, header, block, wanted) for block, wanted in blocks.items()
+    }
     places = find_columns(file, header, names, index)
     cells = Cells(file, header, frozenset(missing))
     rows, items = [], []
@@ -122,7 +124,9 @@ def read_header(
     return header, ((reader.line_num, line) for line in reader if line)
 
 
-def chosen(file: Path, header: list[str], block: str, wanted: str | Sequence[str]) -> list[str]:
+def choose_columns(
+    file: Path, header: list[str], block: str, wanted: str | Sequence[str]
+) -> list[str]:
     """Name the columns of a block."""
     if not isinstance(wanted, str):
         found = list(wanted)
@@ -158,7 +162,7 @@ def find_columns(
         raise DataError("blocks={} was given; name at least one block and its columns")
     used: dict[str, str] = {}
     if index is not None:
-        used.update(dict.fromkeys(chosen(file, header, "index", [index]), "index"))
+        used.update(dict.fromkeys(choose_columns(file, header, "index", [index]), "index"))
     for block, columns in names.items():
         for name in columns:
             if name in used:

@@ -165,7 +165,7 @@ def from_text(file: Path) -> tuple[Integers, Integers, Array, Integers | None]:
     cells = numbers(file, separator, chosen, skipped=int(places is not None))
     ids = cells[:, [0, 1, *range(3, cells.shape[1])]]
     if not (np.isfinite(cells).all() and np.array_equal(ids, np.floor(ids))):
-        raise broken(file, separator, chosen, int(places is not None))
+        raise error_of_line(file, separator, chosen, int(places is not None))
     whole = ids.astype(np.int64)
     timestamps = whole[:, 2] if whole.shape[1] > 2 else None
     return whole[:, 0], whole[:, 1], cells[:, 2].copy(), timestamps
@@ -203,11 +203,11 @@ def numbers(file: Path, separator: str, places: tuple[int, ...], skipped: int) -
         except ValueError:
             cells = np.empty((0, 0))
     if not cells.size:
-        raise broken(file, separator, places, skipped)
+        raise error_of_line(file, separator, places, skipped)
     return cells
 
 
-def broken(file: Path, separator: str, places: tuple[int, ...], skipped: int) -> DataError:
+def error_of_line(file: Path, separator: str, places: tuple[int, ...], skipped: int) -> DataError:
     """Find the line that is no rating: slower than reading, and exact."""
     number = 0
     with file.open(encoding="utf-8-sig", errors="replace") as lines:

@@ -91,7 +91,7 @@ def factors_reach_the_conjugate(term: Term, points: list[Array]) -> None:
     if not isinstance(term, Factored):
         return
     for target in points[:2]:
-        stacked = descended(term, target)
+        stacked = descend(term, target)
         latent = product(stacked, target.shape)
         dual, reached = target - latent, term.of_factors(stacked)
         demand(np.isfinite(reached), "the prox of factors leads outside of the domain")
@@ -117,7 +117,7 @@ def factors_reach_the_conjugate(term: Term, points: list[Array]) -> None:
         demand(abs(reached - value) <= size, f"the best factors reach {reached:g}, not {value:g}")
 
 
-def descended(term: Factored, target: Array) -> Array:
+def descend(term: Factored, target: Array) -> Array:
     """A minimiser of ||U V' - Y||^2 / 2 + h by proximal gradient steps with momentum."""
     n_rows = target.shape[0]
     rng = np.random.default_rng(0)

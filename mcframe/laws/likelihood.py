@@ -25,14 +25,14 @@ from mcframe.laws.losses import (
     one_value,
     units_are_exchangeable,
 )
-from mcframe.laws.parameters import fitted, parameters_are_best
+from mcframe.laws.parameters import fit_parameters, parameters_are_best
 from mcframe.laws.slopes import curvature_bounds, second_derivative_bends, slope_is_derivative
 from mcframe.laws.statements import (
     approximation_is_bound,
     expression_is_definition,
     joint_statement_is_definition,
 )
-from mcframe.laws.violations import demand, law, unharmed
+from mcframe.laws.violations import demand, demand_unharmed, law
 
 __all__ = ["LIKELIHOOD_LAWS", "check_likelihood"]
 
@@ -77,7 +77,7 @@ def check_likelihood(
         with law(likelihood, name):
             holds(likelihood, z, y)
     with law(likelihood, "the parameters are best"):
-        at_best = fitted(likelihood, z, y)
+        at_best = fit_parameters(likelihood, z, y)
     for name, holds in LIKELIHOOD_LAWS.items():
         with law(likelihood, name):
             holds(at_best, z, y)
@@ -131,8 +131,8 @@ def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(answer.dtype == np.float64, f"an answer of dtype {answer.dtype}")
     for answer, _ in shaped:
         answer[...] = -7.0
-    unharmed(kept_z, z, "z")
-    unharmed(kept_y, y, "y")
+    demand_unharmed(kept_z, z, "z")
+    demand_unharmed(kept_y, y, "y")
 
 
 def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:

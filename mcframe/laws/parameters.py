@@ -11,7 +11,7 @@ from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.laws.directions import unit_of
 from mcframe.laws.violations import close, demand
 
-__all__ = ["fitted", "parameters_are_best"]
+__all__ = ["fit_parameters", "parameters_are_best"]
 
 
 def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -44,7 +44,7 @@ def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
     close(warm, best, 1e-9, "parameters from a start close by")
 
 
-def fitted(likelihood: Likelihood, z: Array, y: Array) -> Likelihood:
+def fit_parameters(likelihood: Likelihood, z: Array, y: Array) -> Likelihood:
     """The likelihood with its parameters, if it has any, fitted to these points."""
     if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
         return likelihood

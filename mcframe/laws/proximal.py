@@ -7,7 +7,7 @@ import numpy as np
 from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Factored, Prox, Term
-from mcframe.laws.samples import STEPS, solved, stacked_samples
+from mcframe.laws.samples import STEPS, least_value, stacked_samples
 from mcframe.laws.violations import close, demand
 
 __all__ = [
@@ -78,7 +78,7 @@ def prox_solves_its_program(term: Term, points: list[Array]) -> None:
         program = cp.Problem(cp.Minimize(objective), constraints)
         demand(program.is_dcp(), "its definition is not convex by CVXPY's rules")
         if isinstance(term, Prox):
-            solved(objective + cp.sum_squares(variable - point) / 2, constraints)
+            least_value(objective + cp.sum_squares(variable - point) / 2, constraints)
             size = 1 + float(np.max(np.abs(point)))
             nearest = term.prox(point, 1.0)[0]
             close(nearest / size, variable.value / size, 1e-4, "prox against CVXPY")

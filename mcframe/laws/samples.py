@@ -14,8 +14,8 @@ __all__ = [
     "Law",
     "data_of",
     "feasible_samples",
+    "least_value",
     "product",
-    "solved",
     "stacked_samples",
 ]
 
@@ -60,7 +60,7 @@ def product(stacked: Array, shape: tuple[int, ...]) -> Array:
     return stacked[: shape[0]] @ stacked[shape[0] :].T
 
 
-def solved(objective: Any, constraints: list[Any]) -> float:
+def least_value(objective: Any, constraints: list[Any]) -> float:
     """The least value of a program by an interior point method; inf where none is feasible."""
     program = cp.Problem(cp.Minimize(objective), constraints)
     with np.errstate(all="ignore"):  # the conic solver's own arithmetic

@@ -9,12 +9,12 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Backend, BackendLike, Record, named
+from mcframe.backends import Backend, BackendLike, Record, backend_from
 from mcframe.compile import CompiledProblem
 from mcframe.constraints import Box, OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.fitting import fit
-from mcframe.laws.violations import demand, law, unharmed
+from mcframe.laws.violations import demand, demand_unharmed, law
 from mcframe.likelihoods import Bernoulli, Gaussian, Quantile
 from mcframe.model import Block, Model, Problem
 from mcframe.regularizers import MaxNorm, NuclearNorm, Ridge
@@ -91,7 +91,7 @@ class Trial:
 
     @property
     def verification(self) -> Verification:
-        """Both fits side by side."""
+        """The example's fit and the reference's, side by side."""
         return Verification(self.found, self.exact, AGREEMENT_TOL)
 
     @property
@@ -106,7 +106,7 @@ class Trial:
         return Agreement(difference, self.is_exact, self.found.gap, self.found.status)
 
     def again(self, **options: Any) -> Fit:
-        """Another fit of the example by the backend."""
+        """A new fit of the example by the same backend."""
         return quiet(self.model, self.data, **{"backend": self.asked, "tol": self.tol, **options})
 
     def hold(self, names: Iterable[str]) -> None:
@@ -179,7 +179,7 @@ def reason_against(backend: BackendLike, example: Example) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
         compiled = CompiledProblem(Problem.bind(model, data))
-    chosen: Backend = named(backend, compiled)
+    chosen: Backend = backend_from(backend, compiled)
     return chosen.refuses(compiled)
 
 
@@ -213,7 +213,7 @@ def bounds_are_never_too_good(trial: Trial) -> None:
 def one_judge(trial: Trial) -> None:
     """The objective is the problem's own, of a point that meets all constraints."""
     found = trial.found
-    objective = found.problem.objective(found.latent, found.biases)
+    objective = found.problem.objective(found.latent, found.effects)
     demand(found.objective == objective, "its objective is not the problem's own")
     demand(np.isfinite(objective), "its answer violates a constraint")
 
@@ -258,7 +258,7 @@ def a_start_is_gone_on_from(trial: Trial) -> None:
 
     A backend that knows no start must say so: ``Backend.refuses_start``.
     """
-    chosen = named(trial.asked, CompiledProblem(trial.found.problem))
+    chosen = backend_from(trial.asked, CompiledProblem(trial.found.problem))
     if chosen.refuses_start is not None:
         return
     start = trial.again(max_iter=SHORT)
@@ -266,7 +266,7 @@ def a_start_is_gone_on_from(trial: Trial) -> None:
     resumed = trial.again(start=start)
     for side in ("left", "right"):
         was, now = getattr(before.latent, side), getattr(start.point.latent, side)
-        unharmed(was, now, f"the {side} factor of the start")
+        demand_unharmed(was, now, f"the {side} factor of the start")
     demand(
         resumed.objective <= start.objective,
         f"objective {resumed.objective!r} from a start of {start.objective!r}",

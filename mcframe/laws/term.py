@@ -24,8 +24,8 @@ from mcframe.laws.proximal import (
     sets_are_sets,
     value_at_prox,
 )
-from mcframe.laws.samples import STEPS, Law, data_of, solved, stacked_samples
-from mcframe.laws.violations import close, demand, law, unharmed
+from mcframe.laws.samples import STEPS, Law, data_of, least_value, stacked_samples
+from mcframe.laws.violations import close, demand, demand_unharmed, law
 
 __all__ = ["TERM_LAWS", "check_regularizer"]
 
@@ -100,7 +100,7 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
         objective, constraints = term.statement(cp, variable)
         program = cp.Problem(cp.Minimize(objective), constraints)
         if len(program.variables()) > 1:
-            least, tolerance = solved(*term.statement(cp, cp.Constant(point))), 1e-6
+            least, tolerance = least_value(*term.statement(cp, cp.Constant(point))), 1e-6
         elif isinstance(term, Constraint):
             least, tolerance = 0.0 if all(c.value() for c in constraints) else np.inf, 0.0
         else:
@@ -194,13 +194,13 @@ def arguments_unharmed(term: Term, points: list[Array]) -> None:
         term.conjugate(point)
         near = term.nearest_dual(point)
         demand(near.shape == point.shape, f"a nearest dual of shape {near.shape}")
-        unharmed(kept, point, "the latent matrix")
+        demand_unharmed(kept, point, "the latent matrix")
     if isinstance(term, Factored):
         for stacked in stacked_samples(points):
             kept = stacked.copy()
             term.of_factors(stacked)
             term.prox_factors(stacked, 1.0)[...] = -7.0
-            unharmed(kept, stacked, "the stacked factors")
+            demand_unharmed(kept, stacked, "the stacked factors")
     twin = copy.deepcopy(term)
     demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
     demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")

@@ -41,18 +41,18 @@ def law(word: object, name: str) -> Iterator[None]:
         with np.errstate(all="raise", under="ignore"):
             yield
     except LawViolation as violation:
-        raise LawViolation(f"{called(word)} breaks the law {name!r}: {violation}") from None
+        raise LawViolation(f"{name_of(word)} breaks the law {name!r}: {violation}") from None
     except FloatingPointError as error:
         raise LawViolation(
-            f"{called(word)} breaks the law {name!r}: numpy warns of {error}"
+            f"{name_of(word)} breaks the law {name!r}: numpy warns of {error}"
         ) from error
 
 
-def unharmed(before: Array, after: Array, what: str) -> None:
+def demand_unharmed(before: Array, after: Array, what: str) -> None:
     """Demand that an argument was not changed."""
     demand(np.array_equal(before, after, equal_nan=True), f"{what} was changed in place")
 
 
-def called(word: object) -> str:
+def name_of(word: object) -> str:
     """A backend's name, or the class of an object."""
     return f"backend {word!r}" if isinstance(word, str) else type(word).__name__

@@ -1,4 +1,4 @@
-"""Yes/no labels."""
+"""The likelihood of yes/no labels."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Waiting times."""
+"""The likelihood of waiting times."""
 
 import attrs
 

@@ -90,7 +90,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
             return np.exp(z)
 
     def start(self, y: Array) -> Array:
-        """log y."""
+        """Return log y, the predictor of mean y."""
         return np.log(y)
 
     def sample(self, z: Array, rng: Any) -> Array:

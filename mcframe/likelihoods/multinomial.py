@@ -1,4 +1,4 @@
-"""Categories."""
+"""The likelihood of categories."""
 
 from typing import Any
 
@@ -107,12 +107,12 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     def value(self, z: Array, y: Array) -> Array:
         """log(sum_k exp(z_k)) - z_y, never overflowing."""
         highest, _, others = softmax_parts(z)
-        return highest - chosen(z, y) + np.log1p(others)
+        return highest - at_class(z, y) + np.log1p(others)
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its slopes p - e_y, the probabilities less the indicator of y."""
         highest, ratios, others = softmax_parts(z)
-        value = highest - chosen(z, y) + np.log1p(others)
+        value = highest - at_class(z, y) + np.log1p(others)
         slope = ratios / (1.0 + others)[..., None]
         code = codes(y)
         # Minus the sum of the others, not p_y - 1: accurate where p_y is close to 1.
@@ -136,7 +136,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def conjugate(self, slope: Array, y: Array) -> Array:
         """sum_k p_k log p_k for probabilities p = slope + e_y, else inf."""
-        p, own = slope.copy(), chosen(slope, y)[..., None]
+        p, own = slope.copy(), at_class(slope, y)[..., None]
         np.put_along_axis(p, codes(y), own + 1.0, axis=-1)
         inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(slope.sum(axis=-1)) <= ROUNDING)
         p, short = np.clip(p, 0.0, 1.0), np.clip(own, -1.0, 0.0)
@@ -152,13 +152,13 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         below 0 (Held, Wolfe and Crowder, Math. Programming 1974).
         """
         p = slope.copy()
-        np.put_along_axis(p, codes(y), chosen(p, y)[..., None] + 1.0, axis=-1)
+        np.put_along_axis(p, codes(y), at_class(p, y)[..., None] + 1.0, axis=-1)
         falling = -np.sort(-p, axis=-1)
         offsets = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, self.classes + 1)
         # The number of entries that stay positive: those above their own offset.
         last = np.count_nonzero(falling > offsets, axis=-1)[..., None] - 1
         p = np.maximum(p - np.take_along_axis(offsets, last, axis=-1), 0.0)
-        np.put_along_axis(p, codes(y), chosen(p, y)[..., None] - 1.0, axis=-1)
+        np.put_along_axis(p, codes(y), at_class(p, y)[..., None] - 1.0, axis=-1)
         return p
 
     def mean(self, z: Array) -> Array:
@@ -212,6 +212,6 @@ def codes(y: Array) -> IntArray:
     return y.astype(np.intp)[..., None]
 
 
-def chosen(z: Array, y: Array) -> Array:
+def at_class(z: Array, y: Array) -> Array:
     """z_y."""
     return np.take_along_axis(z, codes(y), axis=-1)[..., 0]

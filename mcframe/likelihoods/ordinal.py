@@ -128,7 +128,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         """Levels counted from 0."""
         return (y - self.lowest).astype(np.intp)
 
-    def given(self) -> Array:
+    def known_thresholds(self) -> Array:
         """The thresholds, or a ``ModelError`` where they are still to be fitted."""
         if self.thresholds is None:
             raise ModelError(
@@ -139,7 +139,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
 
     def interval(self, y: Array) -> tuple[Array, Array]:
         """The thresholds below and above each observation, infinite at the ends."""
-        edges = np.concatenate([[-np.inf], self.given(), [np.inf]])
+        edges = np.concatenate([[-np.inf], self.known_thresholds(), [np.inf]])
         code = self.code(y)
         return edges[code], edges[code + 1]
 
@@ -181,7 +181,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
     def mean(self, z: Array) -> Array:
         """The expected level: lowest + sum_k P(y > k | z)."""
         level = np.full_like(z, self.lowest)
-        for threshold in self.given():
+        for threshold in self.known_thresholds():
             level += expit(z - threshold)
         return level
 
@@ -189,13 +189,13 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         """The middle of the interval, 1 beyond the threshold at the ends; levels if not given."""
         if self.thresholds is None:
             return y - self.lowest - 0.5 * (self.levels - 1)
-        t = self.given()
+        t = self.known_thresholds()
         middles = np.concatenate([[t[0] - 1.0], 0.5 * (t[1:] + t[:-1]), [t[-1] + 1.0]])
         return middles[self.code(y)]
 
     def sample(self, z: Array, rng: Any) -> Array:
         """The level whose interval z plus logistic noise falls into."""
-        thresholds = self.given()
+        thresholds = self.known_thresholds()
         noisy = z + rng.logistic(size=np.shape(z))
         return self.lowest + np.searchsorted(thresholds, noisy).astype(np.float64)
 
@@ -239,7 +239,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         near: tuple[Array, float] | None = None,
     ) -> tuple[Any, list[Any]]:
         """The three summands of the class formula: two ``logistic`` and a normaliser."""
-        thresholds = self.given() if parameters is None else parameters
+        thresholds = self.known_thresholds() if parameters is None else parameters
         loss = self.logistics(cp, z, y, thresholds)
         if parameters is None:
             lower, upper = self.interval(y)

@@ -1,4 +1,4 @@
-"""Counts."""
+"""The likelihood of counts."""
 
 from typing import Any
 

@@ -61,7 +61,7 @@ def bound_term(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
     """Return a term with the data of its block, checked against the shape of its columns of Z."""
     if term.block is None:
         return term
-    table = tables[term.block].observed()
+    table = tables[term.block].observed_entries()
     n_rows, n_columns = table.shape
     shape = (n_rows, n_columns * model.block(term.block).likelihood.width)
     return term.bound_to(shape, table.rows, table.columns, table.values)

@@ -46,7 +46,7 @@ class CellNumbers:
         whole.ravel()[self.cells] = self.numbers
         return whole
 
-    def repeated(self, width: int) -> "CellNumbers":
+    def repeat(self, width: int) -> "CellNumbers":
         """Return those of a table with ``width`` columns for each of this one, all alike."""
         shape = (self.shape[0], self.shape[1] * width)
         if self.cells is not None:

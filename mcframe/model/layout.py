@@ -48,7 +48,7 @@ class Layout:
         """The part of the parameters."""
         return vector[self.n_effects :]
 
-    def called(self, place: int) -> str:
+    def name_of(self, place: int) -> str:
         """How messages call one of the numbers."""
         if place < self.n_biases:
             return f"bias of column {place}"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from mcframe.contracts.term import Sums
 from mcframe.model.model import Model
 from mcframe.model.table import Table
 
@@ -23,7 +24,7 @@ def notes_on_unobserved(
     for name, table in tables.items():
         block = model.block(name)
         unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
-        observed = table.observed()
+        observed = table.observed_entries()
         counts = np.bincount(observed.columns, minlength=table.shape[1])
         empty = np.flatnonzero(counts == 0)
         if empty.size:
@@ -51,7 +52,7 @@ def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
     """Return notes on terms that state sums of Z where users may mean sums of means."""
     notes = []
     for term in model.terms:
-        if term.block is None or not term.states_sums:
+        if term.block is None or not isinstance(term, Sums):
             continue
         block = model.block(term.block)
         beside = {

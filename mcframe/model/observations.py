@@ -28,8 +28,8 @@ class Observations:
         A known part of the linear predictor, in its units; needed for every entry, observed
         or not, since predictions use it.
     exposure : number or array, optional
-        For likelihoods with a log link (Poisson and alike): the offset is log(exposure);
-        above 0. Give this or ``offset``.
+        For likelihoods with a log link (Poisson and alike), others are refused: the offset is
+        log(exposure); above 0. Give this or ``offset``.
 
     Each may be of the block's shape, a column (n_items x 1), a row (1 x columns) or one
     number. A vector is a row, or a column where the block has one; where the block is square it

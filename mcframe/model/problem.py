@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.renamed import old_name_of
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
 from mcframe.model.binding import bound_term, tables_of
 from mcframe.model.layout import Layout
@@ -111,7 +112,7 @@ class Problem:
             ]
         )
 
-    def reweighted(self, place: int, weight: float) -> "Problem":
+    def with_weight(self, place: int, weight: float) -> "Problem":
         """Return the problem with another weight of one term; the data are shared."""
 
         def changed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -159,7 +160,7 @@ class Problem:
     def written_out(self) -> "Problem":
         """Return the problem with every cell that carries loss among its entries."""
         tables = {
-            name: table.completed() if table.unwritten else table
+            name: table.with_all_cells() if table.unwritten else table
             for name, table in self.tables.items()
         }
         return attrs.evolve(self, tables=tables)
@@ -191,7 +192,7 @@ class Problem:
         """
         return targets_of(self.model.block(name), self.tables[name], self.origins.get(name))
 
-    def added(self, name: str) -> Array | None:
+    def predictor_offsets(self, name: str) -> Array | None:
         """The offsets that stay in the predictor at the entries; those of a location do not."""
         if self.model.block(name).likelihood.location:
             return None
@@ -274,7 +275,7 @@ class Problem:
             z = z + self.layout(name).at(rows, places, effects[name])
         return z if width > 1 else z[:, 0]
 
-    def placed(self, term: Term) -> slice:
+    def columns_of_term(self, term: Term) -> slice:
         """The columns of Z that a term speaks of."""
         if term.block is not None:
             return self.columns(term.block)
@@ -306,9 +307,9 @@ class Problem:
             if whole and isinstance(term, Spectral):
                 total += term.of_singular_values(singular_values)
             elif whole and isinstance(term, Factored) and given is not None:
-                total += term.of_factors(given.balanced())
+                total += term.of_factors(given.balance())
             else:
-                total += term.value(latent.columns(self.placed(term)).dense())
+                total += term.value(latent.columns(self.columns_of_term(term)).dense())
         return total
 
     def loss(self, latent: LowRank, effects: Mapping[str, Array]) -> float:
@@ -317,7 +318,7 @@ class Problem:
         for block in self.model.blocks:
             name, table = block.name, self.tables[block.name]
             z = self.fitted_at(name, latent, effects, table.rows, table.columns)
-            added = self.added(name)
+            added = self.predictor_offsets(name)
             if added is not None:
                 z = z + added
             losses = self.likelihood(name, effects).value(z, self.targets(name))
@@ -386,3 +387,7 @@ class Problem:
                 + ", with offsets" * (table.offset is not None)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    reweighted = old_name_of(with_weight, "reweighted")
+    added = old_name_of(predictor_offsets, "added")
+    placed = old_name_of(columns_of_term, "placed")

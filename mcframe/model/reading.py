@@ -56,7 +56,7 @@ def written_out(block: Block, table: Table) -> Table:
             " block has neither bias nor row_effects, its data no weights and no offset, and the"
             " model a NuclearNorm as its only term; or take pn=1, which reads labels alone"
         )
-    return table.completed()
+    return table.with_all_cells()
 
 
 def read_values(block: Block, given: Any) -> Table:
@@ -87,4 +87,4 @@ def read_observations(block: Block, given: Observations) -> Table:
     if given.weights is None:
         return table
     weights = weights_of(block, given, table)
-    return attrs.evolve(table, weights=weights).restricted(weights > 0.0)
+    return attrs.evolve(table, weights=weights).select(weights > 0.0)

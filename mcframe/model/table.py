@@ -71,12 +71,12 @@ class Table:
             return self.offset.at(rows, columns)
         return self.offset.at(rows[:, None], columns[:, None] * width + np.arange(width))
 
-    def observed(self) -> "Table":
+    def observed_entries(self) -> "Table":
         """The observed entries alone."""
         kept = ~np.isnan(self.values)
-        return self if kept.all() else self.restricted(kept)
+        return self if kept.all() else self.select(kept)
 
-    def restricted(self, kept: Mask) -> "Table":
+    def select(self, kept: Mask) -> "Table":
         """Some of the entries."""
         return attrs.evolve(
             self,
@@ -86,7 +86,7 @@ class Table:
             weights=None if self.weights is None else self.weights[kept],
         )
 
-    def completed(self) -> "Table":
+    def with_all_cells(self) -> "Table":
         """Every entry of the block, the missing ones with the value NaN."""
         rows, columns = np.divmod(np.arange(self.n_cells), self.shape[1])
         values = np.full(self.shape, np.nan)

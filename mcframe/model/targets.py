@@ -36,7 +36,7 @@ def origins_of(
     """
     origins = {}
     for block in model.blocks:
-        table = tables[block.name].observed()
+        table = tables[block.name].observed_entries()
         layout = layout_of(block, table)
         if block.likelihood.location and layout.n_effects:
             values = targets_of(block, table, None)

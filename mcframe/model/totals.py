@@ -48,7 +48,7 @@ class Totals:
         DataError
             Where a likelihood cannot estimate from the values what it needs.
         """
-        observed = {name: table.observed() for name, table in tables.items()}
+        observed = {name: table.observed_entries() for name, table in tables.items()}
         targets = {
             block.name: targets_of(block, observed[block.name], origins.get(block.name))
             for block in model.blocks

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.real_numbers import NotANumber, floats_of
 from mcframe.model.block import Block
 from mcframe.model.cell_numbers import CellNumbers
@@ -31,6 +32,7 @@ def weights_of(block: Block, given: Observations, table: Table) -> Array:
 def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | None:
     """Return the offset or the logarithm of the exposure, for each latent column; None without."""
     if given.exposure is not None:
+        refuse_exposure(block)
         read = read_numbers(block, given.exposure, "exposure", table)
         if read.cells is not None:  # each has to be stored, so that dense ones take no more
             read = CellNumbers(read.shape, refuse_unstored(block, table, read).dense())
@@ -42,7 +44,24 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
         refuse_cells(block, "offset", table, read, "finite", ~np.isfinite(read.numbers))
     else:
         return None
-    return read.repeated(block.likelihood.width)
+    return read.repeat(block.likelihood.width)
+
+
+def refuse_exposure(block: Block) -> None:
+    """Raise a ``DataError`` where an exposure, which multiplies means, would not do so.
+
+    It enters as the offset log(exposure), so that the mean has to be that of a log link.
+    """
+    likelihood = block.likelihood
+    if likelihood.width == 1 and not isinstance(likelihood, Parametric):
+        once, thrice = likelihood.mean(np.array([0.0, np.log(3.0)]))
+        if np.isclose(thrice, 3.0 * once, rtol=1e-9) and once > 0.0:
+            return
+    raise DataError(
+        f"block {block.name!r}: an exposure was given, which multiplies the mean where the link"
+        f" is the logarithm; that of {type(likelihood).__name__} is another. Give offset=...,"
+        " which is added to z, or weights"
+    )
 
 
 def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbers:

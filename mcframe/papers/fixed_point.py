@@ -131,14 +131,14 @@ class FixedPoint:
         per_label = self.label_weight / self.signs.size
         entries[self.y_at] += (step * per_label) * self.pulled
         if self.ones:
-            self.iterate = shrunk(target, step * mu)[0]
+            self.iterate = shrink_singular_values(target, step * mu)[0]
             self.multiplier = (self.iterate[:, -1] - 1.0) / step
             self.iterate[:, -1] = 1.0
             self.nuclear = nuclear_norm(self.iterate, exact)
         else:
             total = np.bincount(self.y_columns, self.pulled, minlength=self.biases.size)
             self.biases = self.biases + bias_step * per_label * total
-            self.iterate, self.nuclear = shrunk(target, step * mu)
+            self.iterate, self.nuclear = shrink_singular_values(target, step * mu)
         self.evaluate()
 
     def stages(self, weights: list[float], change: float, max_iter: int) -> Iterator[Stage]:
@@ -172,7 +172,7 @@ def flat(table: Table, first: int, width: int) -> IntArray:
     return places
 
 
-def shrunk(target: Array, threshold: float) -> tuple[Array, float]:
+def shrink_singular_values(target: Array, threshold: float) -> tuple[Array, float]:
     """U max(S - threshold, 0) V', and its nuclear norm."""
     tall = target if target.shape[0] >= target.shape[1] else target.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)

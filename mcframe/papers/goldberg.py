@@ -162,9 +162,9 @@ def fixed_point_path(
         A model of another form; weights that do not descend; data with weights or offsets.
     """
     sequence = checked_weights(weights)
-    problem, run = begun(model, data)
+    problem, run = begin(model, data)
     for stage in run.stages([float(mu) for mu in sequence], change, max_iter):
-        yield fit_of_stage(problem.reweighted(0, stage.mu), stage, history=())
+        yield fit_of_stage(problem.with_weight(0, stage.mu), stage, history=())
 
 
 def published_weights(data: Mapping[str, Any], last: float = 1e-5, eta: float = 0.25) -> Array:
@@ -186,18 +186,18 @@ def last_stage(
     model: Model, data: Mapping[str, Any], eta: float, change: float, max_iter: int
 ) -> Fit:
     """The answer at the model's own mu, with a record for every stage that led there."""
-    problem, run = begun(model, data)
+    problem, run = begin(model, data)
     mu = weight_of(model)
     began, made, records = time.perf_counter(), 0, []
     for stage in run.stages(decreasing(run.sigma, mu, eta), change, max_iter):
-        fit = fit_of_stage(problem.reweighted(0, stage.mu), stage, history=())
+        fit = fit_of_stage(problem.with_weight(0, stage.mu), stage, history=())
         made += stage.iterations
         seconds = time.perf_counter() - began
         records.append(Record(made, seconds, fit.objective, fit.bound, fit.gap, fit.rank))
     return fit_of_stage(problem, stage, tuple(records))
 
 
-def begun(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
+def begin(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
     """The data, and the start of the algorithm that the model is for."""
     ones = OnesColumn() in model.terms
     preset = mc_1 if ones else mc_b
@@ -245,15 +245,15 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     point = Point(latent, dual)
     judgement = judge(program, point)
     bound, rounding = judgement.bound, judgement.rounding
-    biases = {} if ones else {"labels": stage.biases}
-    objective = problem.objective(latent, biases)
+    effects = {} if ones else {"labels": stage.biases}
+    objective = problem.objective(latent, effects)
     if not history:
         gap = relative_gap(objective, bound, rounding)
-        history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank()),)
+        history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank),)
     return Fit(
         problem=problem,
         point=point,
-        biases=biases,
+        effects=effects,
         status="interrupted" if stage.converged else "iteration_limit",
         message=FINISHED if stage.converged else UNFINISHED,
         objective=objective,

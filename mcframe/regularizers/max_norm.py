@@ -129,7 +129,7 @@ class MaxNorm(Regularizer, Factored, Norm):
         return self.weight * cp.max(cp.diag(whole)), [whole[:n_rows, n_rows:] == latent]
 
     def formula(self) -> str:
-        """weight ‖Z‖_max."""
+        """The text ``weight ‖Z‖_max``."""
         return f"{self.weight:g} ‖Z‖_max"
 
     def latex(self) -> str:

@@ -45,7 +45,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     @property
     def dual_radius(self) -> float:
-        """The weight."""
+        """The weight: the dual ball is that of the spectral norm."""
         return self.weight
 
     def dual_norm(self, slope: Matrix) -> float:
@@ -102,7 +102,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         return self.weight * cp.normNuc(latent)
 
     def formula(self) -> str:
-        """weight ‖Z‖_*."""
+        """The text ``weight ‖Z‖_*``."""
         return f"{self.weight:g} ‖Z‖_*"
 
     def latex(self) -> str:

@@ -97,9 +97,9 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
 
     def forward(self, latent: Array) -> Array:
         """R_Omega(Z - X)."""
-        return self.placed(latent[self.rows, self.columns] - self.values)
+        return self.fill_entries(latent[self.rows, self.columns] - self.values)
 
-    def placed(self, entries: Array) -> Array:
+    def fill_entries(self, entries: Array) -> Array:
         """A matrix with these entries on Omega and 0 elsewhere."""
         matrix = np.zeros(self.shape)
         matrix[self.rows, self.columns] = entries
@@ -107,12 +107,12 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
 
     def forward_expression(self, cp: Any, latent: Any) -> Any:
         """multiply(Omega, Z) - X."""
-        observed = self.placed(np.ones(self.values.size))
-        return cp.multiply(observed, latent) - self.placed(self.values)
+        observed = self.fill_entries(np.ones(self.values.size))
+        return cp.multiply(observed, latent) - self.fill_entries(self.values)
 
     def adjoint(self, dual: Array) -> Array:
         """R_Omega(Y)."""
-        return self.placed(dual[self.rows, self.columns])
+        return self.fill_entries(dual[self.rows, self.columns])
 
     def pairing(self, dual: Array) -> float:
         """The sum of Y * X over Omega."""

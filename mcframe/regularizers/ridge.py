@@ -71,7 +71,7 @@ class Ridge(Regularizer, Spectral):
         return attrs.evolve(self, weight=self.weight * unit**2)
 
     def formula(self) -> str:
-        """weight/2 ‖Z‖_F²."""
+        """The text ``weight/2 ‖Z‖_F²``."""
         return f"{self.weight:g}/2 ‖Z‖_F²"
 
     def latex(self) -> str:

@@ -21,8 +21,8 @@ from mcframe.reproduction.coco_systems import (
     errors_of_classifiers,
     maxide_solved,
     mc_solved,
-    named,
     of_latent,
+    sizes_from,
 )
 from mcframe.reproduction.experiment import Experiment, Published, Summary
 
@@ -148,11 +148,11 @@ class CocoTable1(Experiment):
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """Draw a table and complete it by all four."""
-        return of_all_systems(named(self.sizes, setting).draw(rng), self.iterations)
+        return of_all_systems(sizes_from(self.sizes, setting).draw(rng), self.iterations)
 
     def trials_of(self, setting: str, trials: int) -> int:
         """One for the tall tables."""
-        return trials if named(self.sizes, setting).n_items <= 1000 else min(trials, 1)
+        return trials if sizes_from(self.sizes, setting).n_items <= 1000 else min(trials, 1)
 
     def published(self) -> Mapping[tuple[str, str], Published]:
         """Return the numbers of Table 1."""
@@ -254,7 +254,7 @@ class CocoFig2(Experiment):
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """The curves of both systems on one table."""
-        table = named(self.sizes, setting).draw(rng)
+        table = sizes_from(self.sizes, setting).draw(rng)
         found: dict[str, float] = {}
         for system, lambda_2 in LAMBDA_2.items():
 
@@ -403,11 +403,11 @@ class CocoOptimum(Experiment):
 
     def trials_of(self, setting: str, trials: int) -> int:
         """One for the tables of the paper."""
-        return trials if named(self.sizes, setting).n_items < 1000 else min(trials, 1)
+        return trials if sizes_from(self.sizes, setting).n_items < 1000 else min(trials, 1)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """Run COCO, published and solved, and the solved baselines on one table."""
-        table = named(self.sizes, setting).draw(rng)
+        table = sizes_from(self.sizes, setting).draw(rng)
         found: dict[str, float] = {}
         for system, lambda_2 in LAMBDA_2.items():
             published = coco_subgradient(table.data, lambda_2=lambda_2, max_iter=self.iterations)

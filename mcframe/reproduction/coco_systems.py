@@ -29,8 +29,8 @@ __all__ = [
     "errors_of_classifiers",
     "maxide_solved",
     "mc_solved",
-    "named",
     "of_latent",
+    "sizes_from",
 ]
 
 # A tenth of the observed entries is held out to choose a weight among so many, from the one at
@@ -60,7 +60,7 @@ class Sizes:
         return cocompletion(*shape, observed=self.percent / 100.0, random_state=rng)
 
 
-def named(sizes: Sequence[Sizes], setting: str) -> Sizes:
+def sizes_from(sizes: Sequence[Sizes], setting: str) -> Sizes:
     """Return the sizes that a setting is called by."""
     return next(each for each in sizes if str(each) == setting)
 

@@ -64,7 +64,7 @@ class Synthetic(Experiment):
         """Return the settings as printed, and with observed and missing shares exchanged."""
         return tuple(MISSING)
 
-    def drawn(
+    def draw_data(
         self, setting: str, likelihood: Bernoulli, rng: np.random.Generator
     ) -> BinaryLowRank:
         """The data of a trial."""
@@ -115,7 +115,7 @@ class HayashiFigure1(Synthetic):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One draw, all gammas."""
         likelihood = probit_quantization(0.1)
-        draw, options = self.drawn(setting, likelihood, rng), self.options(setting, likelihood)
+        draw, options = self.draw_data(setting, likelihood, rng), self.options(setting, likelihood)
         models = {f"gamma {gamma:g}": punu(gamma, **options) for gamma in self.gammas}
         return self.errors(draw, models, rng)
 
@@ -155,7 +155,7 @@ class HayashiFigure2(Synthetic):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One draw, all etas; and the optimum of PN."""
         likelihood = probit_quantization(0.1)
-        draw, options = self.drawn(setting, likelihood, rng), self.options(setting, likelihood)
+        draw, options = self.draw_data(setting, likelihood, rng), self.options(setting, likelihood)
         models = {f"eta {eta:g}": pnu(eta, **options) for eta in self.etas}
         found = self.errors(draw, models, rng)
         with warnings.catch_warnings():
@@ -199,7 +199,7 @@ class HayashiFigure3(Synthetic):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One draw, all points."""
         likelihood = logistic_quantization(7.0)
-        draw, options = self.drawn(setting, likelihood, rng), self.options(setting, likelihood)
+        draw, options = self.draw_data(setting, likelihood, rng), self.options(setting, likelihood)
         models = {named_triple(point): tri(*point, **options) for point in self.points()}
         return self.errors(draw, models, rng)
 

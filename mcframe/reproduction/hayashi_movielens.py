@@ -72,9 +72,7 @@ class Split:
     test: IntArray
 
     @classmethod
-    def drawn(
-        cls, source: Ratings, n_held: int, n_users: int, rng: np.random.Generator
-    ) -> "Split":
+    def draw(cls, source: Ratings, n_held: int, n_users: int, rng: np.random.Generator) -> "Split":
         """Two lots of ``n_held`` ratings apart, of the first users alone if these are fewer."""
         kept = np.flatnonzero(source.users < n_users)
         order = rng.permutation(kept)
@@ -116,9 +114,9 @@ class MovieLens(Experiment):
 
     def split(self, rng: np.random.Generator) -> Split:
         """The ratings of a trial."""
-        return Split.drawn(ratings(), self.n_held, self.n_users, rng)
+        return Split.draw(ratings(), self.n_held, self.n_users, rng)
 
-    def completed(self, split: Split, model: Model, seed: int) -> Array:
+    def complete(self, split: Split, model: Model, seed: int) -> Array:
         """Z by the published algorithm."""
         with warnings.catch_warnings():
             # Some films have no rating among those to learn from.
@@ -129,12 +127,12 @@ class MovieLens(Experiment):
         )
         return scheme.last_latent(problem, np.random.default_rng(seed)).dense()
 
-    def tuned(self, split: Split, seed: int) -> tuple[float, float, Array]:
+    def tune(self, split: Split, seed: int) -> tuple[float, float, Array]:
         """Alpha and r with the least validation error of PN, and its Z."""
         best: tuple[float, float, float, Array] | None = None
         for alpha in self.bounds:
             for rank in self.ranks:
-                latent = self.completed(split, stated(PN, alpha, rank), seed)
+                latent = self.complete(split, state_model(PN, alpha, rank), seed)
                 error = split.error(latent, split.validation)
                 if best is None or error < best[0]:
                     best = error, alpha, rank, latent
@@ -156,7 +154,7 @@ def small(experiment: Kind) -> Kind:
     )
 
 
-def stated(point: Triple, alpha: float, rank: float) -> Model:
+def state_model(point: Triple, alpha: float, rank: float) -> Model:
     """The TRI risk in K_max(alpha, alpha sqrt(r)), missing rate as observed."""
     return tri(*point, max_norm_radius(alpha, rank), bound=alpha)
 
@@ -187,12 +185,12 @@ class HayashiFigure4(MovieLens):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One split, all points."""
         split, seed = self.split(rng), int(rng.integers(2**32))
-        alpha, rank, exact = self.tuned(split, seed)
+        alpha, rank, exact = self.tune(split, seed)
         found = {"alpha chosen": alpha, "r chosen": rank}
         for point in [*triples(self.divisions), (0.3, 0.3, 0.4)]:
             latent = exact
             if point != PN:
-                latent = self.completed(split, stated(point, alpha, rank), seed)
+                latent = self.complete(split, state_model(point, alpha, rank), seed)
             found[named_triple(point)] = split.error(latent, split.test)
         return found
 
@@ -228,12 +226,12 @@ class HayashiTable1(MovieLens):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One split: alpha and r, then the mixture, then all errors."""
         split, seed = self.split(rng), int(rng.integers(2**32))
-        alpha, rank, latent = self.tuned(split, seed)
+        alpha, rank, latent = self.tune(split, seed)
         best, best_point, best_error = latent, PN, split.error(latent, split.validation)
         for point in self.mixtures:
             if point == PN:
                 continue
-            other = self.completed(split, stated(point, alpha, rank), seed)
+            other = self.complete(split, state_model(point, alpha, rank), seed)
             error = split.error(other, split.validation)
             if error < best_error:
                 best, best_point, best_error = other, point, error

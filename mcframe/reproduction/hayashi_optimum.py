@@ -12,7 +12,7 @@ from mcframe.fitting import fit
 from mcframe.papers import GrowingFactors, growing_factors, pn
 from mcframe.reproduction.experiment import Experiment
 from mcframe.reproduction.hayashi_excess import excess
-from mcframe.reproduction.hayashi_movielens import PN, SPLIT, Split, ratings, stated
+from mcframe.reproduction.hayashi_movielens import PN, SPLIT, Split, ratings, state_model
 
 __all__ = ["HayashiOptimum"]
 
@@ -55,7 +55,7 @@ class HayashiOptimum(Experiment):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One split: the optimum, and the algorithm at each width."""
         radius = float(setting.removeprefix("R = "))
-        split = Split.drawn(ratings(), self.n_held, self.n_users, rng)
+        split = Split.draw(ratings(), self.n_held, self.n_users, rng)
         data, seed = {"labels": split.labels}, int(rng.integers(2**32))
         with warnings.catch_warnings():
             for kind in (NotCertifiedWarning, UnobservedWarning):
@@ -73,7 +73,7 @@ class HayashiOptimum(Experiment):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UnobservedWarning)
                 published = growing_factors(
-                    stated(PN, radius, 1.0), data, scheme, random_state=seed
+                    state_model(PN, radius, 1.0), data, scheme, random_state=seed
                 )
             latent = published.latent.dense()
             found[f"k = {width}, excess"] = excess(published, exact)

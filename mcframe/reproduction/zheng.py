@@ -71,7 +71,7 @@ class ZhengRule(Experiment):
         }
         drawn = semi_supervised(rng, **sizes, missing=0.0 if setting == COMPLETE else 0.3)
         data = {"features": drawn.features, "labels": drawn.labels}
-        lam = self.chosen(data, rng)
+        lam = self.choose_weight(data, rng)
         answer = fit(soft_impute(lam), data, tol=self.tol)
         rule = answer.predict_rows({"features": drawn.new_features}, "labels")
         again = refit_rows(answer, drawn, lam, self.tol)
@@ -87,7 +87,7 @@ class ZhengRule(Experiment):
             measures |= linear_rules(answer, drawn, rule)
         return measures
 
-    def chosen(self, data: Mapping[str, Array], rng: np.random.Generator) -> float:
+    def choose_weight(self, data: Mapping[str, Array], rng: np.random.Generator) -> float:
         """The lambda with the least squared error on observed entries kept back.
 
         Of features and labels: labels alone are too few.

@@ -80,14 +80,14 @@ class TiltedLoss:
         line = self.likelihood.label_difference
         return self.tilt * (line[1] if line is not None else 0.0)
 
-    def untilted(self, slope: Array) -> Array:
+    def untilt(self, slope: Array) -> Array:
         """The slope that l(., b) must have for the whole to have this one; 0 where w = 0."""
         counts = self.weight > 0.0
         return np.where(counts, slope - self.tilt_slope, 0.0) / np.where(counts, self.weight, 1.0)
 
     def conjugate(self, slope: Array) -> Array:
         """w l*((slope - t d') / w, b) - t d(0), for a line d."""
-        inner = self.untilted(slope)
+        inner = self.untilt(slope)
         near = self.likelihood.nearest_slope(inner, self.base)
         # Taking t d' off rounds: a slope on the boundary of the domain must stay on it.
         rounding = 8.0 * EPS * (np.abs(slope) + np.abs(self.tilt_slope))
@@ -98,7 +98,7 @@ class TiltedLoss:
 
     def nearest_slope(self, slope: Array) -> Array:
         """The nearest slopes with a finite conjugate, for a line d."""
-        inner = self.untilted(slope)
+        inner = self.untilt(slope)
         near = self.likelihood.nearest_slope(inner, self.base)
         # What lies inside stays as it is, to the last digit.
         inside = (near == inner) & (self.weight > 0.0)

@@ -20,8 +20,8 @@ __all__ = [
     "HeldOutLoss",
     "LabelError",
     "RelativeError",
-    "called",
     "checked_criterion",
+    "criterion_name",
     "score_of",
     "takes",
 ]
@@ -74,9 +74,9 @@ class LabelError:
         likelihood = likelihood_of(self, self.block, model)
         if not (reads_labels(likelihood) or reads_classes(likelihood)):
             raise ModelError(
-                f"criterion {called(self)}: block {self.block!r} holds neither labels 0 and 1 nor"
-                f" classes, as {type(likelihood).__name__} needs {likelihood.needs}; take"
-                f" RelativeError({self.block!r}) or HeldOutLoss({self.block!r})"
+                f"criterion {criterion_name(self)}: block {self.block!r} holds neither labels 0"
+                f" and 1 nor classes, as {type(likelihood).__name__} needs {likelihood.needs};"
+                f" take RelativeError({self.block!r}) or HeldOutLoss({self.block!r})"
             )
 
 
@@ -102,7 +102,7 @@ class RelativeError:
         likelihood = likelihood_of(self, self.block, model)
         if likelihood.width > 1:
             raise ModelError(
-                f"criterion {called(self)}: block {self.block!r} holds classes"
+                f"criterion {criterion_name(self)}: block {self.block!r} holds classes"
                 f" ({type(likelihood).__name__}), whose codes have no size to compare an error"
                 f" with; take LabelError({self.block!r}) or HeldOutLoss({self.block!r})"
             )
@@ -145,14 +145,24 @@ def checked_criterion(criterion: Any, models: tuple[Model, ...]) -> Criterion:
         )
     if not takes(criterion, "fit", "held"):
         raise ModelError(
-            f"criterion={called(criterion)} was given; a function of a fit and of what was held"
-            " out is needed, such as mcframe.selection.LabelError('labels')"
+            f"criterion={criterion_name(criterion)} was given; a function of a fit and of what was"
+            f" held out is needed, such as {' or '.join(suitable(models[0]))} of mcframe.selection"
         )
     if isinstance(criterion, CheckedCriterion):
         for model in models:
             criterion.check(model)
     found: Criterion = criterion
     return found
+
+
+def suitable(model: Model) -> list[str]:
+    """Criteria that judge a model as they are written, one for each kind of its blocks."""
+    found: dict[str, str] = {}
+    for block in model.blocks:
+        labels = reads_labels(block.likelihood) or reads_classes(block.likelihood)
+        word = (LabelError if labels else RelativeError).__name__
+        found.setdefault(word, f"{word}({block.name!r})")
+    return [*found.values(), f"{HeldOutLoss.__name__}()"]
 
 
 def takes(function: object, *arguments: str) -> bool:
@@ -177,12 +187,12 @@ def score_of(criterion: Criterion, fit: Any, held: Mapping[str, Held]) -> float:
         return float(score)
     except (TypeError, ValueError):
         raise ModelError(
-            f"criterion {called(criterion)} gave {score!r}; one number is needed, the lower the"
-            " better"
+            f"criterion {criterion_name(criterion)} gave {score!r}; one number is needed, the"
+            " lower the better"
         ) from None
 
 
-def called(criterion: object) -> str:
+def criterion_name(criterion: object) -> str:
     """How messages call a criterion: a function by its name."""
     return str(getattr(criterion, "__name__", repr(criterion)))
 
@@ -208,7 +218,7 @@ def missing_block(criterion: Criterion, block: str, known: Mapping[str, Any]) ->
     """The error of a criterion for a block that there is not."""
     word, names = type(criterion).__name__, [repr(name) for name in known]
     return ModelError(
-        f"criterion {called(criterion)}: there is no block {block!r}; the blocks are"
+        f"criterion {criterion_name(criterion)}: there is no block {block!r}; the blocks are"
         f" {', '.join(names)}: write {word}({names[0]})"
     )
 

@@ -15,13 +15,13 @@ from mcframe.model import Model, Problem
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.criteria import Criterion, called, checked_criterion, takes
+from mcframe.selection.criteria import Criterion, checked_criterion, criterion_name, takes
 from mcframe.selection.finished_scores import FinishedScores
 from mcframe.selection.finite_effects import checked_effects_weight
 from mcframe.selection.folds import drawn_folds
 from mcframe.selection.grids import descending
 from mcframe.selection.jobs import checked_jobs
-from mcframe.selection.results import collected, warn_of
+from mcframe.selection.results import collect, warn_of
 from mcframe.selection.scoring import PathOf
 from mcframe.selection.work import Work
 
@@ -142,7 +142,7 @@ def cross_validate(
     grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
     work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit, ridge)
     kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
-    results = collected(work, n_jobs, kept)
+    results = collect(work, n_jobs, kept)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     name = " or ".join(dict.fromkeys(kinds))
     answer = CrossValidation(
@@ -150,7 +150,7 @@ def cross_validate(
     )
     if results.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
-    warn_of(results, answer, called(judge), budget.tol if path is None else None)
+    warn_of(results, answer, criterion_name(judge), budget.tol if path is None else None)
     return answer
 
 
@@ -201,6 +201,6 @@ def refuse_wrong_path(
             checked_backend(backend, problem)
     elif not takes(path, "model", "data", "weights"):
         raise ModelError(
-            f"path={called(path)} was given; a function of (model, data, weights) is needed that"
-            " gives a fit for each weight"
+            f"path={criterion_name(path)} was given; a function of (model, data, weights) is"
+            " needed that gives a fit for each weight"
         )

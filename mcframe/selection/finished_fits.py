@@ -38,7 +38,7 @@ class FinishedFits:
             **texts_of(budget),
             "random_state": str(random_state),
         }
-        return cls(Archive.opened(checkpoint, "path", identity))
+        return cls(Archive.at_path(checkpoint, "path", identity))
 
     def find(self, position: int, problem: Problem) -> Fit | None:
         """The fit of a problem at that position, if it is finished."""
@@ -54,7 +54,7 @@ class FinishedFits:
 
 def digest_of_model(problem: Problem, place: int) -> str:
     """A digest of a model, but for the weight of the term that a path is about."""
-    return digest_of(problem.reweighted(place, 1.0).model)
+    return digest_of(problem.with_weight(place, 1.0).model)
 
 
 def digest_of_weights(weights: Array) -> str:

@@ -39,7 +39,7 @@ class FinishedScores:
             "patience": str(work.patience),
             "effects_weight": str(work.effects_weight),
         }
-        return cls(Archive.opened(checkpoint, "cross-validation", identity))
+        return cls(Archive.at_path(checkpoint, "cross-validation", identity))
 
     def file_of(self, model: int, fold: int) -> str:
         """Return the file of the fits of a model on a fold while their path is walked."""
@@ -47,9 +47,9 @@ class FinishedScores:
 
     def find(self, part: Part) -> Scored | None:
         """The scores of a part, if it is finished."""
-        if named(part) not in self.archive:
+        if entry_name(part) not in self.archive:
             return None
-        entry = self.archive.read(named(part))
+        entry = self.archive.read(entry_name(part))
         return Scored(entry.arrays["scores"], **entry.facts, ended=True)
 
     def keep(self, part: Part, found: Scored) -> None:
@@ -57,12 +57,12 @@ class FinishedScores:
         if not found.ended:
             return
         facts = {"reached": found.reached, "largest_gap": found.largest_gap}
-        self.archive.add(named(part), Entry({"scores": found.scores}, facts))
+        self.archive.add(entry_name(part), Entry({"scores": found.scores}, facts))
         for fold in part[1]:
             Archive(Path(self.file_of(part[0], fold))).remove()
 
 
-def named(part: Part) -> str:
+def entry_name(part: Part) -> str:
     """How a part is called in the file."""
     model, folds = part
     return f"model{model}.folds{'-'.join(map(str, folds))}"

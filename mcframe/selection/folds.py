@@ -46,7 +46,7 @@ def drawn_folds(
     """
     parts = {}
     for block in problem.model.blocks:
-        observed = problem.tables[block.name].observed()
+        observed = problem.tables[block.name].observed_entries()
         if observed.n_entries < count:
             raise DataError(
                 f"block {block.name!r}: {count} folds were asked for, and"
@@ -66,7 +66,7 @@ def drawn_folds(
 
 def held_out(observed: Table, chosen: Mask) -> Held:
     """The chosen entries."""
-    taken = observed.restricted(chosen)
+    taken = observed.select(chosen)
     return Held(taken.rows, taken.columns, taken.values)
 
 
@@ -74,7 +74,7 @@ def without(given: Any, observed: Table, chosen: Mask) -> Any:
     """The data of a block with the chosen entries missing, in the form they came in."""
     if isinstance(given, Observations):
         return attrs.evolve(given, values=without(given.values, observed, chosen))
-    kept = observed.restricted(~chosen)
+    kept = observed.select(~chosen)
     if sp.issparse(given):
         return sp.coo_array((kept.values, (kept.rows, kept.columns)), shape=kept.shape)
     dense = np.full(kept.shape, np.nan)

@@ -11,7 +11,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import whole
 
-__all__ = ["checked_jobs", "finished", "joblib"]
+__all__ = ["checked_jobs", "joblib", "results_as_finished"]
 
 joblib = Deferred("joblib", "work in several processes")
 
@@ -26,7 +26,7 @@ def checked_jobs(jobs: object) -> int:
     return found
 
 
-def finished(
+def results_as_finished(
     tasks: Sequence[Callable[[], ResultT]], jobs: int
 ) -> Generator[tuple[int, ResultT], None, None]:
     """The number of each task with its result, in the order in which they are finished.
@@ -39,7 +39,7 @@ def finished(
     # One task a batch: short ones that come together would be lost together.
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     here = os.getpid()
-    results = parallel(joblib.delayed(numbered)(k, task, here) for k, task in enumerate(tasks))
+    results = parallel(joblib.delayed(run_numbered)(k, task, here) for k, task in enumerate(tasks))
     try:
         for result in results:  # noqa: UP028 -- that would close it outside of the filter below
             yield result
@@ -56,7 +56,7 @@ def finished(
             results.close()
 
 
-def numbered(number: int, task: Callable[[], ResultT], parent: int) -> tuple[int, ResultT]:
+def run_numbered(number: int, task: Callable[[], ResultT], parent: int) -> tuple[int, ResultT]:
     """A task with its number, deaf to Ctrl-C where it has a process of its own.
 
     A terminal sends the signal to all processes: the first one of them decides what is kept, and

@@ -22,7 +22,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, NotCertifiedWarning
 from mcframe.contracts.term import Term
-from mcframe.fitting import solved
+from mcframe.fitting import solve_with
 from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_budget, checked_seed
@@ -200,13 +200,13 @@ def along(
     """A fit at each weight, when it is asked for: a finished one, if there is one."""
     fits: list[Fit] = []
     for position, weight in enumerate(sequence):
-        variant = compiled.reweighted(place, float(weight))
+        variant = compiled.with_weight(place, float(weight))
         fit = None if finished is None else finished.find(position, variant.problem)
         if fit is None:
             warm = chosen.refuses_start is None
             point = start_at(variant.problem, sequence, fits) if warm else None
             start = None if point is None else Start(point)
-            fit = solved(variant, chosen, attrs.evolve(settings, start=start))
+            fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # another weight begins from its point alone
             if finished is not None:
                 finished.keep(position, fit)
@@ -226,14 +226,14 @@ def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None
     if done == 1 or last.point.dual is not None:
         return last.point
     share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
-    ahead = continued(fits[-2].latent, last.latent, min(float(share), 1.0))
+    ahead = extrapolate(fits[-2].latent, last.latent, min(float(share), 1.0))
     with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow ahead
-        reached = variant.objective(ahead, last.biases)
-    better = reached < variant.objective(last.latent, last.biases)
+        reached = variant.objective(ahead, last.effects)
+    better = reached < variant.objective(last.latent, last.effects)
     return Point(ahead) if better else last.point
 
 
-def continued(before: LowRank, last: LowRank, share: float) -> LowRank:
+def extrapolate(before: LowRank, last: LowRank, share: float) -> LowRank:
     """Z + share * (Z - the Z before), in factors."""
     left = np.hstack([(1.0 + share) * last.left, -share * before.left])
     return LowRank(left, np.hstack([last.right, before.right]))

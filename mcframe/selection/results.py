@@ -11,11 +11,11 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.finished_scores import FinishedScores
-from mcframe.selection.jobs import finished
+from mcframe.selection.jobs import results_as_finished
 from mcframe.selection.scoring import Scored
 from mcframe.selection.work import Part, Work
 
-__all__ = ["Results", "collected", "warn_of"]
+__all__ = ["Results", "collect", "warn_of"]
 
 
 @attrs.frozen(eq=False)
@@ -61,7 +61,7 @@ class Results:
         """The largest gap of fits that are not certified; 0 without any."""
         return max((found.largest_gap for found in self.parts.values()), default=0.0)
 
-    def undefined(self) -> list[tuple[int, int, int]]:
+    def undefined_scores(self) -> list[tuple[int, int, int]]:
         """Model, weight and fold, by their positions, of scores that the criterion left open."""
         reached = np.zeros(self.shape, dtype=bool)
         for (model, folds), found in self.parts.items():
@@ -71,7 +71,7 @@ class Results:
         ]
 
 
-def collected(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
+def collect(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
     """The results of all parts of the work, or of those finished before an interruption.
 
     Parts that a file has ``kept`` are taken from there, and the others are written into it.
@@ -86,7 +86,7 @@ def collected(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
         for part in remaining
     ]
     try:
-        with closing(finished(tasks, jobs)) as done:
+        with closing(results_as_finished(tasks, jobs)) as done:
             for number, found in done:
                 results[remaining[number]] = found
                 if kept is not None:
@@ -119,7 +119,7 @@ def warn_of(results: Results, answer: CrossValidation, criterion: str, tol: floa
             NotCertifiedWarning,
             stacklevel=3,
         )
-    undefined = results.undefined()
+    undefined = results.undefined_scores()
     if undefined:
         model, position, fold = undefined[0]
         more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""

@@ -15,7 +15,7 @@ from mcframe.model import Model
 from mcframe.selection.criteria import Criterion, score_of
 from mcframe.selection.folds import Fold
 
-__all__ = ["PathOf", "Patience", "Scored", "scored"]
+__all__ = ["PathOf", "Patience", "Scored", "score"]
 
 # By how much the weight in the middle of a grid may lie above its middle.
 ROUNDING = 1e-9
@@ -88,7 +88,7 @@ def clearly_above(scores: Array, lowest: Array) -> bool:
     return float(np.mean(differences)) > error
 
 
-def scored(
+def score(
     model: Model,
     walks: Sequence[tuple[PathOf, Fold]],
     weights: Array,

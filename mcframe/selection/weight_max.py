@@ -202,7 +202,9 @@ def smooth(program: Program, width: float = CLOSE) -> Program:
         piece_stiffness(piece, program) / width if is_rough else 1.0
         for piece, is_rough in zip(program.loss.pieces, rough, strict=True)
     ]
-    return kept.softened([*multipliers, *[None] * len(terms)], [*stiffness, *[1.0] * len(terms)])
+    return kept.with_smooth_parts(
+        [*multipliers, *[None] * len(terms)], [*stiffness, *[1.0] * len(terms)]
+    )
 
 
 def slope_at_zero(program: Program) -> Operator:

@@ -16,7 +16,7 @@ from mcframe.selection.finished_fits import FinishedFits
 from mcframe.selection.finite_effects import with_ridge
 from mcframe.selection.folds import Fold
 from mcframe.selection.paths import along
-from mcframe.selection.scoring import PathOf, Scored, scored
+from mcframe.selection.scoring import PathOf, Scored, score
 
 __all__ = ["CertifiedPath", "Part", "Work"]
 
@@ -106,7 +106,7 @@ class Work:
             for fold, file in zip(folds, files, strict=True)
         ]
         return partial(
-            scored,
+            score,
             self.problems[model].model,
             walks,
             self.grids[model],

@@ -28,16 +28,16 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     moves = end[0] - left, end[1] - right
     best, reached = state.snapshot(), objective
 
-    def tried(share: float) -> float:
+    def objective_at(share: float) -> float:
         nonlocal best, reached
         state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
         if state.objective < reached:
             best, reached = state.snapshot(), state.objective
         return state.objective
 
-    share = lowest(earlier[2], objective, tried(1.0))
+    share = lowest(earlier[2], objective, objective_at(1.0))
     if share > SHORTEST:
-        tried(share)
+        objective_at(share)
     state.restore(best)
 
 

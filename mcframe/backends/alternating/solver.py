@@ -23,6 +23,9 @@ __all__ = ["Alternating"]
 # Sweeps have settled where one lowers the objective by less than this, relatively, or after so
 # many: what goes on so long is short columns.
 SETTLED, SWEEPS = 2e-5, 10
+# A slope is off as the root of what the objective has still to fall, and a certificate's gap is in
+# between: 23 to 29 times that fall were measured on 100,000 x 10,000 with 5e6 entries.
+PROMISED = 30.0
 
 
 @attrs.frozen
@@ -101,12 +104,12 @@ class Alternating(Solver[Program, AlternatingState]):
             state.arrive(program, start.latent.left, start.latent.right)
         return state
 
-    def paused(self, program: Program, state: AlternatingState) -> AlternatingState:
+    def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
         """Factors, the last step's too, and how short columns are sought."""
         gone: Any = None
         return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copy())
 
-    def resumed(
+    def resume(
         self, program: Program, paused: AlternatingState, rng: np.random.Generator
     ) -> AlternatingState:
         """The paused state with its entries evaluated again."""
@@ -122,7 +125,7 @@ class Alternating(Solver[Program, AlternatingState]):
         else:
             for by_rows in (True, False):
                 half_sweep(program, state, by_rows)
-        state.residual = decrease(before, state.objective)
+        state.note_fall(before, state.objective)
         state.sweeps += 1
         if state.residual <= SETTLED or state.sweeps >= SWEEPS:
             state.settled = True
@@ -133,11 +136,10 @@ class Alternating(Solver[Program, AlternatingState]):
         else:
             relength(program, state)
 
+    def expected_gap(self, state: AlternatingState) -> float:
+        """So many times what is to fall as slopes, off by its root, make of it."""
+        return PROMISED * state.to_fall
+
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
         return Point(LowRank(state.left, state.right))
-
-
-def decrease(before: float, after: float) -> float:
-    """How far an objective fell, relatively."""
-    return max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)

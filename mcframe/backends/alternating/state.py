@@ -15,6 +15,8 @@ __all__ = ["AlternatingState", "lower"]
 
 # A column whose singular value is below this relative to the largest is short.
 SHORT = 0.1
+# The ratio of two sweeps' falls from which on nothing is concluded from it.
+SLOWEST = 0.95
 
 
 @attrs.define(eq=False)
@@ -31,6 +33,7 @@ class AlternatingState:
     length: float = np.inf  # of the last step of short columns
     sweeps: int = 0
     residual: float = np.inf  # what the last sweep lowered the objective by, relatively
+    to_fall: float = np.inf  # what later ones will, if they go on as the last two did
     settled: bool = False  # whether the long columns are about right, and short ones are sought
     finished: str | None = None
     earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
@@ -44,6 +47,14 @@ class AlternatingState:
     def objective(self) -> float:
         """F + R at the iterate."""
         return self.evaluation.value + self.penalty
+
+    def note_fall(self, before: float, after: float) -> None:
+        """Note how far a sweep lowered the objective, relatively, and how far others may."""
+        fallen = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
+        if np.isfinite(self.residual):
+            ratio = min(fallen / self.residual, SLOWEST) if self.residual > 0.0 else 0.0
+            self.to_fall = fallen * ratio / (1.0 - ratio)
+        self.residual = fallen
 
     def sharpen(self) -> None:
         """Short columns from now on, then more exact ones."""

@@ -78,7 +78,7 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
 
 def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
     """The bound from a scaled dual point and the main term's unscaled matrix."""
-    return bound_from_conjugates(point.scaled(scale), main.conjugate(scale))
+    return bound_from_conjugates(point.multiple(scale), main.conjugate(scale))
 
 
 def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:

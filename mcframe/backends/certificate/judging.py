@@ -22,9 +22,11 @@ from mcframe.numerics.spectra.tapering import taper
 
 __all__ = ["at_zero", "judge"]
 
-# The share of the gap asked for by which the norm of a slope whose rows and columns were scaled
-# down may still be too large.
-TAPERED = 0.5
+# The share of the gap asked for by which the bound on a norm may be too large in any case, and
+# that of what the norm of a slope may be too large by for the gap to be as small as that.
+BOUNDED, ACCURATE = 0.1, 0.2
+# Of what is left of a gap so much is worth proving: rounding and estimates take the rest.
+SURE = 0.9
 
 
 @attrs.frozen(eq=False)
@@ -75,7 +77,9 @@ class Reached:
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0
         rounding = Rounding(moved, nothing, resolved, bound.room(length), lowered_by)
-        return Judgement(self.objective, bound.value, self.program.biases(at.effects), rounding)
+        return Judgement(
+            self.objective, bound.value, self.program.effects_by_block(at.effects), rounding
+        )
 
 
 def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
@@ -85,29 +89,51 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
     matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
     them are scaled by c <= 1 so that R* is finite.
 
-    ``tol`` is the relative gap that will do: norms that take many products are bounded to a
-    share of it.
+    ``tol`` is the relative gap that will do: norms that take many products are bounded as
+    exactly as that needs, with 0 as exactly as they can be.
     """
     reached = Reached.of(program, candidate)
     at, dual = reached.at, candidate.dual
     point = dual_point(program, at, dual)
     if not point.finite:  # a loss overflowed: nothing is known here
-        return Judgement(np.inf, -np.inf, program.biases(at.effects))
+        return Judgement(np.inf, -np.inf, program.effects_by_block(at.effects))
     if not program.loss.convex:
         return reached.judgement(NO_BOUND)
-    aim = Aim(tol, reached.objective)
+    excess, slack = 0.0, BOUNDED * tol
+    if program.entries.sparse and tol > 0.0:  # whose norms take many products
+        excess = harmless_excess(reached, point, tol)
+        slack = max(slack, ACCURATE * excess)
     if dual is None and candidate.latent.width and tapers(program):
-        point = shrink_slope(point, at, aim)
+        point = shrink_slope(point, at, excess, slack)
+    aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
     bound = fenchel_bound(point, candidate.latent, aim)
     return reached.judgement(bound, point.imbalance(at.effects))
 
 
-def shrink_slope(point: DualPoint, at: Evaluation, aim: Aim) -> DualPoint:
+def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
+    """By how much, relatively, a slope may be longer than the main term's radius.
+
+    Such that the gap is at most ``tol`` after the slope is scaled down. Where the other parts
+    alone leave a larger gap, half of that is added to it: more exact norms show no more. To scale
+    a slope S at Z by 1 - a costs about a R(Z), as -<S, Z> is R(Z) at the optimum, and a^2 times
+    the size of the objective.
+    """
+    conjugates = point.conjugates()[0]
+    size = max(abs(reached.objective), abs(conjugates))
+    rest = abs(reached.objective + conjugates)
+    spare = max(SURE * tol * size - rest, 0.5 * rest)
+    if not np.isfinite(spare) or size == 0.0:
+        return 0.0
+    linear = abs(reached.main)
+    return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
+
+
+def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) -> DualPoint:
     """Rows and columns of the slope scaled down where it is too long for the main term's ball."""
     slope, costs = point.matrix, line_costs(point.program, at, point.slope)
     assert isinstance(slope, Sampled)
     radius = point.program.penalty.dual_radius
-    return point.with_slope(*taper(slope, radius, costs, TAPERED * aim.tol, aim.slack))
+    return point.with_slope(*taper(slope, radius, costs, excess, slack))
 
 
 def at_zero(program: Program) -> tuple[Point, Judgement] | None:

@@ -16,26 +16,17 @@ from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_va
 
 __all__ = ["Aim", "MainTerm", "main_term"]
 
-# The share of the gap asked for by which the bound on a norm may be too large.
-BOUNDED = 0.1
-
 
 @attrs.frozen
 class Aim:
-    """How close a bound is wanted: a relative gap to an objective; by default as close as can be."""
+    """How close a bound is wanted; by default as close as can be.
 
-    tol: float = 0.0
-    objective: float = 0.0
+    ``slack`` is how far above a norm its bound may be, relatively, ``room`` how far below the
+    objective the bound that follows may be, as an absolute number.
+    """
 
-    @property
-    def slack(self) -> float:
-        """How far above a norm its bound may be, relatively."""
-        return BOUNDED * self.tol
-
-    @property
-    def room(self) -> float:
-        """How far below the objective the bound may be."""
-        return self.tol * abs(self.objective) if np.isfinite(self.objective) else 0.0
+    slack: float = 0.0
+    room: float = 0.0
 
 
 class MainTerm(ABC):
@@ -54,7 +45,7 @@ class OfFactors(MainTerm):
 
     def __init__(self, point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> None:
         self.term, self.matrix = term, point.matrix
-        self.multipliers = term.bounding_multipliers(self.matrix, latent.balanced(), aim.room)
+        self.multipliers = term.bounding_multipliers(self.matrix, latent.balance(), aim.room)
         self.largest = term.feasible_scale(-self.matrix, self.multipliers)
 
     def conjugate(self, scale: float) -> float:

@@ -12,7 +12,7 @@ __all__ = ["Judgement", "Point"]
 
 @attrs.frozen(eq=False)
 class Point:
-    """A candidate: a feasible Z in factors, and what is known of the dual of rough parts."""
+    """A feasible Z in factors, and what is known of the dual of rough parts: a ``Candidate``."""
 
     latent: LowRank
     dual: Dual | None = None
@@ -20,9 +20,9 @@ class Point:
 
 @attrs.frozen(eq=False)
 class Judgement:
-    """What a candidate is worth: objective, lower bound, and the biases that go with them."""
+    """What a candidate is worth: objective, lower bound, and the effects that go with them."""
 
     objective: float
     bound: float
-    biases: dict[str, Array]
+    effects: dict[str, Array]
     rounding: Rounding = attrs.field(factory=Rounding)

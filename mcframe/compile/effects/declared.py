@@ -75,6 +75,6 @@ def refuse_falling(
     if falling.size:
         raise DataError(
             f"the loss {type(likelihood).__name__} falls without end along the free"
-            f" {layout.called(int(falling[0]))}; give up the bias, or the share of the risk that"
+            f" {layout.name_of(int(falling[0]))}; give up the bias, or the share of the risk that"
             " has no lower bound, or give the effects a ridge by effects_weight"
         )

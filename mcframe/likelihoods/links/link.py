@@ -29,7 +29,7 @@ class Link(ABC):
 
     @abstractmethod
     def loss(self, m: Array) -> Array:
-        """-log P(m)."""
+        """Return -log P(m), entrywise."""
 
     @abstractmethod
     def loss_and_slope(self, m: Array) -> tuple[Array, Array]:

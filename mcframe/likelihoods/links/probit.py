@@ -38,7 +38,7 @@ class Probit(Link):
         return probability
 
     def loss(self, m: Array) -> Array:
-        """-log Phi(m)."""
+        """Return -log Phi(m), entrywise."""
         loss: Array = -log_ndtr(m)
         return loss
 

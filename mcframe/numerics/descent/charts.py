@@ -40,8 +40,17 @@ class Chart(ABC):
         """A vector whose factors have further columns, at about the same cost of their own."""
         return self.free(np.hstack([stacked, columns]))
 
+    def pace(self, vector: Array, lengths: Array) -> Array:
+        """A vector of the same factors whose rows have other lengths, if those are free.
+
+        A descent turns a row that is twice as long a quarter as far, which suits one of four times
+        the curvature. ``lengths`` has one positive number for each row, about 1. By default the
+        vector itself, where a row has the length that its factors have.
+        """
+        return vector
+
     @abstractmethod
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """The factors of a vector."""
 
     @abstractmethod
@@ -67,7 +76,7 @@ class Flat(Chart):
         """The stacked factors W, raveled."""
         return stacked.ravel().copy()
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """The vector as a matrix."""
         return vector.reshape(n_rows, -1)
 
@@ -94,7 +103,11 @@ class Spheres(Chart):
         """Each row turned towards the further columns, along its sphere."""
         return append_coordinates(with_slack(stacked, self.radius), columns).ravel()
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def pace(self, vector: Array, lengths: Array) -> Array:
+        """Each row and its slack at so many roots of the radius."""
+        return with_lengths(vector, np.sqrt(self.radius) * lengths)
+
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit rows, slacks left out."""
         rows = vector.reshape(n_rows, -1)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -140,9 +153,13 @@ class ScaledSpheres(Chart):
             append_coordinates(rows, columns / self.scale(vector)).ravel(), vector[-1]
         )
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def pace(self, vector: Array, lengths: Array) -> Array:
+        """Each row and its slack at these lengths; the largest norm stays."""
+        return np.append(with_lengths(vector[:-1], lengths), vector[-1])
+
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """The scale times the unit rows."""
-        return self.scale(vector) * Spheres(1.0).stacked(vector[:-1], n_rows)
+        return self.scale(vector) * Spheres(1.0).factors(vector[:-1], n_rows)
 
     def value(self, vector: Array) -> float:
         """weight unit s^2."""
@@ -151,7 +168,7 @@ class ScaledSpheres(Chart):
     def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
         """The scale times the tangent slope, then the slope in s."""
         unit = Spheres(1.0)
-        along = float(np.vdot(slope, unit.stacked(vector[:-1], n_rows)))
+        along = float(np.vdot(slope, unit.factors(vector[:-1], n_rows)))
         rows = self.scale(vector) * unit.gradient(vector[:-1], n_rows, slope)
         own = 2.0 * self.weight * self.unit * float(vector[-1])
         return np.append(rows, np.sqrt(self.unit) * along + own)
@@ -171,7 +188,7 @@ class OneSphere(Chart):
         """All entries, then the slack."""
         return with_slack(stacked.reshape(1, -1), self.radius).ravel()
 
-    def stacked(self, vector: Array, n_rows: int) -> Array:
+    def factors(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit vector, the slack left out."""
         unit = vector[:-1] / float(np.linalg.norm(vector))
         return np.sqrt(self.radius) * unit.reshape(n_rows, -1)
@@ -191,6 +208,13 @@ def with_slack(rows: Array, squared: float) -> Array:
     missing = squared - np.einsum("ij,ij->i", rows, rows)
     slack = np.sqrt(np.maximum(missing, LEAST_SLACK * squared))
     return np.column_stack([rows, slack])
+
+
+def with_lengths(vector: Array, lengths: Array) -> Array:
+    """Rows, raveled, that point where they did, at these lengths."""
+    rows = vector.reshape(lengths.size, -1)
+    paced: Array = rows * (lengths / np.linalg.norm(rows, axis=1))[:, None]
+    return paced.ravel()
 
 
 def append_coordinates(rows: Array, columns: Array) -> Array:

@@ -9,7 +9,10 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.clock import check_time
 
-__all__ = ["UNDERFLOW", "Memory", "descent", "wolfe_step"]
+__all__ = ["Memory", "descent", "quasi_newton_step", "wolfe_step"]
+
+#: A point with the function's value and gradient there.
+Visited = tuple[Array, float, Array]
 
 # Armijo's and Wolfe's constants, and how often a step is halved or doubled.
 DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
@@ -36,6 +39,11 @@ class Memory:
         if not self.pairs:
             self.scale = np.inf
         self.pairs.clear()
+
+    def forget(self) -> None:
+        """Forget the moves and their scale."""
+        self.pairs.clear()
+        self.scale = np.inf
 
     def first(self, length: float) -> float:
         """The first step to try: 1 along a direction made of moves.
@@ -97,28 +105,48 @@ def wolfe_step(
     return best
 
 
+def quasi_newton_step(
+    value_and_gradient: Callable[[Array], tuple[float, Array]],
+    memory: Memory,
+    begin: Visited,
+    farthest: float,
+) -> Visited | None:
+    """One step down from a point, remembered; None where nothing descends.
+
+    The last moves are then forgotten, and the function was not asked at the point again.
+    ``farthest`` is the length of a first step beside that of the point.
+    """
+    point, value, gradient = begin
+    direction = memory.direction(gradient)
+    slope = float(np.dot(gradient, direction))
+    if not slope < 0.0:
+        memory.forget()
+        direction, slope = -gradient, -float(np.dot(gradient, gradient))
+    if slope == 0.0:
+        return None
+    lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
+    line = Line(value_and_gradient, point, direction)
+    first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))
+    step = wolfe_step(line, value, slope, first)
+    if step == 0.0:
+        memory.clear()
+        return None
+    line(step)
+    memory.add(line.point - point, line.gradient - gradient)
+    return line.point, line.value, line.gradient
+
+
 def descent(
     value_and_gradient: Callable[[Array], tuple[float, Array]], begin: Array, steps: int
 ) -> Array:
     """So many quasi-Newton steps of a smooth function, fewer where none descends."""
-    memory, point = Memory(), begin
-    value, gradient = value_and_gradient(point)
+    memory, at = Memory(), (begin, *value_and_gradient(begin))
     for _ in range(steps):
-        direction = memory.direction(gradient)
-        slope = float(np.dot(gradient, direction))
-        if not slope < 0.0:
+        reached = quasi_newton_step(value_and_gradient, memory, at, FIRST)
+        if reached is None:
             break
-        first = memory.first(
-            FIRST * float(np.linalg.norm(point)) / float(np.linalg.norm(direction))
-        )
-        line = Line(value_and_gradient, point, direction)
-        step = wolfe_step(line, value, slope, first)
-        if step == 0.0:
-            break
-        line(step)
-        memory.add(line.point - point, line.gradient - gradient)
-        point, value, gradient = line.point, line.value, line.gradient
-    return point
+        at = reached
+    return at[0]
 
 
 class Line:

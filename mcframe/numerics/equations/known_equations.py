@@ -64,7 +64,7 @@ class KnownEquations:
         """A Z - B (m x d), 0 where an equation is not known."""
         return np.where(self.known, self.coefficients @ latent - self.values, 0.0)
 
-    def stated(self, latent: Any) -> Any:
+    def residual_expression(self, latent: Any) -> Any:
         """A Z - B at the known equations, in a vector, for an expression Z of CVXPY."""
         rows, columns = np.nonzero(self.known)
         return (self.coefficients @ latent)[rows, columns] - self.values[rows, columns]
@@ -85,14 +85,16 @@ class KnownEquations:
             solution[:, group.columns] = group.equations.solution()
         return solution
 
-    def moved(self, latent: Array, share: Callable[[Array], Array]) -> Array:
+    def step_to_solution(self, latent: Array, share: Callable[[Array], Array]) -> Array:
         """Z moved along each singular vector of A_K by a share of what is lacking there.
 
         See ``LinearEquations.moved``; shares of 1/s lead to the nearest solution.
         """
         moved = latent.copy()
         for group in self.groups:
-            moved[:, group.columns] = group.equations.moved(latent[:, group.columns], share)
+            moved[:, group.columns] = group.equations.step_to_solution(
+                latent[:, group.columns], share
+            )
         return moved
 
     def multiplier_square(self, dual: Array) -> float:

@@ -46,7 +46,7 @@ class LinearEquations:
         """The solution Z of least norm, or of least squares where there is none."""
         return self.right @ ((self.left.T @ self.values) / self.singular_values[:, None])
 
-    def moved(self, latent: Array, share: Callable[[Array], Array]) -> Array:
+    def step_to_solution(self, latent: Array, share: Callable[[Array], Array]) -> Array:
         """Z - V diag(share(s)) U' (A Z - B) for A = U diag(s) V'.
 
         A step along each right singular vector; shares of 1/s lead to the nearest solution.

@@ -2,15 +2,19 @@
 
 A line is a row of a matrix or, for the other side, a column; ``starts`` says where the entries
 of each line begin, ``across`` where each stands along its line and ``places`` where its number
-stands in the caller's order. Every line is summed by one thread in one order, so that results
-do not depend on the number of threads.
+stands in the caller's order. Every line is summed by one thread in one order, and sums across
+lines are cut where the sizes of the matrix say, so that results do not depend on the number of
+threads.
 
 With N entries, k columns and 8-byte numbers the least that has to move through memory is, at 4
 bytes of ``across``, 4 of ``places`` and 8 of each number for every entry: 16 N bytes for
-``entries``, 12 N for ``product``, 24 N for ``ridge_solutions`` with a curvature for each entry.
-The arithmetic is 2 N k for the first two and N k (k + 4) + lines k^3 / 3 for the third. The
+``entries``, 12 N for ``product``, ``transposed_product`` and ``gram_product``, 24 N for
+``ridge_solutions`` with a curvature for each entry. The arithmetic is 2 N k for an entry's
+number and for a product, 4 N k for A'A, and N k (k + 4) + lines k^3 / 3 for regressions. The
 gathered rows of the other factor come from the cache where that factor fits.
 """
+
+from collections.abc import Callable
 
 import attrs
 import numpy as np
@@ -23,10 +27,13 @@ __all__ = [
     "Shared",
     "entries",
     "gather",
+    "gram_product",
+    "low_rank_entries",
     "product",
     "product_vector",
     "ridge_solutions",
-    "sampled",
+    "sums_pay",
+    "transposed_product",
 ]
 
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
@@ -34,6 +41,15 @@ FAST = {"reassoc", "contract", "nsz"}
 # Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
 # at distances of a power of two they would push each other out.
 PANEL, STRIDE = 128, 136
+# Columns of the blocks that Lanczos steps have: loops of that length are unrolled, which makes
+# products 1.5 times as fast.
+FOUR = 4
+# Sums across lines are taken in so many parts at most, of so many multiplications at least: a
+# number that does not depend on the threads, for the order of summation is part of the result.
+PARTS, PART = 16, 250_000
+# A matrix has to have so many entries for each of its shorter lines, or the parts of such sums
+# take more memory than a second order of the entries.
+DENSE_ENOUGH = 24
 
 
 def entries(
@@ -58,7 +74,9 @@ def entries_of(first, last, starts, across, places, left, right, out):  # type: 
             out[places[p]] = total
 
 
-def sampled(rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array) -> None:
+def low_rank_entries(
+    rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array
+) -> None:
     """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
     arrays = (rows, columns, left, right, out)
     pieces = even_cuts(rows.size * left.shape[1], rows.size)
@@ -93,7 +111,8 @@ def product(starts: IntArray, across: IntArray, values: Array, right: Array, out
     """out[line] = sum of values[p] right[across[p]]: a sparse matrix times a thin one."""
     arrays = (starts, across, values, right, out)
     pieces = cuts(across.size * right.shape[1], starts)
-    share(lambda first, last: product_of(first, last, *arrays), pieces)
+    loop = product_of_four if right.shape[1] == FOUR else product_of
+    share(lambda first, last: loop(first, last, *arrays), pieces)
 
 
 @compiled(nogil=True, fastmath=FAST)
@@ -107,6 +126,119 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
             value, other = values[p], across[p]
             for c in range(width):
                 out[line, c] += value * right[other, c]
+
+
+@compiled(nogil=True, fastmath=FAST)
+def product_of_four(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
+    """The same loop unrolled for four columns."""
+    image = np.empty(FOUR)
+    for line in range(first, last):
+        for c in range(FOUR):
+            image[c] = 0.0
+        for p in range(starts[line], starts[line + 1]):
+            value, other = values[p], across[p]
+            for c in range(FOUR):
+                image[c] += value * right[other, c]
+        for c in range(FOUR):
+            out[line, c] = image[c]
+
+
+def sums_pay(n_entries: int, n_across: int) -> bool:
+    """Whether sums across lines are worth their memory, for so many numbers across."""
+    return n_entries >= DENSE_ENOUGH * n_across
+
+
+def parts_of(starts: IntArray, n_across: int, width: int) -> IntArray:
+    """Cuts of lines into parts of about equal size, each with a sum across lines of its own."""
+    n_entries = int(starts[-1])
+    most = min(n_entries * width // PART, n_entries // (2 * n_across * max(width, 1)), PARTS)
+    places = np.searchsorted(starts, np.linspace(0, n_entries, max(most, 1) + 1)[1:-1])
+    return np.array([0, *np.unique(places).tolist(), starts.size - 1], dtype=np.int64)
+
+
+def sum_of_parts(
+    loop: Callable[..., None],
+    starts: IntArray,
+    across: IntArray,
+    values: Array,
+    thin: Array,
+    out: Array,
+) -> None:
+    """out = the sum of what a loop adds to zeros, over parts of the lines."""
+    parts = parts_of(starts, *out.shape)
+    totals = np.zeros((parts.size - 1, *out.shape))
+
+    def add(first: int, last: int) -> None:
+        for part in range(first, last):
+            loop(parts[part], parts[part + 1], starts, across, values, thin, totals[part])
+
+    share(add, range(parts.size))
+    np.sum(totals, axis=0, out=out)
+
+
+def transposed_product(
+    starts: IntArray, across: IntArray, values: Array, left: Array, out: Array
+) -> None:
+    """out[across[p]] = sum of values[p] left[line]: A' times a thin matrix, by A's own lines.
+
+    Beside ``product`` of the other order it writes where that reads, to the shorter of the two
+    thin matrices: twice as fast where the longer one does not fit the cache.
+    """
+    sum_of_parts(transposed_product_of, starts, across, values, left, out)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def transposed_product_of(first, last, starts, across, values, left, out):  # type: ignore[no-untyped-def]
+    """What some lines add."""
+    width = left.shape[1]
+    for line in range(first, last):
+        for p in range(starts[line], starts[line + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                out[other, c] += value * left[line, c]
+
+
+def gram_product(
+    starts: IntArray, across: IntArray, values: Array, right: Array, out: Array
+) -> None:
+    """out = A'A V for a thin V, reading the entries once: 2.2 times as fast as two products."""
+    loop = gram_product_of_four if right.shape[1] == FOUR else gram_product_of
+    sum_of_parts(loop, starts, across, values, right, out)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
+    """What some lines add: a row a of A adds a (a'V)."""
+    width = right.shape[1]
+    image = np.empty(width)
+    for line in range(first, last):
+        for c in range(width):
+            image[c] = 0.0
+        for p in range(starts[line], starts[line + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                image[c] += value * right[other, c]
+        for p in range(starts[line], starts[line + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                out[other, c] += value * image[c]
+
+
+@compiled(nogil=True, fastmath=FAST)
+def gram_product_of_four(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
+    """The same loop unrolled for four columns."""
+    image = np.empty(FOUR)
+    for line in range(first, last):
+        for c in range(FOUR):
+            image[c] = 0.0
+        for p in range(starts[line], starts[line + 1]):
+            value, other = values[p], across[p]
+            for c in range(FOUR):
+                image[c] += value * right[other, c]
+        for p in range(starts[line], starts[line + 1]):
+            value, other = values[p], across[p]
+            for c in range(FOUR):
+                out[other, c] += value * image[c]
 
 
 def product_vector(

@@ -277,4 +277,4 @@ class SampledSide(Side):
 
 def line_sums(matrix: Sampled) -> Array:
     """The sums of all rows, then of all columns."""
-    return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.flipped())])
+    return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.T)])

@@ -34,12 +34,11 @@ class Dense(Operator):
         """A sum of so many products each way."""
         return EPS * (sum(self.shape) + 8) * float(np.linalg.norm(self.array))
 
-    def scaled(self, factor: float) -> "Dense":
+    def multiple(self, factor: float) -> "Dense":
         """The array times a factor, multiplied out."""
         return Dense(factor * self.array)
 
-    def flipped(self) -> "Dense":
-        """The transpose, a view."""
+    def _transpose(self) -> "Dense":  # a view
         return Dense(self.array.T)
 
     def dense(self) -> Array:

@@ -60,12 +60,11 @@ class LowRank(Operator):
         lengths = float(np.linalg.norm(self.left) * np.linalg.norm(self.right))
         return EPS * (sum(self.shape) + 2 * self.width + 8) * lengths
 
-    def scaled(self, factor: float) -> "LowRank":
+    def multiple(self, factor: float) -> "LowRank":
         """The left factor scaled."""
         return LowRank(factor * self.left, self.right)
 
-    def flipped(self) -> "LowRank":
-        """The factors exchanged."""
+    def _transpose(self) -> "LowRank":
         return LowRank(self.right, self.left)
 
     def _matmat(self, block: Array) -> Array:
@@ -94,7 +93,7 @@ class LowRank(Operator):
         entries = np.empty(rows.size)
         if rows.size * self.width > COMPILED:
             left, right = np.ascontiguousarray(self.left), np.ascontiguousarray(self.right)
-            kernels.sampled(rows, columns, left, right, entries)
+            kernels.low_rank_entries(rows, columns, left, right, entries)
             return entries
         for start in range(0, rows.size, SLICE):
             part = slice(start, start + SLICE)
@@ -103,7 +102,7 @@ class LowRank(Operator):
             )
         return entries
 
-    def balanced(self) -> Array:
+    def balance(self) -> Array:
         """The two factors stacked, scaled so that their longest rows are equally long."""
         left = np.sqrt(np.max(np.sum(np.square(self.left), axis=1), initial=0.0))
         right = np.sqrt(np.max(np.sum(np.square(self.right), axis=1), initial=0.0))
@@ -131,6 +130,7 @@ class LowRank(Operator):
         squares = np.sum((self.left.T @ self.left) * (self.right.T @ self.right))
         return float(np.sqrt(max(float(squares), 0.0)))
 
+    @property
     def rank(self) -> int:
         """The number of singular values above rounding."""
         values = self.singular_values()

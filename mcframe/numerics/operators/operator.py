@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Operator", "Scaled", "Sum", "Transposed"]
+__all__ = ["Derived", "Operator", "Scaled", "Sum", "Transposed"]
 
 
 class Operator(LinearOperator):  # type: ignore[misc]
@@ -32,13 +32,19 @@ class Operator(LinearOperator):  # type: ignore[misc]
     def rounding(self) -> float:
         """How much of the norm rounding of products can hide."""
 
-    def scaled(self, factor: float) -> "Operator":
+    def multiple(self, factor: float) -> "Operator":
         """The multiple ``factor * A``."""
         return Scaled(self, factor)
 
-    def flipped(self) -> "Operator":
-        """The transpose A'."""
-        return Transposed(self)
+    def gram(self, block: Array) -> Array:
+        """A'A V for a block V (n_columns x k)."""
+        images: Array = self.rmatmat(self.matmat(block))
+        return images
+
+    def gram_of_rows(self, block: Array) -> Array:
+        """A A'U for a block U (n_rows x k)."""
+        images: Array = self.matmat(self.rmatmat(block))
+        return images
 
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
@@ -46,21 +52,21 @@ class Operator(LinearOperator):  # type: ignore[misc]
         return written
 
     def _transpose(self) -> "Operator":
-        return self.flipped()
+        return Transposed(self)
 
     def _adjoint(self) -> "Operator":
-        return self.flipped()
+        return self._transpose()
 
     def __mul__(self, other: Any) -> Any:
         scale: Any = other
-        return self.scaled(float(scale)) if np.isscalar(other) else self.dot(other)
+        return self.multiple(float(scale)) if np.isscalar(other) else self.dot(other)
 
     def __rmul__(self, other: Any) -> Any:
         scale: Any = other
-        return self.scaled(float(scale)) if np.isscalar(other) else super().__rmul__(other)
+        return self.multiple(float(scale)) if np.isscalar(other) else super().__rmul__(other)
 
     def __neg__(self) -> "Operator":
-        return self.scaled(-1.0)
+        return self.multiple(-1.0)
 
     def __add__(self, other: Any) -> Any:
         return Sum((self, other)) if isinstance(other, Operator) else super().__add__(other)
@@ -91,9 +97,9 @@ class Sum(Operator):
         """The sum of theirs."""
         return sum(part.rounding for part in self.parts)
 
-    def scaled(self, factor: float) -> "Sum":
+    def multiple(self, factor: float) -> "Sum":
         """The sum of the multiples."""
-        return Sum(tuple(part.scaled(factor) for part in self.parts))
+        return Sum(tuple(part.multiple(factor) for part in self.parts))
 
     def _matmat(self, block: Array) -> Array:
         first, *others = self.parts
@@ -111,11 +117,10 @@ class Sum(Operator):
 
 
 @attrs.frozen(eq=False)
-class Scaled(Operator):
-    """``factor * A`` for a matrix that cannot be multiplied out."""
+class Derived(Operator):
+    """A matrix made of another one, of the same shape and with the same random starts."""
 
     operator: Operator
-    factor: float
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,12 +133,19 @@ class Scaled(Operator):
         """The seed of A."""
         return self.operator.seed
 
+
+@attrs.frozen(eq=False)
+class Scaled(Derived):
+    """``factor * A`` for a matrix that cannot be multiplied out."""
+
+    factor: float
+
     @property
     def rounding(self) -> float:
         """The rounding of A times the size of the factor."""
         return abs(self.factor) * self.operator.rounding
 
-    def scaled(self, factor: float) -> "Scaled":
+    def multiple(self, factor: float) -> "Scaled":
         """One multiple of A."""
         return Scaled(self.operator, factor * self.factor)
 
@@ -168,9 +180,16 @@ class Transposed(Operator):
         """The rounding of A."""
         return self.operator.rounding
 
-    def flipped(self) -> Operator:
-        """A, whose transpose this is."""
+    def _transpose(self) -> Operator:
         return self.operator
+
+    def gram(self, block: Array) -> Array:
+        """A A'U, of the rows of A."""
+        return self.operator.gram_of_rows(block)
+
+    def gram_of_rows(self, block: Array) -> Array:
+        """A'A V, of the columns of A."""
+        return self.operator.gram(block)
 
     def _matmat(self, block: Array) -> Array:
         product: Array = self.operator.rmatmat(block)

@@ -27,9 +27,9 @@ class Placed(Operator):
         """The rounding of A."""
         return self.operator.rounding
 
-    def scaled(self, factor: float) -> "Placed":
+    def multiple(self, factor: float) -> "Placed":
         """The multiple of A at the same place."""
-        return Placed(self.operator.scaled(factor), self.columns, self.n_columns)
+        return Placed(self.operator.multiple(factor), self.columns, self.n_columns)
 
     def _matmat(self, block: Array) -> Array:
         product: Array = self.operator @ block[self.columns]

@@ -3,29 +3,17 @@
 import attrs
 
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.operators.operator import Operator
+from mcframe.numerics.operators.operator import Derived
 
 __all__ = ["Projected", "without"]
 
 
 @attrs.frozen(eq=False)
-class Projected(Operator):
+class Projected(Derived):
     """(I - A A') S (I - B B') for orthonormal A (n_rows x a) and B (n_columns x b)."""
 
-    operator: Operator
     left: Array
     right: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        shape: tuple[int, int] = self.operator.shape
-        return shape
-
-    @property
-    def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed of S."""
-        return self.operator.seed
 
     @property
     def rounding(self) -> float:

@@ -16,7 +16,13 @@ __all__ = ["Sampled"]
 
 @attrs.frozen(eq=False)
 class Sampled(Operator):
-    """A sparse matrix: its pattern, and its numbers in the order of the pattern's maker."""
+    """A sparse matrix: its pattern, and its numbers in the order of the pattern's maker.
+
+    All products go along its longer side, the numbers in that order, so that what is read or
+    written across is the shorter of the thin matrices: P3's V (10,000 x 4), which fits the cache,
+    and not its U. Only where the shorter side is nearly as long as there are entries both orders
+    are needed.
+    """
 
     pattern: Pattern
     values: Array
@@ -37,7 +43,7 @@ class Sampled(Operator):
         longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
         return EPS * (longest + 8) * float(np.linalg.norm(self.values))
 
-    def scaled(self, factor: float) -> "Sampled":
+    def multiple(self, factor: float) -> "Sampled":
         """The matrix times a factor, multiplied out."""
         return Sampled(self.pattern, factor * self.values)
 
@@ -66,10 +72,30 @@ class Sampled(Operator):
         return self.pattern.by_columns.reorder(self.values)
 
     def _matmat(self, block: Array) -> Array:
-        return thin_product(self.pattern.by_rows, self.by_rows, block)
+        n_rows, n_columns = self.shape
+        if n_rows >= n_columns or not kernels.sums_pay(self.values.size, n_rows):
+            return thin_product(self.pattern.by_rows, self.by_rows, block)
+        return transposed_product(self.pattern.by_columns, self.by_columns, block, n_rows)
 
     def _rmatmat(self, block: Array) -> Array:
-        return thin_product(self.pattern.by_columns, self.by_columns, block)
+        n_rows, n_columns = self.shape
+        if n_rows < n_columns or not kernels.sums_pay(self.values.size, n_columns):
+            return thin_product(self.pattern.by_columns, self.by_columns, block)
+        return transposed_product(self.pattern.by_rows, self.by_rows, block, n_columns)
+
+    def gram(self, block: Array) -> Array:
+        """A'A V, by one pass over the entries where A is tall and they are not very few."""
+        n_rows, n_columns = self.shape
+        if n_rows < n_columns or not kernels.sums_pay(self.values.size, n_columns):
+            return super().gram(block)
+        return gram_product(self.pattern.by_rows, self.by_rows, block)
+
+    def gram_of_rows(self, block: Array) -> Array:
+        """A A'U, by one pass over the entries where A is wide and they are not very few."""
+        n_rows, n_columns = self.shape
+        if n_rows >= n_columns or not kernels.sums_pay(self.values.size, n_rows):
+            return super().gram_of_rows(block)
+        return gram_product(self.pattern.by_columns, self.by_columns, block)
 
 
 def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
@@ -81,4 +107,20 @@ def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
         return vector[:, None]
     out = np.empty((n_lines, width))
     kernels.product(lines.starts, lines.across, values, np.ascontiguousarray(thin), out)
+    return out
+
+
+def transposed_product(lines: Lines, values: Array, thin: Array, n_across: int) -> Array:
+    """The transpose of the sparse matrix with these lines times a thin one."""
+    out = np.empty((n_across, thin.shape[1]))
+    thin = np.ascontiguousarray(thin)
+    kernels.transposed_product(lines.starts, lines.across, values, thin, out)
+    return out
+
+
+def gram_product(lines: Lines, values: Array, thin: Array) -> Array:
+    """A'A V for the sparse matrix A with these lines and a thin V."""
+    out = np.empty(thin.shape)
+    thin = np.ascontiguousarray(thin)
+    kernels.gram_product(lines.starts, lines.across, values, thin, out)
     return out

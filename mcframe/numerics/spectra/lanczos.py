@@ -95,7 +95,7 @@ class Lanczos:
             check_time()
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(room[:, last:known])
-            image = self.tall.T @ (self.tall @ block)
+            image = self.tall.gram(block)
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
@@ -175,18 +175,19 @@ class Lanczos:
         last = self.last @ vectors[-self.last.shape[1] :]
         return Residual(values, last, vectors[: self.widths[0]])
 
-    def run_to_bounds(self, aim: float, slack: float) -> tuple[float, float]:
+    def run_to_bounds(self, aim: float, slack: float, enough: float = 0.0) -> tuple[float, float]:
         """``bounds`` after as many steps as are worth it.
 
-        Up to where they are closer than a relative ``slack`` of the larger of the lower one and
-        ``aim``, or where more steps can lower by a third at most what the upper one exceeds
-        ``aim`` by, but 150 steps at most.
+        Up to where the upper one is at most ``enough``, where they are closer than a relative
+        ``slack`` of the larger of the lower one and ``aim``, or where more steps can lower by a
+        third at most what the upper one exceeds ``aim`` by, but 150 steps at most.
         """
         slack, near = max(slack, DECIDED), aim if np.isfinite(aim) else 0.0
         self.advance(max(FIRST_STEPS - self.steps, 0))
         while True:
             least, most = self.bounds()
-            close = most <= (1.0 + slack) * max(least, near) or most - least <= 0.5 * (least - aim)
+            close = most <= max((1.0 + slack) * max(least, near), enough)
+            close = close or most - least <= 0.5 * (least - aim)
             if close or self.ended or self.steps >= MOST_STEPS:
                 return least, most
             self.advance(STRIDE)

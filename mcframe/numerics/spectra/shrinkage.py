@@ -200,7 +200,7 @@ class Shrinker:
 
 def upright(matrix: Operator) -> Operator:
     """The matrix or its transpose, whichever has the fewer columns."""
-    return matrix if matrix.shape[0] >= matrix.shape[1] else matrix.flipped()
+    return matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
 
 
 class Square:
@@ -219,7 +219,7 @@ class Square:
 
     def times(self, block: Array) -> Array:
         """A'A V."""
-        return self.images(block)[1]
+        return self.tall.gram(block) if self.formed is None else matmul(self.formed, block)
 
 
 def apply_filter(

@@ -5,7 +5,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine.threads import gram
-from mcframe.numerics.spectra.krylov import krylov
+from mcframe.numerics.spectra.eigenpairs import largest_eigenvalue
 
 __all__ = ["norm_upper_bound", "singular_value_bounds"]
 
@@ -48,7 +48,7 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
     rounding = gram_rounding(matrix)
     if rounding == 0.0:
         return 0.0
-    estimate = largest_ritz_value(square)
+    estimate = largest_eigenvalue(square)
     margin = slack
     while True:
         trial = estimate * (1.0 + margin) ** 2 + rounding
@@ -72,18 +72,6 @@ def gram_rounding(matrix: Array) -> float:
         * EPS
         * float(np.vdot(matrix, matrix))
     )
-
-
-def largest_ritz_value(square: Array, steps: int = 60) -> float:
-    """A lower bound on the largest eigenvalue of a positive semidefinite matrix.
-
-    Of a Krylov space from a fixed random start; equal to the eigenvalue up to the separation of
-    the top of the spectrum.
-    """
-    size = square.shape[0]
-    start = np.random.default_rng(0).standard_normal((size,))
-    _, ritz = krylov(lambda vector: square @ vector, start, min(steps, size))
-    return float(np.linalg.eigvalsh(ritz)[-1])
 
 
 def is_positive_definite(matrix: Array) -> bool:

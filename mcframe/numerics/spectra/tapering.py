@@ -19,6 +19,8 @@ __all__ = ["LineCosts", "taper"]
 LOOKS, FOLLOWED, ROUNDS, LEAST_STEPS = 4, 48, 8, 80
 # What is this small beside the cost so far is not worth another look.
 MINOR = 0.1
+# The share of the harmless excess that singular values are lowered to.
+HALF = 0.5
 TINY = float(np.finfo(np.float64).tiny)
 # A line that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:
 # changes are spread over many lines, so that few directions grow past the bound anew.
@@ -55,15 +57,18 @@ class LineCosts:
 
 
 def taper(
-    matrix: Sampled, aim: float, costs: LineCosts, above: float, slack: float
+    matrix: Sampled, aim: float, costs: LineCosts, excess: float, slack: float
 ) -> tuple[Sampled, float]:
     """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, and a bound on it.
+
+    About, since it does no harm if scaling D S E down to ``aim`` costs together with D and E as
+    much as scaling all of S by a relative ``excess``: all ends where that is known to be so.
 
     Scaling all of S down costs as much as S is too long in its worst direction. Where these
     directions lie on few rows or columns, scaling those alone costs little. To first order
     the logarithm of a singular value falls by ``sum u_i^2 h_i + sum v_j^2 h_j`` where row i is
     scaled by exp(-h_i) and column j by exp(-h_j); each round takes the cheapest h >= 0 for all
-    singular values beyond ``aim (1 + above)``. No singular value grows by it.
+    singular values beyond half of the excess. No singular value grows by it.
 
     What is left of S outside of its leading right singular vectors B stays as short as it was:
     off the span of E B, D S E is D (S - S B B') E. So rounds look at the images of 48 vectors
@@ -76,11 +81,13 @@ def taper(
     found = matrix
     # What it costs to scale all of it by exp(-h), to first order; 0 where Z pulls the wrong way.
     whole = float(min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:])))
+    above = HALF * excess
     for look in range(LOOKS):
         lanczos, spent = Lanczos(found, rng), costs.of(logs) / max(whole, TINY)
-        least, most = lanczos.run_to_bounds(aim, max(slack, MINOR * spent))
+        enough = aim * (1.0 + max(excess - spent, 0.0))
+        least, most = lanczos.run_to_bounds(aim, max(slack, MINOR * spent), enough)
         # Of what is left to gain there has to be some beside what was spent.
-        short = least <= aim * (1.0 + max(above, MINOR * spent))
+        short = most <= enough or least <= aim * (1.0 + max(above, MINOR * spent))
         if short or look + 1 == LOOKS or not costs.free.any():
             break
         lanczos.advance(max(LEAST_STEPS - lanczos.steps, 0))

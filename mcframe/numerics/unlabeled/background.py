@@ -125,7 +125,7 @@ class Behind:
         n_columns = self.background.shape[1]
         pairs = zip(self.background.parts, self.points, strict=True)
         placed = (Placed(point.slope(), part.columns, n_columns) for part, point in pairs)
-        return [each.scaled(share) for each in placed]
+        return [each.multiple(share) for each in placed]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
