@@ -60,11 +60,13 @@ def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
     The rows of U that are best for V are those of -G V at length 1, and their lengths before
     are the multipliers (the mixing method of Wang, Chang and Kolter, arXiv:1706.00476, by
     blocks). So all of U and all of V take turns, V extrapolated as by Nesterov, from factors
-    that maximise nearly, until a step gains little beside what all have gained, g. The D of factors
-    that are short of the maximum by d costs a bound about sqrt(d), so that it takes a step below
-    g^2 to keep that below g. It is 1e-2 g once g is more than a gap of ``room``, if that is
-    positive. Any D gives a bound; that of a maximiser the best. Costs two products of G with W a
-    step.
+    that maximise nearly. Any D gives a bound; that of a maximiser the best. Costs two products of
+    G with W a step.
+
+    It ends where a step gains little beside what all have gained, g, which is the gap to be
+    bounded. Factors that are short of the maximum by d cost the bound about sqrt(d), so that a
+    step below g^2 keeps that below g. Once g is more than a gap of ``room``, if that is positive,
+    a step of 1e-2 g will do.
     """
     n_rows = slope.shape[0]
     longest = float(np.max(squared_row_norms(stacked), initial=0.0)) or 1.0
@@ -86,7 +88,9 @@ def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
         best = total
         if settled:
             break
-    return Ascent(np.concatenate([with_unit_rows(slope @ right)[1], lengths]), begun, best, longest)
+    return Ascent(
+        np.concatenate([with_unit_rows(slope @ right)[1], lengths]), begun, best, longest
+    )
 
 
 def with_unit_rows(matrix: Array) -> tuple[Array, Array]:

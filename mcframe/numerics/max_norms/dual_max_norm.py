@@ -116,9 +116,11 @@ def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Ar
 
 
 def side_of(dual: Matrix) -> "Side":
-    """S without its empty lines, as it is held."""
+    """S without its empty lines, a small one written out."""
     matrix = as_operator(dual)
-    return SampledSide(matrix) if isinstance(matrix, Sampled) else DenseSide(matrix.dense())
+    if isinstance(matrix, Sampled) and sum(matrix.shape) > LARGEST_POLISHED:
+        return SampledSide(matrix)
+    return DenseSide(matrix.dense())
 
 
 class Side(ABC):
@@ -138,8 +140,8 @@ class Side(ABC):
         """How far the roundings of its entries can have moved the norm of such a matrix."""
 
     @abstractmethod
-    def dense(self) -> Array:
-        """S without its empty lines, with entries of size 1, written out."""
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
+        """A better diagonal and its bound, or the same; a bound of ``aim`` will do."""
 
     def bound_at(self, diagonal: Array, aim: float) -> float:
         """c sqrt(sum(D1) sum(D2)) for a positive diagonal; c need not be known below aim."""
@@ -193,17 +195,6 @@ class Side(ABC):
             best, bound, share = diagonal, reached, LONGER_SHIFT * share
         return best, bound
 
-    def polish(
-        self, diagonal: Array, bound: float, aim: float = 0.0
-    ) -> tuple[Array, float]:
-        """A better diagonal by an interior-point method, or the same, and its bound."""
-        if diagonal.size == 0:
-            return diagonal, bound
-        unit = self.scale
-        improved = interior_point(self.dense(), diagonal, bound / unit, aim / unit)
-        reached = self.bound_at(improved, 1.0)
-        return (improved, reached) if reached < bound else (diagonal, bound)
-
     def whole(self, diagonal: Array, bound: float) -> Array:
         """A diagonal with this half sum for all lines, 0 for empty ones."""
         whole = np.zeros(self.own.size)
@@ -234,9 +225,14 @@ class DenseSide(Side):
         # They move the norm by 3 eps || |A| ||_2, at most sqrt(rank) ||A||_2.
         return 4.0 * EPS * (4.0 + np.sqrt(min(between.shape))) * norm
 
-    def dense(self) -> Array:
-        """The matrix as it is held."""
-        return self.kept
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
+        """A better diagonal by an interior-point method."""
+        if diagonal.size == 0:
+            return diagonal, bound
+        unit = self.scale
+        improved = interior_point(self.kept, diagonal, bound / unit, aim / unit)
+        reached = self.bound_at(improved, 1.0)
+        return (improved, reached) if reached < bound else (diagonal, bound)
 
 
 class SampledSide(Side):
@@ -268,11 +264,9 @@ class SampledSide(Side):
         assert isinstance(between, Sampled)
         return 4.0 * EPS * float(np.linalg.norm(between.values))
 
-    def dense(self) -> Array:
-        """The matrix written out."""
-        n_rows = self.dual.shape[0]
-        kept: Array = self.dual.dense()[self.own[:n_rows]][:, self.own[n_rows:]]
-        return kept
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
+        """The diagonal as it is: ascent has improved what there is to improve."""
+        return diagonal, bound
 
 
 def line_sums(matrix: Sampled) -> Array:

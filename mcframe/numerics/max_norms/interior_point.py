@@ -32,8 +32,8 @@ def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0)
     bound : float
         An upper bound on the dual max norm of S.
     aim : float, optional
-        A bound that will do. It ends where that is reached or known to be out of reach; by default,
-        0, where the bound is exact to a relative 1e-10.
+        A bound that will do. It ends where that is reached or known to be out of reach; by
+        default, 0, where the bound is exact to a relative 1e-10.
     """
     n_rows, n_columns = dual.shape
     order = n_rows + n_columns
