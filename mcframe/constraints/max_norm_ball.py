@@ -76,7 +76,7 @@ class MaxNormBall(Constraint, Factored):
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * the bound on the dual norm from the multipliers."""
-        return self.radius * dual_max_norm_bound(dual, multipliers, polish=False)
+        return self.radius * dual_max_norm_bound(dual, multipliers)
 
     def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """1: the conjugate is finite everywhere."""

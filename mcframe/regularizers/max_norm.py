@@ -92,8 +92,8 @@ class MaxNorm(Regularizer, Factored, Norm):
         return self.of_full_sum(max_norm_multipliers(slope, stacked), slope)
 
     def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
-        """Multipliers that prove a bound for this slope, scaled to the sum 2 weight."""
-        return self.of_full_sum(bounding_multipliers(slope, stacked, room), slope)
+        """Multipliers that prove a bound for this slope, by ascent from these factors."""
+        return bounding_multipliers(slope, stacked, room)
 
     def of_full_sum(self, found: Array, slope: Matrix) -> Array:
         """Multipliers scaled to the sum 2 weight; those of the best bound where all are 0."""
@@ -106,7 +106,7 @@ class MaxNorm(Regularizer, Factored, Norm):
 
         Without multipliers the bound finds its own.
         """
-        norm = dual_max_norm_bound(dual, multipliers, polish=multipliers is None)
+        norm = dual_max_norm_bound(dual, multipliers)
         return 0.0 if norm <= self.weight * (1.0 + DUAL_ROUNDING) else np.inf
 
     def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
@@ -117,7 +117,7 @@ class MaxNorm(Regularizer, Factored, Norm):
         scale = 1.0
         while True:
             scaled = None if multipliers is None else scale * multipliers
-            norm = dual_max_norm_bound(scale * dual, scaled, polish=scaled is None)
+            norm = dual_max_norm_bound(scale * dual, scaled)
             if norm <= self.weight * (1.0 + DUAL_ROUNDING):
                 return scale
             scale *= self.weight / norm

@@ -45,9 +45,7 @@ POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
 OWED, HOPED = 0.1, 0.25
 
 
-def dual_max_norm_bound(
-    dual: Matrix, multipliers: Array | None = None, polish: bool = True
-) -> float:
+def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float:
     """An upper bound on gamma_2*(S) = max of <S, Z> over all Z of max norm at most 1.
 
     If [[D1, S], [S', D2]] is positive semidefinite, D diagonal, then
@@ -55,7 +53,8 @@ def dual_max_norm_bound(
     and V. Any positive D becomes such a matrix once multiplied by
     c = ||D1^-1/2 S D2^-1/2||_2, and the best split of the two blocks' scales makes that
     c sqrt(sum(D1) sum(D2)), with c bounded from above. Up to 400 rows and columns together D
-    is improved until the bound is exact to about 1e-9; beyond, it is as good as the multipliers.
+    is improved until the bound is exact to about 1e-9, unless it is given as one that proves half
+    its sum; beyond, the bound is as good as the multipliers.
 
     Parameters
     ----------
@@ -64,19 +63,16 @@ def dual_max_norm_bound(
     multipliers : array, optional
         The diagonal of D to begin with, up to a common factor: not negative, one number for
         each row of S, then for each column. By default the norms of rows and columns.
-    polish : bool, default True
-        Whether D is improved; if not, the bound is as good as the multipliers at any size.
     """
-    return dual_max_norm_split(dual, multipliers, polish)[0]
+    return dual_max_norm_split(dual, multipliers)[0]
 
 
-def dual_max_norm_split(
-    dual: Matrix, multipliers: Array | None = None, polish: bool = True
-) -> tuple[float, Array]:
+def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple[float, Array]:
     """A bound on the dual max norm, and the diagonal of a D with this half sum as its proof."""
     side = side_of(dual)
     best, bound = side.best_of(multipliers)
-    if polish and best.size <= POLISHED_ORDER:
+    proven = 0.0 if multipliers is None else side.half_sum(multipliers[side.own])
+    if best.size <= POLISHED_ORDER and abs(bound - proven) > PROVEN * proven:
         best, bound = side.polish(best, bound)
     return bound, side.whole(best, bound)
 
@@ -87,7 +83,7 @@ def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Ar
     By ascent from W. The gap of the bound that follows is what the bound on gamma_2* exceeds
     <-G, U V'> by, rows of W scaled to norm 1 at most, in units of the longest one squared. Up to
     1000 rows and columns together interior-point steps follow where they may bring that gap
-    below ``room``, or, where no room is given, where D is to blame for a tenth of it.
+    below ``room``, or, where no room is given, where D is to blame for a tenth of it and more.
 
     Parameters
     ----------
@@ -100,7 +96,7 @@ def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Ar
     """
     ascent, side = ascend(slope, stacked, room), side_of(slope)
     # A shift that costs this much can make up for more.
-    shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / slope.shape[0]
+    shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / (0.5 * sum(slope.shape))
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
     if side.norms.size > LARGEST_POLISHED:
         return shifted
@@ -148,8 +144,7 @@ class Side(ABC):
         first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
         between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
         norm = spectral_bound(between, NORM_SLACK, aim / self.scale)
-        largest = self.scale * (norm + self.rounding(between, norm))
-        return float(largest * np.sqrt(np.sum(first) * np.sum(second)))
+        return self.scale * (norm + self.rounding(between, norm)) * self.half_sum(diagonal)
 
     def exceeds(self, diagonal: Array, bound: float) -> bool:
         """Whether a few power steps show that the bound at a diagonal is no better than this."""
@@ -162,7 +157,7 @@ class Side(ABC):
                 break
             image = between @ (vector / length)
             least, vector = float(np.linalg.norm(image)), between.T @ image
-        return bool(self.scale * least * np.sqrt(np.sum(first) * np.sum(second)) >= bound)
+        return self.scale * least * self.half_sum(diagonal) >= bound
 
     def best_of(self, multipliers: Array | None) -> tuple[Array, float]:
         """The best diagonal among shifted multipliers and the norms of lines, and its bound."""
@@ -182,11 +177,10 @@ class Side(ABC):
         mean = float(np.mean(start))
         best = start + FLOOR * mean / float(np.mean(self.norms)) * self.norms
         bound = self.bound_at(best, 1.0)
-        sums = float(np.sum(start[: self.n_rows])), float(np.sum(start[self.n_rows :]))
-        excess = bound / max(np.sqrt(sums[0] * sums[1]), np.finfo(float).tiny) - 1.0
-        if excess <= PROVEN:
+        proven = self.half_sum(start)
+        if bound <= (1.0 + PROVEN) * proven:
             return best, bound
-        share = min(FIRST_SHIFT * excess, LARGEST_SHIFT)
+        share = min(FIRST_SHIFT * (bound / proven - 1.0), LARGEST_SHIFT) if proven > 0.0 else FLOOR
         while share <= LARGEST_SHIFT:
             diagonal = start + share * mean
             reached = self.bound_at(diagonal, 1.0)
@@ -194,6 +188,11 @@ class Side(ABC):
                 break
             best, bound, share = diagonal, reached, LONGER_SHIFT * share
         return best, bound
+
+    def half_sum(self, diagonal: Array) -> float:
+        """That of a diagonal at the best split of both blocks' scales."""
+        first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
+        return float(np.sqrt(np.sum(first) * np.sum(second)))
 
     def whole(self, diagonal: Array, bound: float) -> Array:
         """A diagonal with this half sum for all lines, 0 for empty ones."""
