@@ -204,3 +204,12 @@ def test_a_dual_point_at_the_edge_of_two_domains(backend, excess):
         warnings.simplefilter("ignore", mc.NotCertifiedWarning)
         fit = mc.fit(model, {"y": labels}, backend=backend, max_seconds=10.0)
     assert fit.bound <= fit.objective + fit.slack
+
+
+def test_an_answer_of_biases_alone_is_told_from_its_rounding():
+    """The conic solver leaves 1e-23 in Z, beside nothing at all: that is no gap of 1."""
+    model = mc.Model([mc.Block("y", mc.Hinge(), bias=True)], [mc.NuclearNorm(4.48)])
+    for backend in ("reference", "splitting"):
+        fit = mc.fit(model, {"y": np.ones((3, 2))}, backend=backend)
+        assert fit.status == "certified"
+        assert fit.objective < 1e-12

@@ -59,12 +59,19 @@ class Reached:
     @property
     def vanishes(self) -> bool:
         """Whether all losses and terms are nothing beside what they are elsewhere."""
-        if self.main != 0.0 or self.at.behind.points:
+        if self.at.behind.points or self.main > NOTHING * self.main_elsewhere:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
         return self.program.loss.vanishes(self.at.place.z, self.at.effects)
+
+    @property
+    def main_elsewhere(self) -> float:
+        """The main term at a Z of equal entries, of the size of predictors that fit roughly."""
+        n_rows, n_columns = self.program.shape
+        alike = LowRank(np.full((n_rows, 1), self.program.unit), np.ones((n_columns, 1)))
+        return float(self.program.penalty.value(alike))
 
     def judgement(self, bound: Bound, unsettled: float = 0.0) -> Judgement:
         """The objective beside a bound, and how exactly both are known."""
@@ -111,7 +118,7 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
 
 
 def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
-    """By how much, relatively, a slope may be longer than the main term's radius.
+    """The relative excess of a slope's norm over the main term's radius that does no harm.
 
     Such that the gap is at most ``tol`` after the slope is scaled down. Where the other parts
     alone leave a larger gap, half of that is added to it: more exact norms show no more. To scale

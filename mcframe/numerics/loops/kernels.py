@@ -130,7 +130,7 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
 
 @compiled(nogil=True, fastmath=FAST)
 def product_of_four(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """The same loop unrolled for four columns."""
+    """Some lines of a product with four columns, its inner loops unrolled."""
     image = np.empty(FOUR)
     for line in range(first, last):
         for c in range(FOUR):
@@ -226,7 +226,7 @@ def gram_product_of(first, last, starts, across, values, right, out):  # type: i
 
 @compiled(nogil=True, fastmath=FAST)
 def gram_product_of_four(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """The same loop unrolled for four columns."""
+    """What some lines add to A'A V of four columns, its inner loops unrolled."""
     image = np.empty(FOUR)
     for line in range(first, last):
         for c in range(FOUR):
