@@ -34,7 +34,7 @@ def max_norm_multipliers(slope: Matrix, stacked: Array) -> Array:
 
 @attrs.frozen(eq=False)
 class Ascent:
-    """Where an ascent of -<G, U V'> over rows of norm 1 at most has come.
+    """The end of an ascent of -<G, U V'> over factors with rows of norm 1 at most.
 
     Attributes
     ----------

@@ -190,7 +190,7 @@ class Side(ABC):
         return best, bound
 
     def half_sum(self, diagonal: Array) -> float:
-        """That of a diagonal at the best split of both blocks' scales."""
+        """sqrt(sum(D1) sum(D2)): half the sum of a diagonal at the best split of both scales."""
         first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
         return float(np.sqrt(np.sum(first) * np.sum(second)))
 
@@ -220,7 +220,7 @@ class DenseSide(Side):
         return as_operator(self.kept * first[:, None] * second)
 
     def rounding(self, between: Operator, norm: float) -> float:
-        """That of three roundings an entry, as a share of the norm."""
+        """The rounding of three operations an entry, as a share of the norm."""
         # They move the norm by 3 eps || |A| ||_2, at most sqrt(rank) ||A||_2.
         return 4.0 * EPS * (4.0 + np.sqrt(min(between.shape))) * norm
 
@@ -259,7 +259,7 @@ class SampledSide(Side):
         return self.dual.between(weights[:n_rows], weights[n_rows:])
 
     def rounding(self, between: Operator, norm: float) -> float:
-        """That of the entries, all at their worst."""
+        """The rounding of all entries at its worst, in the Frobenius norm."""
         assert isinstance(between, Sampled)
         return 4.0 * EPS * float(np.linalg.norm(between.values))
 
