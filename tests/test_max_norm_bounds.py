@@ -227,7 +227,7 @@ def test_rows_that_weigh_more_turn_more_slowly(monkeypatch):
             objectives.append(state.objective)
         return np.array(objectives)
 
-    paced, alike = steps(0.4), steps(1e12)
+    paced, alike = steps(1.0), steps(1e12)
     target = min(paced[-1], alike[-1]) * (1 + 1e-4)
     assert np.argmax(paced <= target) < 0.8 * np.argmax(alike <= target)
 
