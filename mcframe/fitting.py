@@ -26,7 +26,14 @@ from mcframe.contracts.errors import (
     NothingFeasible,
 )
 from mcframe.model import Model, Problem
-from mcframe.options import checked_budget, checked_callback, checked_seed, checked_start
+from mcframe.numerics.machine.threads import thread_limit
+from mcframe.options import (
+    checked_budget,
+    checked_callback,
+    checked_seed,
+    checked_start,
+    checked_threads,
+)
 
 __all__ = ["Fit", "fit", "fit_problem", "solve_with"]
 
@@ -44,6 +51,7 @@ def fit(
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int | None = 0,
+    threads: int | None = None,
     force: bool = False,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
@@ -75,6 +83,10 @@ def fit(
         Seeds what is random: truncated decompositions, and, together with the bits of the data,
         the random starts of certificates of sparse tables. Equal seeds give equal bits. None draws
         a fresh seed, which ``Fit.random_state`` records.
+    threads : int, optional
+        How many threads share its loops and large products: by default what
+        ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or ``OMP_NUM_THREADS`` says, else one for
+        each processor. It changes sums of products of dense matrices by their rounding alone.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
 
@@ -111,16 +123,17 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    problem = Problem.bind(model, data)
-    settings = Settings(
-        budget=checked_budget(tol, max_iter, max_seconds),
-        start=checked_start(start, problem),
-        callback=checked_callback(callback),
-        progress=progress,
-        random_state=checked_seed(random_state),
-        began=time.perf_counter(),
-    )
-    return fit_problem(CompiledProblem(problem), backend, settings, force=force)
+    with thread_limit(checked_threads(threads)):
+        problem = Problem.bind(model, data)
+        settings = Settings(
+            budget=checked_budget(tol, max_iter, max_seconds),
+            start=checked_start(start, problem),
+            callback=checked_callback(callback),
+            progress=progress,
+            random_state=checked_seed(random_state),
+            began=time.perf_counter(),
+        )
+        return fit_problem(CompiledProblem(problem), backend, settings, force=force)
 
 
 def fit_problem(

@@ -12,7 +12,13 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Problem
 
-__all__ = ["checked_budget", "checked_callback", "checked_seed", "checked_start"]
+__all__ = [
+    "checked_budget",
+    "checked_callback",
+    "checked_seed",
+    "checked_start",
+    "checked_threads",
+]
 
 
 def checked_seed(random_state: int | None) -> int:
@@ -44,6 +50,19 @@ def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
             f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
         )
     return Budget(float(tol), int(max_iter), float(max_seconds))
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """The number of threads, or a ``ModelError`` that names what was given."""
+    if threads is None:
+        return None
+    try:
+        return whole(threads, "threads", least=1)
+    except ModelError:
+        raise ModelError(
+            f"threads={threads!r} was given; a whole number of threads, 1 or more, is needed, or"
+            " None for as many as the environment says"
+        ) from None
 
 
 def checked_callback(

@@ -11,11 +11,11 @@ from hypothesis.internal.conjecture import providers
 from threadpoolctl import threadpool_limits
 
 import mcframe as mc
-from mcframe.numerics.machine.threads import Limit
+from mcframe.numerics.machine.threads import LIMIT
 
 # Matrices in tests are tiny, and each of the parallel workers would start a thread a core.
 threadpool_limits(limits=1)
-Limit.count = 1
+LIMIT.set(1)
 
 # Hypothesis takes some of its numbers from the constants in the code loaded so far, so that an
 # edit of a tolerance, or another order of the tests, would change what a fixed seed draws. There

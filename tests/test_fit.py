@@ -214,6 +214,8 @@ def test_predictors_far_out_stay_finite():
         ({"backend": 3}, "backend=3"),
         ({"backend": mc.FPC}, r"write FPC\(\)"),
         ({"max_seconds": None}, "max_seconds=None"),
+        ({"threads": 0}, "threads=0"),
+        ({"threads": 1.5}, "threads=1.5"),
         ({"callback": 3}, "callback=3"),
         ({"random_state": -1}, "random_state=-1"),
     ],

@@ -196,3 +196,20 @@ def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
     plain = low_rank.at(rows, columns)
     monkeypatch.setattr("mcframe.numerics.operators.low_rank.COMPILED", 0)
     np.testing.assert_allclose(low_rank.at(rows, columns), plain, atol=1e-12)
+
+
+def test_a_fit_has_as_many_threads_as_it_is_told():
+    model, data = mixed()
+    seen = []
+    for count in (1, 3, None):
+        fit = mc.fit(
+            model,
+            data,
+            backend="alternating",
+            tol=1e-3,
+            threads=count,
+            callback=lambda record: seen.append(threads.thread_count()),
+        )
+        assert set(seen) == {count or threads.thread_count()}
+        seen.clear()
+        assert fit.status == "certified"

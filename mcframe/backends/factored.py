@@ -287,7 +287,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def candidate(self, program: Program, state: FactoredState) -> Point:
         """The iterate in its factors."""
         n_rows = program.shape[0]
-        return Point(LowRank(state.stacked[:n_rows], state.stacked[n_rows:]))
+        latent = LowRank(state.stacked[:n_rows], state.stacked[n_rows:])
+        return Point(latent, warm=state.evaluation.effects)
 
 
 def term_of(program: Program) -> Factored:

@@ -241,7 +241,7 @@ class Proximal(Solver[Program, ProximalState]):
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
-        return Point(low_rank_of(state.factors))
+        return Point(low_rank_of(state.factors), warm=state.evaluation.effects)
 
 
 def low_rank_of(factors: Shrunk) -> LowRank:

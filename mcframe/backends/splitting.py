@@ -198,7 +198,7 @@ class Splitting(Solver[Program, SplittingState]):
         inner = self.inner.candidate(state.program, state.inner)
         evaluation = state.inner.evaluation
         if program.plain:
-            return Point(inner.latent)
+            return Point(inner.latent, warm=inner.warm)
         latent, given = made_feasible(program, inner.latent, evaluation.effects)
         dual = Dual.of(program, evaluation, evaluation.duals)
         return Point(latent, attrs.evolve(dual, given=given))

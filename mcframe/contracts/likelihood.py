@@ -1,6 +1,8 @@
 """What a likelihood must give, and what it may give besides."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -261,6 +263,10 @@ class TwiceDifferentiable(ABC):
     def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """The Hessian at z times a direction; of a group of columns more than its diagonal."""
         return self.second_derivative(z, y) * direction
+
+    def hessian_at(self, z: Array, y: Array) -> Callable[[Array], Array]:
+        """``hessian_product`` at one z as a function of the direction: what z costs, paid once."""
+        return partial(self.hessian_product, z, y)
 
 
 class Proximable(ABC):

@@ -70,6 +70,11 @@ class Candidate(Protocol):
         """What is known of the dual of rough parts, or None."""
         ...
 
+    @property
+    def warm(self) -> Any:
+        """Effects at Z or nearby, or None."""
+        ...
+
 
 class ToMultipliers(Enum):
     """Which rough parts of a program the multipliers around a solver take off its hands."""

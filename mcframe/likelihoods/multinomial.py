@@ -1,5 +1,7 @@
 """The likelihood of categories."""
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import attrs
@@ -16,6 +18,9 @@ __all__ = ["Multinomial"]
 ROUNDING = 1e-12
 # From so many complete rows on, columns with one 1 a row are taken for one variable.
 LEAST_ONE_HOT = 5
+# Up to so many classes sums and maxima over them go class by class: along a short last axis numpy
+# takes four times as long.
+FEW = 16
 
 
 def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -114,10 +119,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         highest, ratios, others = softmax_parts(z)
         value = highest - at_class(z, y) + np.log1p(others)
         slope = ratios / (1.0 + others)[..., None]
-        code = codes(y)
+        own = places(np.broadcast_to(y, slope.shape[:-1]), self.classes)
         # Minus the sum of the others, not p_y - 1: accurate where p_y is close to 1.
-        np.put_along_axis(slope, code, 0.0, axis=-1)
-        np.put_along_axis(slope, code, -slope.sum(axis=-1, keepdims=True), axis=-1)
+        slope.ravel()[own] = 0.0
+        slope.ravel()[own] = -sum_of_classes(slope).ravel()
         return value, slope
 
     def second_derivative(self, z: Array, y: Array) -> Array:
@@ -130,9 +135,17 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """p * (direction - the mean of direction under p): the whole Hessian."""
+        return self.hessian_at(z, y)(direction)
+
+    def hessian_at(self, z: Array, y: Array) -> Callable[[Array], Array]:
+        """``hessian_product`` at one z, its probabilities p computed once."""
         p = self.mean(z)
-        bent: Array = p * (direction - np.sum(p * direction, axis=-1, keepdims=True))
-        return bent
+
+        def product(direction: Array) -> Array:
+            image: Array = p * (direction - sum_of_classes(p * direction)[..., None])
+            return image
+
+        return product
 
     def conjugate(self, slope: Array, y: Array) -> Array:
         """sum_k p_k log p_k for probabilities p = slope + e_y, else inf."""
@@ -199,12 +212,29 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
 def softmax_parts(z: Array) -> tuple[Array, Array, Array]:
     """max z, exp(z - max z), and the sum of the latter without one entry that is 1."""
-    highest = np.max(z, axis=-1)
+    z = np.ascontiguousarray(z)
+    if z.shape[-1] > FEW:
+        highest = np.max(z, axis=-1)
+    else:
+        highest = reduce(np.maximum, np.moveaxis(z, -1, 0))
     ratios = np.exp(z - highest[..., None])
     # Left out rather than subtracted: a sum of tiny ratios keeps its digits.
     rest = ratios.copy()
-    np.put_along_axis(rest, np.argmax(z, axis=-1)[..., None], 0.0, axis=-1)
-    return highest, ratios, rest.sum(axis=-1)
+    rest.ravel()[places(np.argmax(z, axis=-1), z.shape[-1])] = 0.0
+    return highest, ratios, sum_of_classes(rest)
+
+
+def sum_of_classes(numbers: Array) -> Array:
+    """The sum over the last axis."""
+    if numbers.shape[-1] > FEW:
+        return np.asarray(numbers.sum(axis=-1))
+    return np.asarray(reduce(np.add, np.moveaxis(numbers, -1, 0)))
+
+
+def places(y: Array | IntArray, n_classes: int) -> IntArray:
+    """The places of the classes y in an array with the classes along its last axis, raveled."""
+    codes: IntArray = np.arange(y.size) * n_classes + y.ravel().astype(np.intp)
+    return codes
 
 
 def codes(y: Array) -> IntArray:
@@ -214,4 +244,5 @@ def codes(y: Array) -> IntArray:
 
 def at_class(z: Array, y: Array) -> Array:
     """z_y."""
-    return np.take_along_axis(z, codes(y), axis=-1)[..., 0]
+    y = np.broadcast_to(y, z.shape[:-1])
+    return np.asarray(z).ravel()[places(y, z.shape[-1])].reshape(y.shape)

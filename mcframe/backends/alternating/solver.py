@@ -142,4 +142,4 @@ class Alternating(Solver[Program, AlternatingState]):
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
-        return Point(LowRank(state.left, state.right))
+        return Point(LowRank(state.left, state.right), warm=state.evaluation.effects)

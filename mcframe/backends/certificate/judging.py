@@ -44,7 +44,7 @@ class Reached:
         """Losses and terms at a candidate, effects solved for where they can be."""
         latent: LowRank = candidate.latent
         given = None if candidate.dual is None else candidate.dual.given
-        at, main = program.evaluate(latent, given=given), program.penalty.value(latent)
+        at, main = program.evaluate(latent, candidate.warm, given), program.penalty.value(latent)
         attached = tuple(
             value if term.smooth else term.value(at.place.columns(term.columns))
             for term, value in zip(program.terms, at.values, strict=True)

@@ -12,10 +12,15 @@ __all__ = ["Judgement", "Point"]
 
 @attrs.frozen(eq=False)
 class Point:
-    """A feasible Z in factors, and what is known of the dual of rough parts: a ``Candidate``."""
+    """A feasible Z in factors, and what is known of the dual of rough parts: a ``Candidate``.
+
+    ``warm`` are the effects of each block at Z or nearby, where a solver knows them: the start of
+    their solution.
+    """
 
     latent: LowRank
     dual: Dual | None = None
+    warm: tuple[Array | None, ...] | None = None
 
 
 @attrs.frozen(eq=False)

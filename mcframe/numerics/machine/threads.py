@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from itertools import pairwise
 
@@ -42,10 +43,8 @@ PIECES = 8
 VARIABLES = ("MCFRAME_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
 
 
-class Limit:
-    """The most threads to use; None for as many as the environment says."""
-
-    count: int | None = None
+# The most threads to use; None for as many as the environment says.
+LIMIT: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 @cache
@@ -62,17 +61,17 @@ def usual_count() -> int:
 
 def thread_count() -> int:
     """How many threads share work."""
-    return usual_count() if Limit.count is None else Limit.count
+    return LIMIT.get() or usual_count()
 
 
 @contextmanager
-def thread_limit(count: int) -> Iterator[None]:
-    """A context with at most ``count`` threads."""
-    before, Limit.count = Limit.count, count
+def thread_limit(count: int | None) -> Iterator[None]:
+    """A context with at most ``count`` threads, None for what holds outside of it."""
+    before = LIMIT.set(LIMIT.get() if count is None else count)
     try:
         yield
     finally:
-        Limit.count = before
+        LIMIT.reset(before)
 
 
 @lru_cache(maxsize=1)
