@@ -121,9 +121,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
     80 (n_items + n_columns) k operations for the direction. Of a search for columns:
     O((n_items + n_columns)^3) up to order 300, beyond it 200 products of G with a vector, or
     three for each column that is sought. Of a certificate: up to 600 products of G with k
-    columns and, if sparse, 48 to 1600 with a vector for each of a few diagonals. Memory: 46
-    (n_items + n_columns) k numbers, and three dense n_items x n_columns matrices or about 200
-    bytes an observed entry, data included (measured on 20,000 x 5,000).
+    columns and, if sparse, 48 to 1600 with a vector for each of a few diagonals; up to order 1000,
+    where they may close the gap, some ten interior-point steps of 8 (n_items + n_columns)^3 more.
+    Memory: 46 (n_items + n_columns) k numbers, and three dense n_items x n_columns matrices or
+    about 200 bytes an observed entry, data included (measured on 20,000 x 5,000).
 
     Parameters
     ----------
