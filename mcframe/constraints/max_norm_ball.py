@@ -10,11 +10,8 @@ from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
 from mcframe.numerics.descent.charts import Spheres
-from mcframe.numerics.max_norms.dual_max_norm import (
-    ascended_multipliers,
-    dual_max_norm_bound,
-    max_norm_multipliers,
-)
+from mcframe.numerics.max_norms.ascent import max_norm_multipliers
+from mcframe.numerics.max_norms.dual_max_norm import bounding_multipliers, dual_max_norm_bound
 from mcframe.numerics.max_norms.max_norm import max_norm_bounds, squared_row_norms
 
 __all__ = ["MaxNormBall"]
@@ -73,9 +70,9 @@ class MaxNormBall(Constraint, Factored):
         """max(0, -(G V . U)_i / ||u_i||^2), alike for V."""
         return max_norm_multipliers(slope, stacked)
 
-    def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
-        """Multipliers of better factors for this slope, by ascent from these."""
-        return ascended_multipliers(slope, stacked)
+    def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
+        """Multipliers that prove a bound for this slope, by ascent from these factors."""
+        return bounding_multipliers(slope, stacked, room)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * the bound on the dual norm from the multipliers."""

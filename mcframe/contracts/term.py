@@ -319,11 +319,13 @@ class Factored(Term):
         that W lacks.
         """
 
-    def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+    def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
         """Multipliers for ``conjugate_from`` and ``feasible_scale``; by default the same ones.
 
         A W that is not quite optimal has multipliers that are not quite right; those of better
-        factors for this slope may give a better bound.
+        factors for this slope may give a better bound. How far below the objective that may be is
+        ``room``: what does not bring the bound there need not be done, nor what takes it beyond.
+        0 asks for the best bound.
         """
         return self.row_multipliers(slope, stacked)
 

@@ -10,11 +10,11 @@ from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.descent.charts import ScaledSpheres
+from mcframe.numerics.max_norms.ascent import max_norm_multipliers
 from mcframe.numerics.max_norms.dual_max_norm import (
-    ascended_multipliers,
+    bounding_multipliers,
     dual_max_norm_bound,
     dual_max_norm_split,
-    max_norm_multipliers,
 )
 from mcframe.numerics.max_norms.max_norm import max_norm, squared_row_norms
 
@@ -91,9 +91,9 @@ class MaxNorm(Regularizer, Factored, Norm):
         """
         return self.of_full_sum(max_norm_multipliers(slope, stacked), slope)
 
-    def bounding_multipliers(self, slope: Matrix, stacked: Array) -> Array:
-        """Multipliers of better factors for this slope, by ascent, with the sum 2 weight."""
-        return self.of_full_sum(ascended_multipliers(slope, stacked), slope)
+    def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
+        """Multipliers that prove a bound for this slope, by ascent from these factors."""
+        return bounding_multipliers(slope, stacked, room)
 
     def of_full_sum(self, found: Array, slope: Matrix) -> Array:
         """Multipliers scaled to the sum 2 weight; those of the best bound where all are 0."""

@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 import scipy
 
-from mcframe.backends.certificate.main_term import MainTerm, main_term
+from mcframe.backends.certificate.main_term import Aim, MainTerm, main_term
 from mcframe.backends.certificate.rounding import summed_rounding
 from mcframe.compile import DualPoint
 from mcframe.contracts.rounding import DUAL_ROUNDING, SET_ROUNDING
@@ -42,19 +42,18 @@ class Bound:
 NO_BOUND = Bound(-np.inf, 0.0)
 
 
-def fenchel_bound(point: DualPoint, latent: LowRank, slack: float = 0.0) -> Bound:
+def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
     Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
-    ``latent`` is the candidate that the point comes from, ``slack`` how far above a norm its bound
-    may be.
+    ``latent`` is the candidate that the point comes from, ``aim`` how close a bound is wanted.
     """
     point = point.without_rounding()
-    main = main_term(point, latent, slack)
+    main = main_term(point, latent, aim)
     nothing = bound_at(point, main, 0.0)
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
-        scaled = bound_in_every_domain(point, main.largest, latent, slack)
+        scaled = bound_in_every_domain(point, main.largest, latent, aim)
     return scaled if scaled.value >= nothing.value else nothing
 
 
@@ -93,7 +92,7 @@ def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) 
     return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
 
 
-def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, slack: float) -> Bound:
+def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: Aim) -> Bound:
     """The bound where scaling leaves the domain of a loss whose slopes do not reach 0.
 
     Moving back into that domain changes the main term's matrix a little, so that the scale is
@@ -102,7 +101,7 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, slack
     """
     for _ in range(ROUNDS):
         repaired = point.repair(scale)
-        found = main_term(repaired, latent, slack)
+        found = main_term(repaired, latent, aim)
         if found.largest >= 1.0 - DUAL_ROUNDING:
             beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
             return bound_from_conjugates(repaired, found.conjugate(1.0), beyond)

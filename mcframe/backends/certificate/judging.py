@@ -4,6 +4,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate.bound import NO_BOUND, Bound, fenchel_bound
+from mcframe.backends.certificate.main_term import Aim
 from mcframe.backends.certificate.point import Judgement, Point
 from mcframe.backends.certificate.rounding import NOTHING, Rounding, summed_rounding
 from mcframe.compile import (
@@ -111,7 +112,8 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
         slack = max(slack, ACCURATE * excess)
     if dual is None and candidate.latent.width and tapers(program):
         point = shrink_slope(point, at, excess, slack)
-    bound = fenchel_bound(point, candidate.latent, slack)
+    aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
+    bound = fenchel_bound(point, candidate.latent, aim)
     return reached.judgement(bound, point.imbalance(at.effects))
 
 

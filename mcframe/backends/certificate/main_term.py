@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+import attrs
 import numpy as np
 
 from mcframe.compile import DualPoint, FactoredPenalty
@@ -13,7 +14,19 @@ from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.spectra.lanczos import norm_bound
 from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
-__all__ = ["MainTerm", "main_term"]
+__all__ = ["Aim", "MainTerm", "main_term"]
+
+
+@attrs.frozen
+class Aim:
+    """How close a bound is wanted; by default as close as can be.
+
+    ``slack`` is how far above a norm its bound may be, relatively, ``room`` how far below the
+    objective the bound that follows may be, as an absolute number.
+    """
+
+    slack: float = 0.0
+    room: float = 0.0
 
 
 class MainTerm(ABC):
@@ -30,9 +43,9 @@ class MainTerm(ABC):
 class OfFactors(MainTerm):
     """The main term as a function of factors, with multipliers from those of the candidate."""
 
-    def __init__(self, point: DualPoint, term: Factored, latent: LowRank) -> None:
+    def __init__(self, point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> None:
         self.term, self.matrix = term, point.matrix
-        self.multipliers = term.bounding_multipliers(self.matrix, latent.balance())
+        self.multipliers = term.bounding_multipliers(self.matrix, latent.balance(), aim.room)
         self.largest = term.feasible_scale(-self.matrix, self.multipliers)
 
     def conjugate(self, scale: float) -> float:
@@ -63,12 +76,12 @@ class OfSingularValues(MainTerm):
         return self.penalty.conjugate(scale * self.bounds)
 
 
-def main_term(point: DualPoint, latent: LowRank, slack: float) -> MainTerm:
+def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:
     """The main term of a dual point which comes from a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
-        return OfFactors(point, penalty.main, latent)
-    return OfSingularValues(point, slack)
+        return OfFactors(point, penalty.main, latent, aim)
+    return OfSingularValues(point, aim.slack)
 
 
 def norm_of(point: DualPoint, radius: float, slack: float) -> float:

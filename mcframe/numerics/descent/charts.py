@@ -40,6 +40,15 @@ class Chart(ABC):
         """A vector whose factors have further columns, at about the same cost of their own."""
         return self.free(np.hstack([stacked, columns]))
 
+    def pace(self, vector: Array, lengths: Array) -> Array:
+        """A vector of the same factors whose rows have other lengths, if those are free.
+
+        A descent turns a row that is twice as long a quarter as far, which suits one of four times
+        the curvature. ``lengths`` has one positive number for each row, about 1. By default the
+        vector itself, where a row has the length that its factors have.
+        """
+        return vector
+
     @abstractmethod
     def factors(self, vector: Array, n_rows: int) -> Array:
         """The factors of a vector."""
@@ -94,6 +103,10 @@ class Spheres(Chart):
         """Each row turned towards the further columns, along its sphere."""
         return append_coordinates(with_slack(stacked, self.radius), columns).ravel()
 
+    def pace(self, vector: Array, lengths: Array) -> Array:
+        """Each row and its slack at so many roots of the radius."""
+        return with_lengths(vector, np.sqrt(self.radius) * lengths)
+
     def factors(self, vector: Array, n_rows: int) -> Array:
         """sqrt(radius) times the unit rows, slacks left out."""
         rows = vector.reshape(n_rows, -1)
@@ -139,6 +152,10 @@ class ScaledSpheres(Chart):
         return np.append(
             append_coordinates(rows, columns / self.scale(vector)).ravel(), vector[-1]
         )
+
+    def pace(self, vector: Array, lengths: Array) -> Array:
+        """Each row and its slack at these lengths; the largest norm stays."""
+        return np.append(with_lengths(vector[:-1], lengths), vector[-1])
 
     def factors(self, vector: Array, n_rows: int) -> Array:
         """The scale times the unit rows."""
@@ -191,6 +208,13 @@ def with_slack(rows: Array, squared: float) -> Array:
     missing = squared - np.einsum("ij,ij->i", rows, rows)
     slack = np.sqrt(np.maximum(missing, LEAST_SLACK * squared))
     return np.column_stack([rows, slack])
+
+
+def with_lengths(vector: Array, lengths: Array) -> Array:
+    """Rows, raveled, that point where they did, at these lengths."""
+    rows = vector.reshape(lengths.size, -1)
+    paced: Array = rows * (lengths / np.linalg.norm(rows, axis=1))[:, None]
+    return paced.ravel()
 
 
 def append_coordinates(rows: Array, columns: Array) -> Array:

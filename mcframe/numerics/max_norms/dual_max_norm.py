@@ -1,4 +1,4 @@
-"""The dual of the max norm: multipliers, and bounds from above that they prove.
+"""The dual of the max norm: bounds from above that multipliers prove.
 
 gamma_2*(S) is the largest <S, Z> over all Z = U V' whose factors have rows of norm at most 1.
 S is dense, or a ``Sampled`` of which only some entries are not 0.
@@ -10,81 +10,39 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
 from mcframe.contracts.rounding import EPS, NORM_SLACK
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.max_norms.ascent import ascend
+from mcframe.numerics.max_norms.interior_point import interior_point, with_unit_sums
 from mcframe.numerics.max_norms.max_norm import squared_row_norms
-from mcframe.numerics.operators import Sampled, as_operator
+from mcframe.numerics.operators import Operator, Sampled, as_operator
 from mcframe.numerics.spectra.lanczos import spectral_bound
-from mcframe.numerics.spectra.spectral_norm import is_positive_definite
 
 __all__ = [
+    "LARGEST_POLISHED",
     "POLISHED_ORDER",
-    "ascended_multipliers",
+    "bounding_multipliers",
     "dual_max_norm_bound",
     "dual_max_norm_split",
-    "max_norm_multipliers",
 ]
 
-# Where the improvement of multipliers ends, relatively.
-TOLERANCE = 1e-10
-# The share of the norms of S's rows that is added to multipliers, some of which may be 0, and
-# shares of the mean multiplier that are tried: they make up for factors that lack a column.
-FLOOR, SHIFTS = 1e-9, (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+# The share of the norms of S's rows that is added to multipliers, some of which may be 0.
+FLOOR = 1e-9
+# Shares of the mean multiplier that are tried to make up for factors that lack a column: first as
+# a share of what the bound exceeds half their sum by, then so many times as much, at most that.
+FIRST_SHIFT, LONGER_SHIFT, LARGEST_SHIFT = 0.2, 4.0, 1e-2
 # Multipliers are at least this share of the largest norm of a row.
 LEAST_SHARE = 1e-20
-# A row of factors shorter than the longest by the root of this counts as 0.
-SHORT_ROW = 1e-20
-# Up to this many rows and columns together, multipliers of a dense S are improved to the optimum.
-POLISHED_ORDER = 400
-POLISHING_STEPS = 60
-# Steps of ascent towards multipliers, and the relative gain of one that ends it.
-ASCENT_STEPS, ASCENDED = 300, 1e-9
-
-
-def max_norm_multipliers(slope: Matrix, stacked: Array) -> Array:
-    """d_i = max(0, -(G V . U)_i / ||u_i||^2) for the rows of U, alike for those of V.
-
-    What stationarity, (D + [[0, G], [G', 0]]) W = 0, asks of the diagonal D row by row. A row
-    of zeros leaves it open: 0.
-    """
-    n_rows = slope.shape[0]
-    left, right = stacked[:n_rows], stacked[n_rows:]
-    pulls = np.vstack([slope @ right, slope.T @ left])
-    norms = squared_row_norms(stacked)
-    long = norms > SHORT_ROW * np.max(norms, initial=0.0)
-    products = -np.einsum("ij,ij->i", pulls, stacked)
-    return np.maximum(np.where(long, products, 0.0) / np.where(long, norms, 1.0), 0.0)
-
-
-def ascended_multipliers(slope: Matrix, stacked: Array) -> Array:
-    """D of factors W that nearly maximise -<G, U V'> over rows of norm 1, as their pulls.
-
-    The rows of U that are best for V are those of -G V at length 1, and their lengths before
-    are the multipliers (the mixing method of Wang, Chang and Kolter, arXiv:1706.00476, by
-    blocks). So all of U and all of V take turns, V extrapolated as by Nesterov, from factors
-    that maximise nearly. Any D gives a bound; that of a maximiser the best. Costs
-    two products of G with W a step.
-    """
-    n_rows = slope.shape[0]
-    right = before = with_unit_rows(stacked[n_rows:])[0]
-    best, momentum = 0.0, 1.0
-    for _ in range(ASCENT_STEPS):
-        check_time()
-        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        left, _ = with_unit_rows(-(slope @ (right + (momentum - 1.0) / faster * (right - before))))
-        before = right
-        right, lengths = with_unit_rows(-(slope.T @ left))
-        total = float(np.sum(lengths))
-        momentum = faster if total > best else 1.0
-        if abs(total - best) <= ASCENDED * total:
-            break
-        best = total
-    return np.concatenate([with_unit_rows(slope @ right)[1], lengths])
-
-
-def with_unit_rows(matrix: Array) -> tuple[Array, Array]:
-    """The rows at length 1, those of zeros as they are, and their lengths."""
-    lengths = np.sqrt(squared_row_norms(matrix))
-    return matrix / np.where(lengths > 0.0, lengths, 1.0)[:, None], lengths
+# Multipliers that prove half their sum up to this share need no shift.
+PROVEN = 1e-5
+# The share of a gap that a first shift of its multipliers costs.
+SHIFTED = 0.01
+# Steps of a power iteration whose lower bound on a norm may spare an upper one.
+POWER_STEPS = 4
+# Up to this many rows and columns together multipliers are improved to the optimum unasked; up to
+# the second number for a certificate. A step takes 0.1 s for 600, 0.5 s for 1000 of them.
+POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
+# They are improved where more than this share of the gap is theirs; and where a bound is aimed at
+# that lies at least so far on the way from what an ascent reached to the bound without.
+OWED, HOPED = 0.1, 0.25
 
 
 def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float:
@@ -95,8 +53,8 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
     and V. Any positive D becomes such a matrix once multiplied by
     c = ||D1^-1/2 S D2^-1/2||_2, and the best split of the two blocks' scales makes that
     c sqrt(sum(D1) sum(D2)), with c bounded from above. Up to 400 rows and columns together D
-    of a dense S is improved until the bound is exact to about 1e-9; beyond, it is as good as
-    the multipliers.
+    is improved until the bound is exact to about 1e-9, unless it is given as one that proves half
+    its sum; beyond, the bound is as good as the multipliers.
 
     Parameters
     ----------
@@ -111,29 +69,54 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
 
 def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple[float, Array]:
     """A bound on the dual max norm, and the diagonal of a D with this half sum as its proof."""
+    side = side_of(dual)
+    best, bound = side.best_of(multipliers)
+    proven = 0.0 if multipliers is None else side.half_sum(multipliers[side.own])
+    if best.size <= POLISHED_ORDER and abs(bound - proven) > PROVEN * proven:
+        best, bound = side.polish(best, bound)
+    return bound, side.whole(best, bound)
+
+
+def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Array:
+    """The diagonal of a D that proves a small bound on gamma_2*(G), G the slope at factors W.
+
+    By ascent from W. The gap of the bound that follows is what the bound on gamma_2* exceeds
+    <-G, U V'> by, rows of W scaled to norm 1 at most, in units of the longest one squared. Up to
+    1000 rows and columns together interior-point steps follow where they may bring that gap
+    below ``room``, or, where no room is given, where D is to blame for a tenth of it and more.
+
+    Parameters
+    ----------
+    slope : array or Sampled
+        G, (n_rows x n_columns).
+    stacked : array
+        W, (n_rows + n_columns) x k.
+    room : float
+        The gap that will do, as an absolute number; 0 asks for the best bound.
+    """
+    ascent, side = ascend(slope, stacked, room), side_of(slope)
+    # A shift that costs this much can make up for more.
+    shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / (0.5 * sum(slope.shape))
+    shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
+    if side.norms.size > LARGEST_POLISHED:
+        return shifted
+    best, bound = side.best_of(shifted)
+    if room > 0.0:
+        aim = ascent.begun + room / ascent.longest
+        polish = ascent.reached + HOPED * (bound - ascent.reached) <= aim < bound
+    else:
+        aim, polish = 0.0, bound - ascent.reached > OWED * (bound - ascent.begun)
+    if polish:
+        best, bound = side.polish(best, bound, aim)
+    return side.whole(best, bound)
+
+
+def side_of(dual: Matrix) -> "Side":
+    """S without its empty lines, a small one written out."""
     matrix = as_operator(dual)
-    side: Side = SampledSide(matrix) if isinstance(matrix, Sampled) else DenseSide(matrix.dense())
-    whole = np.zeros(sum(dual.shape))
-    if side.norms.size == 0:
-        return 0.0, whole
-    given = multipliers is not None and bool(np.any(multipliers[side.own] > 0.0))
-    # Beside multipliers the norms of lines need no more than a rough bound.
-    best, bound = side.norms, side.bound_at(side.norms, 0.0 if given else np.inf)
-    if multipliers is not None and given:
-        start = np.maximum(multipliers[side.own], 0.0)
-        mean, last = float(np.mean(start)), np.inf
-        floor = FLOOR * mean / float(np.mean(side.norms)) * side.norms
-        for share in SHIFTS:
-            diagonal = start + floor + share * mean
-            reached = side.bound_at(diagonal, 1.0)
-            if reached < bound:
-                best, bound = diagonal, reached
-            if reached > last:  # larger shifts cost more and more
-                break
-            last = reached
-    best, bound = side.polish(best, bound)
-    whole[side.own] = bound * with_unit_sums(best, side.n_rows)
-    return bound, whole
+    if isinstance(matrix, Sampled) and sum(matrix.shape) > LARGEST_POLISHED:
+        return SampledSide(matrix)
+    return DenseSide(matrix.dense())
 
 
 class Side(ABC):
@@ -142,24 +125,85 @@ class Side(ABC):
     own: Mask  # which rows, then which columns are not empty
     norms: Array  # of these
     n_rows: int
+    scale: float  # the size of S's entries
 
     @abstractmethod
-    def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """An upper bound on ||diag(first) S diag(second)||_2; what is below aim will do."""
+    def between(self, first: Array, second: Array) -> Operator:
+        """diag(first) S diag(second) for an S with entries of size 1."""
 
     @abstractmethod
-    def polish(self, diagonal: Array, bound: float) -> tuple[Array, float]:
-        """A better diagonal and its bound, or the same."""
+    def rounding(self, between: Operator, norm: float) -> float:
+        """How far the roundings of its entries can have moved the norm of such a matrix."""
+
+    @abstractmethod
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
+        """A better diagonal and its bound, or the same; a bound of ``aim`` will do."""
 
     def bound_at(self, diagonal: Array, aim: float) -> float:
         """c sqrt(sum(D1) sum(D2)) for a positive diagonal; c need not be known below aim."""
         first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
-        largest = self.norm_between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second), aim)
-        return float(largest * np.sqrt(np.sum(first) * np.sum(second)))
+        between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
+        norm = spectral_bound(between, NORM_SLACK, aim / self.scale)
+        return self.scale * (norm + self.rounding(between, norm)) * self.half_sum(diagonal)
+
+    def exceeds(self, diagonal: Array, bound: float) -> bool:
+        """Whether a few power steps show that the bound at a diagonal is no better than this."""
+        first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
+        between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
+        vector, least = np.ones(between.shape[1]), 0.0
+        for _ in range(POWER_STEPS):
+            length = float(np.linalg.norm(vector))
+            if length == 0.0:
+                break
+            image = between @ (vector / length)
+            least, vector = float(np.linalg.norm(image)), between.T @ image
+        return self.scale * least * self.half_sum(diagonal) >= bound
+
+    def best_of(self, multipliers: Array | None) -> tuple[Array, float]:
+        """The best diagonal among shifted multipliers and the norms of lines, and its bound."""
+        if self.norms.size == 0:
+            return self.norms, 0.0
+        best, bound = self.norms, np.inf
+        if multipliers is not None and np.any(multipliers[self.own] > 0.0):
+            best, bound = self.shifted(np.maximum(multipliers[self.own], 0.0))
+            if self.exceeds(self.norms, bound):
+                return best, bound
+        # Beside multipliers the norms of lines need no more than a rough bound.
+        reached = self.bound_at(self.norms, 0.0 if np.isfinite(bound) else np.inf)
+        return (self.norms, reached) if reached < bound else (best, bound)
+
+    def shifted(self, start: Array) -> tuple[Array, float]:
+        """Multipliers with the shift that makes their bound the best, and the bound."""
+        mean = float(np.mean(start))
+        best = start + FLOOR * mean / float(np.mean(self.norms)) * self.norms
+        bound = self.bound_at(best, 1.0)
+        proven = self.half_sum(start)
+        if bound <= (1.0 + PROVEN) * proven:
+            return best, bound
+        share = min(FIRST_SHIFT * (bound / proven - 1.0), LARGEST_SHIFT) if proven > 0.0 else FLOOR
+        while share <= LARGEST_SHIFT:
+            diagonal = start + share * mean
+            reached = self.bound_at(diagonal, 1.0)
+            if reached >= bound and np.isfinite(bound):  # larger shifts cost more and more
+                break
+            best, bound, share = diagonal, reached, LONGER_SHIFT * share
+        return best, bound
+
+    def half_sum(self, diagonal: Array) -> float:
+        """sqrt(sum(D1) sum(D2)): half the sum of a diagonal at the best split of both scales."""
+        first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
+        return float(np.sqrt(np.sum(first) * np.sum(second)))
+
+    def whole(self, diagonal: Array, bound: float) -> Array:
+        """A diagonal with this half sum for all lines, 0 for empty ones."""
+        whole = np.zeros(self.own.size)
+        if diagonal.size:
+            whole[self.own] = bound * with_unit_sums(diagonal, self.n_rows)
+        return whole
 
 
 class DenseSide(Side):
-    """A dense S: norms by factorisations, and multipliers improved where S is small."""
+    """A dense S, whose norms are found by factorisations."""
 
     def __init__(self, dual: Array) -> None:
         sizes = np.abs(dual)
@@ -171,15 +215,21 @@ class DenseSide(Side):
         norms = np.sqrt(squared)
         self.norms = np.maximum(norms, LEAST_SHARE * np.max(norms, initial=0.0))
 
-    def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """The scaled norm by a decomposition or a Cholesky factorisation."""
-        return self.scale * dense_norm(self.kept * first[:, None] * second)
+    def between(self, first: Array, second: Array) -> Operator:
+        """The scaled matrix, written out."""
+        return as_operator(self.kept * first[:, None] * second)
 
-    def polish(self, diagonal: Array, bound: float) -> tuple[Array, float]:
-        """A better diagonal by an interior-point method, up to 400 rows and columns together."""
-        if diagonal.size > POLISHED_ORDER:
+    def rounding(self, between: Operator, norm: float) -> float:
+        """The rounding of three operations an entry, as a share of the norm."""
+        # They move the norm by 3 eps || |A| ||_2, at most sqrt(rank) ||A||_2.
+        return 4.0 * EPS * (4.0 + np.sqrt(min(between.shape))) * norm
+
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
+        """A better diagonal by an interior-point method."""
+        if diagonal.size == 0:
             return diagonal, bound
-        improved = interior_point(self.kept, diagonal, bound / self.scale)
+        unit = self.scale
+        improved = interior_point(self.kept, diagonal, bound / unit, aim / unit)
         reached = self.bound_at(improved, 1.0)
         return (improved, reached) if reached < bound else (diagonal, bound)
 
@@ -201,17 +251,19 @@ class SampledSide(Side):
         least = LEAST_SHARE * np.max(norms, initial=0.0)
         self.norms = np.maximum(norms[self.own], least)  # positive where squares underflow
 
-    def norm_between(self, first: Array, second: Array, aim: float) -> float:
-        """A bound on the scaled norm by Lanczos steps."""
+    def between(self, first: Array, second: Array) -> Operator:
+        """The scaled matrix, empty lines included."""
         weights = np.zeros(self.own.size)
         weights[self.own] = np.concatenate([first, second])
         n_rows = self.dual.shape[0]
-        between = self.dual.between(weights[:n_rows], weights[n_rows:])
-        largest = spectral_bound(between, NORM_SLACK, aim / self.scale)
-        rounding = 4.0 * EPS * float(np.linalg.norm(between.values))
-        return self.scale * (largest + rounding)
+        return self.dual.between(weights[:n_rows], weights[n_rows:])
 
-    def polish(self, diagonal: Array, bound: float) -> tuple[Array, float]:
+    def rounding(self, between: Operator, norm: float) -> float:
+        """The rounding of all entries at its worst, in the Frobenius norm."""
+        assert isinstance(between, Sampled)
+        return 4.0 * EPS * float(np.linalg.norm(between.values))
+
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
         """The diagonal as it is: ascent has improved what there is to improve."""
         return diagonal, bound
 
@@ -219,64 +271,3 @@ class SampledSide(Side):
 def line_sums(matrix: Sampled) -> Array:
     """The sums of all rows, then of all columns."""
     return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.T)])
-
-
-def dense_norm(scaled: Array) -> float:
-    """An upper bound on ||A||_2 for an A whose entries have three roundings each."""
-    # They move the norm by 3 eps || |A| ||_2, at most sqrt(rank) ||A||_2.
-    rounding = 4.0 * EPS * (4.0 + np.sqrt(min(scaled.shape)))
-    return spectral_bound(scaled, NORM_SLACK) * (1.0 + rounding)
-
-
-def interior_point(dual: Array, diagonal: Array, bound: float) -> Array:
-    """The diagonal D of least sum that keeps [[D1, S], [S', D2]] positive semidefinite.
-
-    The primal-dual interior point method of Helmberg, Rendl, Vanderbei and Wolkowicz (SIAM
-    J. Optim. 1996) for max-cut, whose semidefinite program has the same form: the other
-    unknown X has diagonal 1/2, and tr(M X) is the distance from the optimum. Rounding ends
-    it; whatever it returns gives a bound.
-    """
-    n_rows, n_columns = dual.shape
-    order = n_rows + n_columns
-    off_diagonal = np.zeros((order, order))
-    off_diagonal[:n_rows, n_rows:] = dual
-    off_diagonal[n_rows:, :n_rows] = dual.T
-    # Well inside: from the edge of the cone the first steps would be short.
-    diagonal = 2.0 * bound * with_unit_sums(diagonal, n_rows)
-    other = 0.5 * np.eye(order)
-    reduction = 0.1
-    for _ in range(POLISHING_STEPS):
-        check_time()
-        matrix = off_diagonal + np.diag(diagonal)
-        distance = float(np.vdot(matrix, other))
-        if distance <= TOLERANCE * float(np.sum(diagonal)):
-            break
-        inverse = np.linalg.inv(matrix)
-        target = reduction * distance / order
-        move = np.linalg.solve(inverse * other, target * np.diag(inverse) - 0.5)
-        turned = inverse @ (move[:, None] * other)
-        move_other = target * inverse - other - 0.5 * (turned + turned.T)
-        step, step_other = feasible(matrix, np.diag(move)), feasible(other, move_other)
-        if min(step, step_other) < 0.01:
-            break
-        # Short steps come from a point near the edge: the next one leads back to the middle.
-        reduction = 0.1 if min(step, step_other) > 0.5 else 0.5
-        diagonal = diagonal + step * move
-        other = other + step_other * move_other
-    return diagonal
-
-
-def with_unit_sums(diagonal: Array, n_rows: int) -> Array:
-    """The diagonal with both blocks' sums scaled to 1."""
-    first, second = diagonal[:n_rows], diagonal[n_rows:]
-    return np.concatenate([first / np.sum(first), second / np.sum(second)])
-
-
-def feasible(matrix: Array, move: Array) -> float:
-    """A step that keeps a matrix positive definite, within a factor of the longest; 0 if none."""
-    step = 1.0
-    while step > 1e-6:
-        if is_positive_definite(matrix + step * move):
-            return 1.0 if step == 1.0 else 0.95 * step
-        step *= 0.8
-    return 0.0
