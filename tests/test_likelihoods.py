@@ -233,3 +233,9 @@ def test_the_probit_bound_closes_with_the_cube_of_the_spread(scale):
             error = word.statement_error((near, scale * spread), moved, y)
             rounding = 1e-14 * (1.0 + word.value(moved, y))
             assert np.all(error <= 0.15 * spread**3 + rounding)
+
+
+def test_the_conjugate_of_counts_of_nothing_is_exactly_0():
+    """A stand-in of 1e-308 for 0 log 0 put a bound above an objective of 0."""
+    found = mc.NegativeBinomial(0.5).conjugate(np.zeros(2), np.zeros(2))
+    assert np.array_equal(found, np.zeros(2))

@@ -155,12 +155,14 @@ class Piece:
     def newton_weights(self, z: Array, effects: Array | None) -> Array:
         """The second derivative for each number of z (an ``offset_part``), one if all are equal.
 
-        The curvature where there is none. Nowhere below a tenth of the curvature: where a loss is
+        The curvature where there is none. That of a quadratic is the same everywhere, but for a
+        risk's, which depends on the label. Nowhere below a tenth of the curvature: where a loss is
         flat a Newton step has no length.
         """
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
-        if newton and likelihood.quadratic and not np.ndim(self.scale) and z.size:
+        alike = isinstance(likelihood, Likelihood) and likelihood.quadratic
+        if newton and alike and not (likelihood.reads_unlabeled or np.ndim(self.scale)) and z.size:
             return np.asarray(self.scale * likelihood.second_derivative(z[:1], self.y[:1]))
         if newton and not self.layout.n_parameters:
             second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)

@@ -93,9 +93,11 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
         u, v = y + slope, self.size - slope
         inside = (u >= -1e-14 * np.maximum(1.0, y)) & (v >= -1e-14 * self.size)
         u, v = np.maximum(u, 0.0), np.maximum(v, 0.0)
-        least = np.finfo(np.float64).tiny  # keeps 0 log 0 at 0
+        least = np.finfo(np.float64).tiny
         t = np.log(np.maximum(u, least)) - np.log(np.maximum(v, least))
+        # 0 log 0 is 0, and not the 1e-308 that stands in for it: a bound is compared with 0.
         entropy = u * np.logaddexp(0.0, -t) + v * np.logaddexp(0.0, t)
+        entropy = np.where((u > 0.0) & (v > 0.0), entropy, 0.0)
         return np.where(inside, -entropy - u * np.log(self.dispersion), np.inf)
 
     def mean(self, z: Array) -> Array:
