@@ -122,7 +122,17 @@ def test_the_command_compares_and_names_what_is_absent(tmp_path):
     assert "| cmfrec als_cg |" in table
     assert "absent: No such file" in table
     assert (tmp_path / "gap-p1-0.1.png").stat().st_size > 1000
+    assert "only count" not in table
     # What was measured is not measured again.
     again, _, said = compared(tmp_path, *chosen, *nowhere)
     assert again["problems"]["p1-0.1"]["runs"] == record["runs"]
     assert "run 1" not in said
+
+
+def test_a_busy_machine_has_a_table_of_its_own(tmp_path):
+    chosen = ["--problems", "p1-0.1", "--methods", "mcframe", "--runs", "1", "--busy", "1"]
+    results, table, _ = compared(tmp_path, *chosen)
+    assert results["problems"]["p1-0.1"]["runs"][0]["seconds"] > 0
+    assert "beside every method 1 process that only counts" in table
+    with pytest.raises(AssertionError, match="holds results with busy=1"):
+        compared(tmp_path, *chosen[:-2])

@@ -1,7 +1,8 @@
 """mcframe and its peers on standard problems: one command, one machine, one run, in turns.
 
     python examples/benchmarks/compare.py [--problems p1-0.1 mc-b ...] [--runs 3] [--quick]
-        [--methods mcframe "cmfrec als_cg" ...] [--python gcimpute=/path/to/python ...] [--out DIR]
+        [--methods mcframe "cmfrec als_cg" ...] [--python gcimpute=/path/to/python ...]
+        [--busy 1] [--out DIR]
 
 Writes ``results.json`` after every run, then ``table.md`` and pictures. In a folder that holds
 results already, what was measured there is not measured again. What is timed and what is not
@@ -16,6 +17,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +30,8 @@ from peers import METHODS, REFERENCE
 HERE = pathlib.Path(__file__).parent
 # A method whose gap is below this is not run for more iterations.
 DONE = 1e-7
+# What a busy process does.
+COUNT = "k = 0\nwhile True: k += 1"
 # Imports a package and prints its version, which a distribution of another name may hold.
 IMPORTED = """
 import importlib, importlib.metadata, sys
@@ -35,6 +39,18 @@ importlib.import_module(sys.argv[1])
 names = importlib.metadata.packages_distributions()[sys.argv[1]]
 print(importlib.metadata.version(names[0]))
 """
+
+
+@contextmanager
+def busy_processes(count):
+    """So many processes inside that only count, which every method has to share the cores with."""
+    processes = [subprocess.Popen([sys.executable, "-c", COUNT]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @dataclass
@@ -219,7 +235,8 @@ def compare(comparison, name):
             print(
                 f"{name}: {method.name}, {count or 'own'} iterations, run {turn + 1}", flush=True
             )
-            measured = comparison.measure(method, count, instance, reference)
+            with busy_processes(options.busy):
+                measured = comparison.measure(method, count, instance, reference)
             answer = None if "failed" in measured else comparison.answer()
             run = {"method": method.name, "iterations": count, "turn": turn}
             record["runs"].append({**run, **judged(measured, answer, judge)})
@@ -260,6 +277,13 @@ def parsed(arguments):
         default=600.0,
         help="a limit for each run; what cannot stop by itself is ended after twice that",
     )
+    parser.add_argument(
+        "--busy",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes that only count beside every method, for a table of a machine in use",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny problems, few settings")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmark-results"))
     parser.add_argument(
@@ -281,10 +305,13 @@ def main(arguments=None):
     stored = options.out / "results.json"
     if stored.exists():
         comparison.results = json.loads(stored.read_text())
-        if comparison.results["quick"] != options.quick:
-            raise SystemExit(f"{options.out} holds results with quick={not options.quick}")
+        for option in ("quick", "busy"):
+            known, asked = comparison.results.get(option, 0), getattr(options, option)
+            if known != asked:
+                raise SystemExit(f"{options.out} holds results with {option}={known}")
     else:
-        comparison.results = {"quick": options.quick, "problems": {}, "versions": {}}
+        fresh = {"quick": options.quick, "busy": options.busy}
+        comparison.results = {**fresh, "problems": {}, "versions": {}}
     comparison.results["machine"] = machine()
     try:
         for name in options.problems:

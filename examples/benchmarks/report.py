@@ -191,6 +191,17 @@ def section(name, record):
     return [*lines, "", *([f"Not for it: {reasons}.", ""] if left else [])]
 
 
+def beside(results):
+    """What else ran while a method was measured."""
+    count = results.get("busy", 0)
+    if not count:
+        return ""
+    processes = (
+        "1 process that only counts" if count == 1 else f"{count} processes that only count"
+    )
+    return f"; beside every method {processes}"
+
+
 def introduction(results):
     """The machine, the versions, and how to read the table."""
     machine = results["machine"]
@@ -200,7 +211,7 @@ def introduction(results):
         "# mcframe and its peers",
         "",
         f"{machine['date']}, {machine['processor']}, {machine['cores']} cores,"
-        f" {machine['system']}, Python {machine['python']}; threads: {threads}.",
+        f" {machine['system']}, Python {machine['python']}; threads: {threads}{beside(results)}.",
         f"Versions: {versions}.",
         "",
         "Seconds are medians over runs in turns. Of methods that are run for fixed counts of"
