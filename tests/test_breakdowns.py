@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe.numerics.machine.clock import OutOfTime
 
 NAN = np.nan
 X = np.array([[1.0, 2.0, NAN], [3.0, NAN, 1.0], [0.5, 4.0, 2.0], [NAN, 1.0, 3.0]])
@@ -168,3 +169,18 @@ def test_what_is_infeasible_and_overflows_is_said_to_be_infeasible(backend):
     model = mc.Model(blocks, [mc.NuclearBall(2.65e-9)])
     with pytest.raises(mc.BackendError, match="no Z was found"):
         mc.fit(model, data, backend=backend, max_seconds=5.0)
+
+
+def test_a_look_that_is_cut_off_keeps_its_point(monkeypatch):
+    """The bound is lost with the time, the iterate is not."""
+
+    def late(*arguments):
+        raise OutOfTime
+
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    x = np.random.default_rng(0).standard_normal((8, 5))
+    monkeypatch.setattr("mcframe.backends.certificate.judging.fenchel_bound", late)
+    with pytest.warns(mc.NotCertifiedWarning):
+        fit = mc.fit(model, {"x": x}, max_iter=20)
+    assert fit.rank > 0
+    assert fit.bound == -np.inf

@@ -148,3 +148,9 @@ def test_rank_zero_is_an_answer(word, term):
     y = (np.arange(20).reshape(5, 4) % 3 == 0).astype(float)
     fit = fitted(word, y, [term], tol=1e-5)
     assert fit.rank == 0 or np.abs(fit.natural("y")).max() <= 1e-4
+
+
+def test_values_whose_squares_vanish_are_refused():
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1e-180)])
+    with pytest.raises(mc.DataError, match=r"'x': no value is larger than 3e-170"):
+        mc.fit(model, {"x": 1e-170 * np.array([[1.0, 2.0], [3.0, np.nan]])})

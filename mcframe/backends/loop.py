@@ -31,9 +31,6 @@ __all__ = ["FROM_OUTSIDE", "run"]
 # and at most so far apart.
 FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
-# Where a solver knows about what gap would be seen a look comes as soon as that will do, unless it
-# was promised before and is not smaller now by this; and so many times as late if it will not.
-SMALLER, LATER = 0.3, 2
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
@@ -76,7 +73,7 @@ class Watch:
     bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
-    promised: float = np.inf  # the gap that the solver expected at the last look
+    optimism: float = 1.0  # how many times the gap was what the solver expected, at the last look
     took: float = 0.0  # seconds of the last look
     paused: Paused | None = None  # where the solver stood at the last look
     stopped: bool = False
@@ -129,14 +126,15 @@ class Watch:
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
         began = time.perf_counter()
-        self.promised = solver.expected_gap(state)
-        candidate = solver.candidate(self.program, state)
+        candidate, expected = solver.candidate(self.program, state), solver.expected_gap(state)
         judgement = judge(self.program, candidate, self.budget.tol)
         self.took = time.perf_counter() - began
         if judgement.objective < self.objective or solver.answers_last:
             self.point, self.judgement = candidate, judgement
         if judgement.bound > self.bound:
             self.bound, self.bounded = judgement.bound, judgement.rounding
+        if 0.0 < expected < np.inf:
+            self.optimism = max(1.0, self.gap / expected)
         self.paused = Paused(solver, solver.pause(self.program, state))
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
@@ -157,11 +155,11 @@ class Watch:
             raise CallbackError(error) from error
 
     def is_due(self, iteration: int, expected: float) -> bool:
-        """Whether to look now, by the plan and by the gap that the solver expects."""
-        if expected <= self.budget.tol and expected <= SMALLER * self.promised:
-            return True
-        known = np.isfinite(expected) and expected > self.budget.tol
-        return iteration >= self.next_look * (LATER if known else 1)
+        """Whether to look now: by the plan, or since the gap that is expected will do.
+
+        What a solver expects is taken as many times as it was too little at the last look.
+        """
+        return iteration >= self.next_look or self.optimism * expected <= self.budget.tol
 
     def plan(self, record: Record, state: State) -> None:
         """The next look: where the gap, falling as it did, will have reached the tolerance.

@@ -14,6 +14,8 @@ __all__ = ["check_observed", "check_values"]
 SHOWN = 3
 # Sums of squares of values up to this stay finite.
 LARGEST = 1e140
+# Of data that are all smaller than this squares, and with them the objective, vanish.
+SMALLEST = 1e-150
 
 
 def check_observed(block: Block, table: Table) -> None:
@@ -39,6 +41,12 @@ def check_values(block: Block, table: Table) -> None:
         raise DataError(
             f"block {block.name!r}: {entries_of(table, huge)}; squares of such values overflow."
             " Rescale the column, or use NaN if they stand for missing values"
+        )
+    largest = float(np.max(np.abs(table.values), initial=0.0, where=~np.isnan(table.values)))
+    if block.likelihood.location and 0.0 < largest < SMALLEST:
+        raise DataError(
+            f"block {block.name!r}: no value is larger than {largest:g}; squares of such values"
+            " vanish. Rescale the columns"
         )
     wrong = block.likelihood.invalid(table.values)
     if wrong.any():

@@ -17,6 +17,7 @@ from mcframe.compile import (
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
+from mcframe.numerics.machine.clock import OutOfTime
 from mcframe.numerics.operators import LowRank, Sampled
 from mcframe.numerics.spectra.tapering import taper
 
@@ -106,15 +107,27 @@ def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement
         return Judgement(np.inf, -np.inf, program.effects_by_block(at.effects))
     if not program.loss.convex:
         return reached.judgement(NO_BOUND)
+    try:
+        return reached.judgement(*bound_of(reached, point, tol))
+    except OutOfTime:  # the point is not lost with its bound
+        return reached.judgement(NO_BOUND)
+
+
+def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, float]:
+    """The bound of a candidate's dual point, and what it is worth that sums are not quite 0.
+
+    Its norms are as exact as the gap asked for needs.
+    """
+    program, candidate = reached.program, reached.candidate
     excess, slack = 0.0, BOUNDED * tol
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
         excess = harmless_excess(reached, point, tol)
         slack = max(slack, ACCURATE * excess)
-    if dual is None and candidate.latent.width and tapers(program):
-        point = shrink_slope(point, at, excess, slack)
+    if candidate.dual is None and candidate.latent.width and tapers(program):
+        point = shrink_slope(point, reached.at, excess, slack)
     aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
     bound = fenchel_bound(point, candidate.latent, aim)
-    return reached.judgement(bound, point.imbalance(at.effects))
+    return bound, point.imbalance(reached.at.effects)
 
 
 def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
