@@ -157,9 +157,11 @@ class Watch:
     def is_due(self, iteration: int, expected: float) -> bool:
         """Whether to look now: by the plan, or since the gap that is expected will do.
 
-        What a solver expects is taken as many times as it was too little at the last look.
+        What a solver expects is taken as many times as it was too little at the last look. A gap
+        of 0 says that its objective falls no more, and would have every iteration looked at.
         """
-        return iteration >= self.next_look or self.optimism * expected <= self.budget.tol
+        promised = expected > 0.0 and self.optimism * expected <= self.budget.tol
+        return iteration >= self.next_look or promised
 
     def plan(self, record: Record, state: State) -> None:
         """The next look: where the gap, falling as it did, will have reached the tolerance.

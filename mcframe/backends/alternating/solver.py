@@ -137,7 +137,7 @@ class Alternating(Solver[Program, AlternatingState]):
             relength(program, state)
 
     def expected_gap(self, state: AlternatingState) -> float:
-        """So many times what is to fall as slopes, off by its root, make of it."""
+        """``PROMISED`` times what the objective has still to fall, relatively."""
         return PROMISED * state.to_fall
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
