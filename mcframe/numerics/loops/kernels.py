@@ -20,6 +20,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.deferred import Deferred
 from mcframe.numerics.machine.compiled import compiled
 from mcframe.numerics.machine.threads import cuts, even_cuts, share
 
@@ -37,13 +38,14 @@ __all__ = [
     "transposed_product",
 ]
 
+fours = Deferred("mcframe.numerics.loops.fours", "every solver")
+
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
 FAST = {"reassoc", "contract", "nsz"}
 # Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
 # at distances of a power of two they would push each other out.
 PANEL, STRIDE = 128, 136
-# Columns of the blocks that Lanczos steps have: loops of that length are unrolled, which makes
-# products 1.5 times as fast.
+# Columns of the blocks that Lanczos steps have, for which there are loops of their own.
 FOUR = 4
 # Sums across lines are taken in so many parts at most, of so many multiplications at least: a
 # number that does not depend on the threads, for the order of summation is part of the result.
@@ -134,7 +136,7 @@ def product(starts: IntArray, across: IntArray, values: Array, right: Array, out
     """out[line] = sum of values[p] right[across[p]]: a sparse matrix times a thin one."""
     arrays = (starts, across, values, right, out)
     pieces = cuts(across.size * right.shape[1], starts)
-    loop = product_of_four if right.shape[1] == FOUR else product_of
+    loop = fours.product_of if right.shape[1] == FOUR else product_of
     share(lambda first, last: loop(first, last, *arrays), pieces)
 
 
@@ -149,21 +151,6 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
             value, other = values[p], across[p]
             for c in range(width):
                 out[line, c] += value * right[other, c]
-
-
-@compiled(nogil=True, fastmath=FAST)
-def product_of_four(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """Some lines of a product with four columns, its inner loops unrolled."""
-    image = np.empty(FOUR)
-    for line in range(first, last):
-        for c in range(FOUR):
-            image[c] = 0.0
-        for p in range(starts[line], starts[line + 1]):
-            value, other = values[p], across[p]
-            for c in range(FOUR):
-                image[c] += value * right[other, c]
-        for c in range(FOUR):
-            out[line, c] = image[c]
 
 
 def sums_pay(n_entries: int, n_across: int) -> bool:
@@ -207,7 +194,8 @@ def transposed_product(
     Beside ``product`` of the other order it writes where that reads, to the shorter of the two
     thin matrices: twice as fast where the longer one does not fit the cache.
     """
-    sum_of_parts(transposed_product_of, starts, across, values, left, out)
+    loop = fours.transposed_product_of if left.shape[1] == FOUR else transposed_product_of
+    sum_of_parts(loop, starts, across, values, left, out)
 
 
 @compiled(nogil=True, fastmath=FAST)
@@ -225,7 +213,7 @@ def gram_product(
     starts: IntArray, across: IntArray, values: Array, right: Array, out: Array
 ) -> None:
     """out = A'A V for a thin V, reading the entries once: 2.2 times as fast as two products."""
-    loop = gram_product_of_four if right.shape[1] == FOUR else gram_product_of
+    loop = fours.gram_product_of if right.shape[1] == FOUR else gram_product_of
     sum_of_parts(loop, starts, across, values, right, out)
 
 
@@ -244,23 +232,6 @@ def gram_product_of(first, last, starts, across, values, right, out):  # type: i
         for p in range(starts[line], starts[line + 1]):
             value, other = values[p], across[p]
             for c in range(width):
-                out[other, c] += value * image[c]
-
-
-@compiled(nogil=True, fastmath=FAST)
-def gram_product_of_four(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """What some lines add to A'A V of four columns, its inner loops unrolled."""
-    image = np.empty(FOUR)
-    for line in range(first, last):
-        for c in range(FOUR):
-            image[c] = 0.0
-        for p in range(starts[line], starts[line + 1]):
-            value, other = values[p], across[p]
-            for c in range(FOUR):
-                image[c] += value * right[other, c]
-        for p in range(starts[line], starts[line + 1]):
-            value, other = values[p], across[p]
-            for c in range(FOUR):
                 out[other, c] += value * image[c]
 
 
