@@ -31,6 +31,8 @@ __all__ = ["FROM_OUTSIDE", "run"]
 # and at most so far apart.
 FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
+# The least power of the expected gap that a gap is taken to fall as.
+SLOWEST = 0.05
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
@@ -73,7 +75,7 @@ class Watch:
     bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_look: int = FIRST_LOOK
-    optimism: float = 1.0  # how many times the gap was what the solver expected, at the last look
+    promises: list[tuple[float, float]] = attrs.field(factory=list)  # gaps expected and found
     took: float = 0.0  # seconds of the last look
     paused: Paused | None = None  # where the solver stood at the last look
     stopped: bool = False
@@ -133,8 +135,8 @@ class Watch:
             self.point, self.judgement = candidate, judgement
         if judgement.bound > self.bound:
             self.bound, self.bounded = judgement.bound, judgement.rounding
-        if 0.0 < expected < np.inf:
-            self.optimism = max(1.0, self.gap / expected)
+        if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
+            self.promises.append((expected, self.gap))
         self.paused = Paused(solver, solver.pause(self.program, state))
         record = Record(
             iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
@@ -155,13 +157,28 @@ class Watch:
             raise CallbackError(error) from error
 
     def is_due(self, iteration: int, expected: float) -> bool:
-        """Whether to look now: by the plan, or since the gap that is expected will do.
+        """Whether to look now: by the plan, or since the gap that is foreseen will do.
 
-        What a solver expects is taken as many times as it was too little at the last look. A gap
-        of 0 says that its objective falls no more, and would have every iteration looked at.
+        An expected gap of 0 says that the objective falls no more, and would have every
+        iteration looked at.
         """
-        promised = expected > 0.0 and self.optimism * expected <= self.budget.tol
+        promised = expected > 0.0 and self.foreseen(expected) <= self.budget.tol
         return iteration >= self.next_look or promised
+
+    def foreseen(self, expected: float) -> float:
+        """The gap to foresee where a solver expects this one.
+
+        The gap found falls as a power of the expected one, that of the last two looks, at most
+        the first: where short columns alone are left, it falls far more slowly.
+        """
+        if not self.promises:
+            return expected
+        hoped, found = self.promises[-1]
+        power = 1.0
+        if len(self.promises) > 1 and hoped < self.promises[-2][0]:
+            before = self.promises[-2]
+            power = float(np.log(before[1] / found) / np.log(before[0] / hoped))
+        return max(expected, found * (expected / hoped) ** min(max(power, SLOWEST), 1.0))
 
     def plan(self, record: Record, state: State) -> None:
         """The next look: where the gap, falling as it did, will have reached the tolerance.
