@@ -101,7 +101,7 @@ def compared(out, *arguments):
 def test_the_loops_are_measured_beside_their_bounds():
     rows = printed("kernels.py", "--quick", "--runs", "1", "--widths", "2").splitlines()
     loops = [row for row in rows if row.startswith("| ") and not row.startswith("| loop")]
-    assert len(loops) == 10
+    assert len(loops) == 14
     assert all(float(row.split("|")[-2]) > 0 for row in loops)
 
 

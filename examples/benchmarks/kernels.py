@@ -1,6 +1,6 @@
 """The compiled loops of mcframe at the size of p3, beside what this machine can do at most.
 
-    python examples/benchmarks/kernels.py [--runs 5] [--widths 10 20] [--quick]
+    python examples/benchmarks/kernels.py [--runs 5] [--widths 4 10 20] [--quick]
 
 Prints Markdown. A loop cannot be faster than its least memory traffic at the bandwidth of a
 triad a = b + 3 c (24 bytes an element counted), nor than its arithmetic at the speed of a matrix
@@ -29,7 +29,10 @@ With N entries, L lines (rows, or columns) and k columns of the factors:
 - `sampled`: the same with two indices of 8 bytes an entry, 24 N; 2 N k flops.
 - `product`: reads 8 bytes of `values` and 4 of `across`, 12 N, one factor, and writes L k
   numbers; 2 N k flops.
-- `product_vector`: the same with k = 1.
+- `transposed_product`: the same, the factor of the lines read and the other one written.
+- `gram_product`: the same once, for entries that stay in the cache between both products; 4 N k
+  flops. Lanczos steps take it with k = 4.
+- `product_vector`: the same as `product` with k = 1.
 - `ridge_solutions`: reads 4 bytes of `across`, 4 of `places` and 8 of `pull`, 16 N, and 8 of
   `curvature` where there is one for each entry, 24 N; one factor, and writes L k numbers. An entry
   costs k (k + 1) flops for half of the normal matrix, 2 k for its image and k for the curvature,
@@ -100,6 +103,19 @@ def by_lines(lines, numbers, factor, n_lines):
         12.0 * n + thin,
         2.0 * n * k,
     )
+    across = np.empty(factor.shape)
+    yield (
+        "transposed_product",
+        lambda: kernels.transposed_product(*order, numbers, solved, across),
+        12.0 * n + thin,
+        2.0 * n * k,
+    )
+    yield (
+        "gram_product",
+        lambda: kernels.gram_product(*order, numbers, factor, across),
+        12.0 * n + 16.0 * factor.size,
+        4.0 * n * k,
+    )
     yield (
         "product_vector",
         lambda: kernels.product_vector(*order, numbers, column, vector),
@@ -122,7 +138,7 @@ def main():
     """The limits, the counts, and a row for each loop and width."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--widths", type=int, nargs="+", default=[10, 20])
+    parser.add_argument("--widths", type=int, nargs="+", default=[4, 10, 20])
     parser.add_argument("--quick", action="store_true", help="a tiny table")
     options = parser.parse_args()
     size = TINY_P3 if options.quick else P3

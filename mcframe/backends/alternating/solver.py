@@ -52,8 +52,8 @@ class Alternating(Solver[Program, AlternatingState]):
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
     of 10 to 150 block Lanczos steps, one to four times, and up to 24 products with 48 columns in
     between, where rows and columns of the slope are scaled down; 600 columns of the shorter side
-    are held meanwhile. Memory: about 190 bytes an entry, the data included, and some thin factors
-    (measured on 20,000 x 5,000 with 1 to 10 million entries). Steps grow with the logarithm of
+    are held meanwhile. Memory: about 60 bytes an entry between looks at the certificate and 120 in
+    one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
     the tolerance, and are many where much of the noise is fitted.
 
     Unlabeled cells of a large ``RiskMixture`` stay unwritten. Those of a squared loss add Gram
