@@ -10,6 +10,9 @@ from mcframe.backends.refusing import rough_parts
 from mcframe.compile import Evaluation, FactoredPenalty, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.term import Factored
+from mcframe.numerics.descent.charts import Flat
+from mcframe.numerics.descent.fixed_rank import FixedRank, newton_move
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.shrinkage import Shrinker, Shrunk
 
@@ -28,6 +31,8 @@ LOWEST = 1e-6
 ROUNDING, ROUNDING_SINGLE = 1e-12, 1e-7
 # Where a step of iterates in 32 bits may err by no more than this beside their norm, 64 serve.
 LEAST_SINGLE = 1e-6
+# A leap is tried once the rank has changed by no more than this share in so many steps.
+ALIKE, SETTLED = 0.03, 2
 
 
 @attrs.frozen(eq=False)
@@ -66,6 +71,9 @@ class ProximalState:
     finished: str | None = None
     restarts: int = 0
     single: bool = False  # the iterates are of 32 bits
+    settled: int = 0  # steps since the rank last changed much
+    waiting: int = 0  # steps until a leap is tried again
+    patience: int = 1  # how many these are after the next one that fails
 
     @property
     def iterate(self) -> Array:
@@ -114,6 +122,7 @@ class ProximalState:
         self.curvature = min(max(self.curvature, self.used), program.curvature)
         # The curvature changes with the program: what was too low before says little from here on.
         self.descent, self.slowing, self.measured = DESCENT, 1.0, ()
+        self.settled = 0
         self.restart()
 
     def restart(self) -> None:
@@ -217,27 +226,12 @@ class Proximal(Solver[Program, ProximalState]):
         )
 
     def step(self, program: Program, state: ProximalState) -> None:
-        """One accelerated step, its length found by backtracking."""
-        ceiling = program.curvature  # inf where there is no proven bound
-        trial = attempt(program, state, min(state.curvature, ceiling))
-        while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
-            # What is measured far off, or from an overflow, says little about the step to take.
-            larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
-            trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature))
-            state.descent **= state.slowing
-        before = state.objective
-        state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
-        lowest = LOWEST * min(ceiling, state.first)
-        state.measured = (*state.measured, trial.measured)[-WINDOW:]
-        slower = state.descent * trial.curvature
-        if len(state.measured) == WINDOW:
-            slower = min(slower, SAFETY * max(state.measured))
-        state.curvature = max(SAFETY * trial.measured, slower, lowest)
-        if trial.advance < 0.0 or state.objective > before + state.rounding * abs(before):
-            state.restart()
-        length, size = state.residual / state.used, np.linalg.norm(trial.factors.values)
-        if state.single and state.shrinker.share * length < LEAST_SINGLE * size:
-            state.double()
+        """A leap where the rank has settled, else or where that fails an accelerated step."""
+        rank = state.rank
+        if not (may_leap(program, state) and leap(program, state)):
+            advance(program, state)
+        alike = abs(state.rank - rank) <= max(1.0, ALIKE * rank)
+        state.settled = state.settled + 1 if alike else 0
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
@@ -249,13 +243,86 @@ def low_rank_of(factors: Shrunk) -> LowRank:
     return LowRank(factors.left * factors.values, factors.right)
 
 
-def attempt(program: Program, state: ProximalState, curvature: float) -> Trial:
-    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, P = X - the X before, and its curvature."""
+def advance(program: Program, state: ProximalState) -> None:
+    """One accelerated step, its length found by backtracking."""
+    state.waiting -= 1
+    before = state.objective
+    trial = search(program, state)
+    state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
+    if trial.advance < 0.0 or state.objective > before + state.rounding * abs(before):
+        state.restart()
+    length, size = state.residual / state.used, np.linalg.norm(trial.factors.values)
+    if state.single and state.shrinker.share * length < LEAST_SINGLE * size:
+        state.double()
+
+
+def may_leap(program: Program, state: ProximalState) -> bool:
+    """Whether Newton's step is defined and worth trying: a nuclear norm alone, a settled rank."""
+    penalty = program.penalty
+    alone = isinstance(penalty.main, Factored) and isinstance(penalty.main.chart, Flat)
+    alone = alone and not (program.terms or penalty.smooth or program.entries.sparse)
+    ready = state.settled >= SETTLED and state.waiting <= 0 and not state.single
+    return alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)
+
+
+def leap(program: Program, state: ProximalState) -> bool:
+    """A proximal step from where Newton's leads along the matrices of the rank, if that is lower.
+
+    The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay.
+    """
+    at, near, now = state.evaluation, state.shrinker.below, state.factors
+    weight, before = program.penalty.threshold(1.0), state.objective
+    place = FixedRank(now.left, now.values, now.right, at.slope.dense(), weight)
+    if near is None:
+        near = np.zeros((min(program.shape), 0))
+    move = newton_move(place, program.slope_changes(at), state.used, near)
+    factors = low_rank_of(now)
+    begin = LowRank(np.hstack([factors.left, -move.left]), np.hstack([factors.right, move.right]))
+    state.iterates.come_from(begin)
+    state.past = move.length**2
+    trial = search(program, state, theta=1.0)
+    penalty = program.penalty.of_singular_values(trial.factors.values)
+    if trial.evaluation.value + penalty < before:
+        state.accept(trial, penalty)
+        state.patience = 1
+        return True
+    state.restart()
+    state.waiting, state.patience = state.patience, 2 * state.patience
+    return False
+
+
+def search(program: Program, state: ProximalState, theta: float | None = None) -> Trial:
+    """A trial whose curvature is as large as the one measured; the next one's first guess."""
+    ceiling = program.curvature  # inf where there is no proven bound
+    trial = attempt(program, state, min(state.curvature, ceiling), theta)
+    while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
+        # What is measured far off, or from an overflow, says little about the step to take.
+        larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
+        trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature), theta)
+        state.descent **= state.slowing
+    lowest = LOWEST * min(ceiling, state.first)
+    state.measured = (*state.measured, trial.measured)[-WINDOW:]
+    slower = state.descent * trial.curvature
+    if len(state.measured) == WINDOW:
+        slower = min(slower, SAFETY * max(state.measured))
+    state.curvature = max(SAFETY * trial.measured, slower, lowest)
+    return trial
+
+
+def attempt(
+    program: Program, state: ProximalState, curvature: float, theta: float | None = None
+) -> Trial:
+    """X_new = prox(Y - G(Y) / L) at Y = X + theta P, P = X - the X before, and its curvature.
+
+    Where ``theta`` is given there is no momentum from then on.
+    """
     iterates = state.iterates
     # The momentum weight obeys t_new (t_new - 1) / L_new = t^2 / L_old.
-    ratio = curvature / state.used
-    weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
-    theta = (state.weight - 1.0) / weight
+    weight = 1.0
+    if theta is None:
+        ratio = curvature / state.used
+        weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
+        theta = (state.weight - 1.0) / weight
     ahead = iterates.ahead(theta, state.evaluation.effects)
     step = 1.0 / curvature
     factors = state.shrinker(
