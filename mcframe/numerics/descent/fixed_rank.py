@@ -38,7 +38,7 @@ class Tangent:
         return sum(float(np.vdot(a, b)) for a, b in zip(mine, others, strict=True))
 
     def plus(self, share: float, other: "Tangent") -> "Tangent":
-        """This move and so much of another."""
+        """The sum of this move and so much of another."""
         mine, others = attrs.astuple(self), attrs.astuple(other)
         return Tangent(*(a + a.dtype.type(share) * b for a, b in zip(mine, others, strict=True)))
 
@@ -60,7 +60,8 @@ class FixedRank:
     def cast(self, dtype: type[np.floating]) -> "FixedRank":
         """All arrays in numbers of another type."""
         arrays = (self.left, self.values, self.right, self.slope)
-        return FixedRank(*(each.astype(dtype) for each in arrays), self.weight)
+        left, values, right, slope = (each.astype(dtype) for each in arrays)
+        return FixedRank(left, values, right, slope, self.weight)
 
     def gradient(self) -> Tangent:
         """The slope of F + weight ||.||_* along the matrices of the rank."""
@@ -121,7 +122,9 @@ class Preconditioner:
     matrices are inverted.
     """
 
-    def __init__(self, at: FixedRank, curvature: float, near: Array) -> None:
+    def __init__(self, at: FixedRank, curvature: float, near: Array | None) -> None:
+        if near is None:
+            near = np.zeros((min(at.slope.shape), 0))
         self.left, lengths, self.right = (each.astype(SINGLE) for each in at.pairs(near))
         alone = curvature + at.weight / at.values
         tied = lengths[:, None] / at.values
@@ -142,7 +145,7 @@ class Preconditioner:
 
 
 def newton_move(
-    at: FixedRank, change: Callable[[Array], Array], curvature: float, near: Array
+    at: FixedRank, change: Callable[[Array], Array], curvature: float, near: Array | None = None
 ) -> LowRank:
     """Newton's move of F + weight ||.||_* from Z along the matrices of its rank, about.
 
@@ -157,7 +160,7 @@ def newton_move(
         first order.
     curvature : float
         About that of F.
-    near : array
+    near : array or None
         Vectors of the shorter side that may belong to singular values of the slope just below the
         weight: orthonormal, and orthogonal to those of Z.
     """

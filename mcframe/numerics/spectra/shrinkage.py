@@ -34,7 +34,7 @@ FAR = 4.0
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
 AMPLE = 0.1
-# Vectors down to this share of the threshold are kept for those who ask what may rise.
+# Vectors of values shrunk to 0 are kept from this share of the threshold on.
 BELOW = 0.8
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
@@ -42,11 +42,16 @@ SHARPER = 0.1
 
 @attrs.frozen(eq=False)
 class Shrunk:
-    """``left @ diag(values) @ right.T``: left and right orthonormal, values positive."""
+    """``left @ diag(values) @ right.T``: left and right orthonormal, values positive.
+
+    ``below`` are singular vectors of the smaller side whose values were shrunk to 0: those closest
+    to the threshold, as far as they were seen.
+    """
 
     left: Array
     values: Array
     right: Array
+    below: Array | None = None
 
     def write(self, out: Array) -> None:
         """The matrix itself, into a buffer."""
@@ -101,8 +106,6 @@ class Shrinker:
     ritz: Array | None = None  # eigenvalues of A'A that belong to the basis, descending
     degree: int = 1  # of the filters
     dtype: type[np.floating[Any]] = np.float64  # that of the matrices to come
-    # Of the smaller side, for what the last call shrank to 0: the largest of it that were seen.
-    below: Array | None = None
 
     @classmethod
     def near(cls, latent: LowRank, rng: np.random.Generator) -> "Shrinker":
@@ -131,9 +134,9 @@ class Shrinker:
         if not isinstance(matrix, Dense):
             shrunk = self.shrink_block(matrix, shrink, threshold, length)
         elif engine == "full":
-            shrunk, self.below = shrink_full(matrix.array, shrink), None
+            shrunk = shrink_full(matrix.array, shrink)
         elif engine == "gram" or threshold < GRAM_THRESHOLD * self.largest:
-            shrunk, self.below = shrink_gram(matrix.array, shrink, threshold)
+            shrunk = shrink_gram(matrix.array, shrink, threshold)
         else:
             formed = engine == "filtered gram"
             shrunk = self.shrink_block(matrix, shrink, threshold, length, formed)
@@ -184,12 +187,11 @@ class Shrinker:
         kept = int(np.count_nonzero(shrunk > 0.0))
         width = max(above, kept) + GUARD
         self.basis, self.ritz = basis[:, :width], ritz[:width]
-        self.below = basis[:, kept:width]
         short = np.ascontiguousarray(basis[:, :kept])
         far = tall @ short if long is None else long[:, :kept]
         pair = (far / values[:kept], short)
         left, right = pair if tall.shape == matrix.shape else pair[::-1]
-        return Shrunk(left, shrunk[:kept], right)
+        return Shrunk(left, shrunk[:kept], right, basis[:, kept:width])
 
     def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
@@ -300,16 +302,14 @@ def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
     return Shrunk(left[:, :kept], shrunk[:kept], right[:kept].T)
 
 
-def shrink_gram(
-    matrix: Array, shrink: Callable[[Array], Array], threshold: float
-) -> tuple[Shrunk, Array | None]:
-    """Through the eigenvectors of the Gram matrix of the smaller side; some of the others, too."""
+def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: float) -> Shrunk:
+    """Through the eigenvectors of the Gram matrix of the smaller side."""
     standing = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     tall = standing.astype(np.float64, copy=False)
     eigenvalues, vectors = np.linalg.eigh(gram(tall))
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     if threshold < GRAM_THRESHOLD * values[0]:
-        return shrink_full(matrix, shrink), None
+        return shrink_full(matrix, shrink)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
     seen = int(np.count_nonzero(values > BELOW * threshold))
@@ -317,4 +317,4 @@ def shrink_gram(
     short, below = (np.ascontiguousarray(descending[:, a:b]) for a, b in ((0, kept), (kept, seen)))
     long = matmul(tall, short) / values[:kept]
     pair = (long, short) if standing is matrix else (short, long)
-    return Shrunk(pair[0], shrunk[:kept], pair[1]), below
+    return Shrunk(pair[0], shrunk[:kept], pair[1], below)
