@@ -35,6 +35,8 @@ LEAST_SINGLE = 1e-6
 # after one that failed, in twice as many. On 1,000 x 600 at rank 276 leaps after two such steps
 # led no further than the next step did.
 ALIKE, SETTLED = 0.03, 4
+# A move so many times as long as Z is no Newton step to an optimum nearby.
+FARTHEST = 10.0
 # The gap beside the residual times the nuclear norm over the objective: the spectral norm of what
 # is left of the slope beside its Frobenius norm. On 1,000 x 600 it was 0.02 to 0.2, 0.05 mostly.
 PROMISED = 0.05
@@ -253,8 +255,20 @@ def low_rank_of(factors: Shrunk) -> LowRank:
 def advance(program: Program, state: ProximalState) -> None:
     """One accelerated step, its length found by backtracking."""
     before, rank = state.objective, state.rank
-    trial = search(program, state)
+    ceiling = program.curvature  # inf where there is no proven bound
+    trial = attempt(program, state, min(state.curvature, ceiling))
+    while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
+        # What is measured far off, or from an overflow, says little about the step to take.
+        larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
+        trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature))
+        state.descent **= state.slowing
     state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
+    lowest = LOWEST * min(ceiling, state.first)
+    state.measured = (*state.measured, trial.measured)[-WINDOW:]
+    slower = state.descent * trial.curvature
+    if len(state.measured) == WINDOW:
+        slower = min(slower, SAFETY * max(state.measured))
+    state.curvature = max(SAFETY * trial.measured, slower, lowest)
     if trial.advance < 0.0 or state.objective > before + state.rounding * abs(before):
         state.restart()
     alike = abs(state.rank - rank) <= max(1.0, ALIKE * rank)
@@ -276,43 +290,37 @@ def may_leap(program: Program, state: ProximalState) -> bool:
 def leap(program: Program, state: ProximalState) -> bool:
     """A proximal step from where Newton's leads along the matrices of the rank, if that is lower.
 
-    The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay.
+    The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay; where
+    objectives differ by rounding alone the residual decides.
     """
-    at, now, before = state.evaluation, state.factors, state.objective
-    weight = program.penalty.threshold(1.0)
-    place = FixedRank(now.left, now.values, now.right, at.slope.dense(), weight)
-    move = newton_move(place, program.slope_changes(at), state.used, now.below)
-    factors = low_rank_of(now)
-    begin = LowRank(np.hstack([factors.left, -move.left]), np.hstack([factors.right, move.right]))
-    state.iterates.come_from(begin)
-    state.past = move.length**2
-    trial = search(program, state, theta=1.0)
-    penalty = program.penalty.of_singular_values(trial.factors.values)
-    if trial.evaluation.value + penalty < before:
-        state.accept(trial, penalty)
-        state.patience = SETTLED
-        return True
+    before, rounding = state.objective, state.rounding * abs(state.objective)
+    move = newton_move_of(program, state)
+    if move.length <= FARTHEST * float(np.linalg.norm(state.factors.values)):
+        now = low_rank_of(state.factors)
+        behind = LowRank(np.hstack([now.left, -move.left]), np.hstack([now.right, move.right]))
+        state.iterates.come_from(behind)
+        state.past = move.length**2
+        trial = attempt(program, state, min(state.curvature, program.curvature), theta=1.0)
+        penalty = program.penalty.of_singular_values(trial.factors.values)
+        risen = trial.evaluation.value + penalty - before
+        if risen < -rounding or (risen <= rounding and trial.residual < state.residual):
+            state.accept(trial, penalty)
+            state.patience = SETTLED
+            return True
     state.restart()
     state.settled, state.patience = 0, 2 * state.patience
     return False
 
 
-def search(program: Program, state: ProximalState, theta: float | None = None) -> Trial:
-    """A trial whose curvature is as large as the one measured; the next one's first guess."""
-    ceiling = program.curvature  # inf where there is no proven bound
-    trial = attempt(program, state, min(state.curvature, ceiling), theta)
-    while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
-        # What is measured far off, or from an overflow, says little about the step to take.
-        larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
-        trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature), theta)
-        state.descent **= state.slowing
-    lowest = LOWEST * min(ceiling, state.first)
-    state.measured = (*state.measured, trial.measured)[-WINDOW:]
-    slower = state.descent * trial.curvature
-    if len(state.measured) == WINDOW:
-        slower = min(slower, SAFETY * max(state.measured))
-    state.curvature = max(SAFETY * trial.measured, slower, lowest)
-    return trial
+def newton_move_of(program: Program, state: ProximalState) -> LowRank:
+    """Newton's move from X along the matrices of its rank."""
+    at, now = state.evaluation, state.factors
+    # In these units of slopes and of Z nothing overflows.
+    weight, unit = program.penalty.threshold(1.0), float(now.values[0])
+    place = FixedRank(now.left, now.values / unit, now.right, at.slope.dense() / weight)
+    changes = program.slope_changes(at, unit / weight)
+    move = newton_move(place, changes, state.used * (unit / weight), now.below)
+    return LowRank(unit * move.left, move.right)
 
 
 def attempt(

@@ -16,7 +16,7 @@ from mcframe.numerics.unlabeled.background import Background
 
 __all__ = ["Program"]
 
-# A difference of slopes is taken over so much of the length of Z.
+# A difference of slopes is taken over so much of the largest entry of Z.
 NEARBY = 1e-5
 
 
@@ -111,21 +111,22 @@ class Program:
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given))
 
-    def slope_changes(self, at: Evaluation) -> Callable[[Array], Array]:
+    def slope_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
         """How the slope of the losses changes along a move of Z, to first order, as a function.
 
-        Of moves and changes written out, in 32 bits; the function's array is its own, and is
-        overwritten by the next call. By differences, with all effects solved for anew.
+        ``factor`` times that. Of moves and changes written out, in 32 bits; the function's array
+        is its own, and is overwritten by the next call. By differences, with all effects solved
+        for anew.
         """
         change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
-        size = float(np.linalg.norm(at.place.z)) + np.sqrt(flat.size) * self.unit
+        near = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
 
         def change_along(move: Array) -> Array:
             moved = np.take(move, flat, mode="clip").astype(np.float64)
-            length = float(np.linalg.norm(moved))
-            share = NEARBY * size / length if length > 0.0 else 1.0
+            longest = float(np.max(np.abs(moved)))
+            share = near / longest if longest > 0.0 else 1.0
             slope = self.loss.evaluate(at.place.z + share * moved, at.effects).slope
-            change.ravel()[flat] = (slope - at.entry_slopes) / share
+            change.ravel()[flat] = (slope - at.entry_slopes) * (factor / share)
             return change
 
         return change_along

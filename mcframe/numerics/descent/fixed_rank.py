@@ -1,4 +1,4 @@
-"""Newton's step for F(Z) + weight ||Z||_* along the matrices of a rank."""
+"""Newton's step for F(Z) + ||Z||_* along the matrices of a rank."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ __all__ = ["FixedRank", "Tangent", "newton_move"]
 # Conjugate gradient steps at most, and the length of the residual beside the first one that ends
 # them: from there on the rank's curvature says less than a new step would.
 STEPS, ENOUGH = 10, 0.1
-# Pairs of singular vectors of the slope beyond the rank are looked at from this share of the
-# weight on. On 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with
-# 0.93; without them the gap was 100 times as large after so many.
+# Pairs of singular vectors of the slope beyond the rank are looked at from this length on. On
+# 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with 0.93; without
+# any the gap was 100 times as large after so many.
 CROWDED = 0.8
 # A pair's curvature counts as at least this share of what it would be without its partner.
 FLATTEST = 0.02
@@ -49,26 +49,25 @@ class Tangent:
 
 @attrs.frozen(eq=False)
 class FixedRank:
-    """A matrix Z = A diag(s) B' with the slope S of F there, under ``weight ||Z||_*``."""
+    """A matrix Z = A diag(s) B' with the slope S of F there, under a nuclear norm of weight 1."""
 
     left: Array
     values: Array
     right: Array
     slope: Array
-    weight: float
 
     def cast(self, dtype: type[np.floating]) -> "FixedRank":
         """All arrays in numbers of another type."""
         arrays = (self.left, self.values, self.right, self.slope)
         left, values, right, slope = (each.astype(dtype) for each in arrays)
-        return FixedRank(left, values, right, slope, self.weight)
+        return FixedRank(left, values, right, slope)
 
     def gradient(self) -> Tangent:
-        """The slope of F + weight ||.||_* along the matrices of the rank."""
+        """The slope of F + ||.||_* along the matrices of the rank."""
         forward, backward = matmul(self.slope, self.right), matmul(self.slope.T, self.left)
         middle = matmul(self.left.T, forward)
         aside = forward - matmul(self.left, middle), backward - matmul(self.right, middle.T)
-        middle.ravel()[:: middle.shape[0] + 1] += self.weight
+        middle.ravel()[:: middle.shape[0] + 1] += 1.0
         return Tangent(middle, *aside)
 
     def matrix(self, move: Tangent) -> LowRank:
@@ -80,7 +79,7 @@ class FixedRank:
         """How the gradient changes along a move, along which the slope of F changes by so much.
 
         Beside that change K has the curvature of the norm in its skew part, U and V have
-        ``weight / s``, and S (I - B B') ties U diag(1 / s) to V diag(1 / s) (Vandereycken, SIAM J.
+        ``1 / s``, and S (I - B B') ties U diag(1 / s) to V diag(1 / s) (Vandereycken, SIAM J.
         Optim. 2013).
         """
         forward, backward = matmul(change, self.right), matmul(change.T, self.left)
@@ -89,13 +88,13 @@ class FixedRank:
         backward += matmul(self.slope.T, move.left / self.values)
         forward -= matmul(self.left, matmul(self.left.T, forward))
         backward -= matmul(self.right, matmul(self.right.T, backward))
-        stiff = self.weight / self.values
+        stiff = SINGLE(1.0) / self.values
         middle += self.skewed() * (move.middle - move.middle.T)
         return Tangent(middle, forward + stiff * move.left, backward + stiff * move.right)
 
     def skewed(self) -> Array:
         """Half of the norm's curvature along each skew pair of K."""
-        return self.weight / (self.values[:, None] + self.values)
+        return 1.0 / (self.values[:, None] + self.values)
 
     def pairs(self, near: Array) -> tuple[Array, Array, Array]:
         """Singular vectors and values of S off the spaces of Z, in the span of some given ones.
@@ -104,12 +103,12 @@ class FixedRank:
         """
         n_rows, n_columns = self.slope.shape
         if n_rows < n_columns:
-            turned = FixedRank(self.right, self.values, self.left, self.slope.T, self.weight)
+            turned = FixedRank(self.right, self.values, self.left, self.slope.T)
             return turned.pairs(near)[::-1]
         image = matmul(self.slope, near)
         image -= matmul(self.left, matmul(self.left.T, image))
         squares, turn = np.linalg.eigh(image.T @ image)
-        crowded = squares > (CROWDED * self.weight) ** 2
+        crowded = squares > CROWDED**2
         lengths, turn = np.sqrt(squares[crowded]), turn[:, crowded]
         return image @ turn / lengths, lengths, near @ turn
 
@@ -117,7 +116,7 @@ class FixedRank:
 class Preconditioner:
     """The inverse of the curvature, that of F taken to be the same everywhere.
 
-    Where singular values of S off the spaces of Z crowd below the weight, a move of U along such a
+    Where singular values of S off the spaces of Z crowd below 1, a move of U along such a
     left vector and of V along its partner has next to no curvature of the norm: there 2 x 2
     matrices are inverted.
     """
@@ -126,7 +125,7 @@ class Preconditioner:
         if near is None:
             near = np.zeros((min(at.slope.shape), 0))
         self.left, lengths, self.right = (each.astype(SINGLE) for each in at.pairs(near))
-        alone = curvature + at.weight / at.values
+        alone = curvature + 1.0 / at.values
         tied = lengths[:, None] / at.values
         both = np.maximum(alone**2 - tied**2, (FLATTEST * alone) ** 2)
         self.alone = alone.astype(SINGLE)
@@ -147,10 +146,10 @@ class Preconditioner:
 def newton_move(
     at: FixedRank, change: Callable[[Array], Array], curvature: float, near: Array | None = None
 ) -> LowRank:
-    """Newton's move of F + weight ||.||_* from Z along the matrices of its rank, about.
+    """Newton's move of F + ||.||_* from Z along the matrices of its rank, about.
 
-    Preconditioned conjugate gradients, ended where the curvature is negative. All but the gradient
-    is of 32 bits: the move is a guess, which is judged by where it leads.
+    Preconditioned conjugate gradients, ended where the curvature is not positive. All but the
+    gradient is of 32 bits: the move is a guess, which is judged by where it leads.
 
     Parameters
     ----------
@@ -161,8 +160,8 @@ def newton_move(
     curvature : float
         About that of F.
     near : array or None
-        Vectors of the shorter side that may belong to singular values of the slope just below the
-        weight: orthonormal, and orthogonal to those of Z.
+        Vectors of the shorter side that may belong to singular values of the slope just below 1:
+        orthonormal, and orthogonal to those of Z.
     """
     gradient = at.gradient()
     length = float(np.sqrt(gradient.dot(gradient)))
@@ -177,7 +176,7 @@ def newton_move(
         check_time()
         curved = single.curve(direction, change(single.matrix(direction).dense()))
         along = direction.dot(curved)
-        if along <= 0.0:
+        if not along > 0.0:
             break
         move, residual = move.plus(size / along, direction), residual.plus(-size / along, curved)
         turned = precondition(residual)
