@@ -1,6 +1,6 @@
 """A problem as numbers only: what the first-order solvers read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -15,6 +15,9 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unlabeled.background import Background
 
 __all__ = ["Program"]
+
+# A difference of slopes is taken over so much of the largest entry of Z.
+NEARBY = 1e-5
 
 
 @attrs.frozen(eq=False)
@@ -107,6 +110,26 @@ class Program:
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given))
+
+    def slope_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
+        """How the slope of the losses changes along a move of Z, to first order, as a function.
+
+        ``factor`` times that. Of moves and changes written out, in 32 bits; the function's array
+        is its own, and is overwritten by the next call. By differences, with all effects solved
+        for anew.
+        """
+        change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
+        near = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
+
+        def change_along(move: Array) -> Array:
+            moved = np.take(move, flat, mode="clip").astype(np.float64)
+            longest = float(np.max(np.abs(moved)))
+            share = near / longest if longest > 0.0 else 1.0
+            slope = self.loss.evaluate(at.place.z + share * moved, at.effects).slope
+            change.ravel()[flat] = (slope - at.entry_slopes) * (factor / share)
+            return change
+
+        return change_along
 
     def evaluate_at(
         self, at: Place | LowRank | Array, effects: tuple[Array | None, ...]

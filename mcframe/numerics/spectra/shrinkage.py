@@ -34,17 +34,24 @@ FAR = 4.0
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
 AMPLE = 0.1
+# Vectors of values shrunk to 0 are kept from this share of the threshold on.
+BELOW = 0.8
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
 
 
 @attrs.frozen(eq=False)
 class Shrunk:
-    """``left @ diag(values) @ right.T``: left and right orthonormal, values positive."""
+    """``left @ diag(values) @ right.T``: left and right orthonormal, values positive.
+
+    ``below`` are singular vectors of the smaller side whose values were shrunk to 0: those closest
+    to the threshold, as far as they were seen.
+    """
 
     left: Array
     values: Array
     right: Array
+    below: Array | None = None
 
     def write(self, out: Array) -> None:
         """The matrix itself, into a buffer."""
@@ -184,7 +191,7 @@ class Shrinker:
         far = tall @ short if long is None else long[:, :kept]
         pair = (far / values[:kept], short)
         left, right = pair if tall.shape == matrix.shape else pair[::-1]
-        return Shrunk(left, shrunk[:kept], right)
+        return Shrunk(left, shrunk[:kept], right, basis[:, kept:width])
 
     def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
@@ -305,8 +312,9 @@ def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: floa
         return shrink_full(matrix, shrink)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
-    short = np.ascontiguousarray(vectors[:, ::-1][:, :kept])
+    seen = int(np.count_nonzero(values > BELOW * threshold))
+    descending = vectors[:, ::-1]
+    short, below = (np.ascontiguousarray(descending[:, a:b]) for a, b in ((0, kept), (kept, seen)))
     long = matmul(tall, short) / values[:kept]
-    if standing is matrix:
-        return Shrunk(long, shrunk[:kept], short)
-    return Shrunk(short, shrunk[:kept], long)
+    pair = (long, short) if standing is matrix else (short, long)
+    return Shrunk(pair[0], shrunk[:kept], pair[1], below)
