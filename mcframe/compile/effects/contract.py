@@ -98,7 +98,7 @@ class Effects(ABC):
         return None
 
     def begin(self, z: Array, warm: Array | None) -> Array:
-        """Where to begin: effects of a point nearby or 0, infinite ones far beyond all of z."""
+        """The start of a solve: effects of a point nearby or 0, infinite ones far beyond z."""
         start = np.zeros(self.size) if warm is None else warm
         return np.where(self.fixed == 0.0, start, far_beyond(self.fixed, z))
 
