@@ -120,9 +120,12 @@ class EffectsOfClasses(Effects):
         K products of the entries' Hessian, each with one class, sum up to the rows of the blocks.
         """
         n_classes = self.groups.shape[1]
-        units = [np.broadcast_to(unit, self.groups.shape) for unit in np.eye(n_classes)]
-        images = [self.sum_by_effect(stretch * hessian(np.ascontiguousarray(u))) for u in units]
-        blocks = np.stack(images, axis=-1).reshape(-1, n_classes, n_classes)
+        images = np.empty((self.size, n_classes))
+        for k in range(n_classes):
+            unit = np.zeros(self.groups.shape)
+            unit[:, k] = 1.0
+            images[:, k] = self.sum_by_effect(stretch * hessian(unit))
+        blocks = images.reshape(-1, n_classes, n_classes)
         diagonal = range(n_classes)
         curved = blocks[:, diagonal, diagonal].ravel()
         damped = (1.0 + LEAST_DAMPING) * curved + damping + self.stiffness

@@ -23,8 +23,8 @@ GRAM_THRESHOLD = 1e-4
 WELL_CONDITIONED = 1e-3
 # In 32 bits one that spans less than this, to 1e-6.
 WELL_CONDITIONED_SINGLE = 0.3
-# Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of a
-# block; a singular value decomposition takes 1.1 (square) to 4 times as long as they do.
+# Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of
+# a block; a singular value decomposition takes 1.1 (square) to 4 times as long as they do.
 SMALL_SIDE = 64
 # The degree of a filter is at most this.
 DEGREE = 8
@@ -81,9 +81,9 @@ class Shrinker:
     """Shrinks the singular values of a sequence of slowly changing matrices.
 
     "gram" is exact up to the squared condition number and gives way to a full decomposition,
-    which is exact, for thresholds below 1e-4 ||A||. The filters are subspace iterations on A'A from the
-    previous singular vectors, each pass a Chebyshev polynomial that damps what lies below the
-    block (Zhou, Saad, Tiago and Chelikowsky, J. Comput. Phys. 2006), repeated until the
+    which is exact, for thresholds below 1e-4 ||A||. The filters are subspace iterations on A'A
+    from the previous singular vectors, each pass a Chebyshev polynomial that damps what lies below
+    the block (Zhou, Saad, Tiago and Chelikowsky, J. Comput. Phys. 2006), repeated until the
     residuals of what is kept are within an error that the caller allows; with "filtered gram"
     A'A is formed first. A guard of extra columns follows what may rise above the threshold;
     where more rises than that, it is found in the calls that follow. They are never trusted by a
