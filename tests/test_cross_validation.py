@@ -127,6 +127,29 @@ def test_the_rank_behind_noise_is_found():
     assert 0 < found.best[1] < 6
 
 
+def noisy_tables():
+    """Tables of rank 2, a fifth of them missing: measurements, labels, counts."""
+    for word, size in ((mc.Gaussian(), 1.0), (mc.Bernoulli(), 2.0), (mc.Poisson(), 0.6)):
+        rng = np.random.default_rng(0)
+        z = size * rng.standard_normal((50, 2)) @ rng.standard_normal((2, 10))
+        y = word.sample(z, rng)
+        yield pytest.param(word, np.where(rng.random(z.shape) < 0.2, np.nan, y), id=str(word))
+
+
+@pytest.mark.parametrize(("word", "table"), list(noisy_tables()))
+def test_the_default_tolerance_chooses_as_exact_fits_do(word, table):
+    model = mc.Model([mc.Block("y", word, bias=True)], [mc.NuclearNorm(1.0)])
+    options = {"criterion": HeldOutLoss(), "count": 12, "folds": 3}
+    found = mc.cross_validate(model, {"y": table}, **options)
+    exact = mc.cross_validate(model, {"y": table}, tol=1e-6, **options)
+    assert found.best == exact.best
+    assert 0 < found.best[1] < 11
+    around = slice(found.best[1] - 1, found.best[1] + 2)
+    errors = np.abs(found.means - exact.means)[0, around]
+    assert np.all(errors < 0.05 * exact.standard_errors[0, around])
+    assert errors.max() > 1e-6  # and it does less work
+
+
 def test_patience_ends_a_path_for_all_folds_at_once(model, table):
     options = {
         "criterion": RelativeError("features"),

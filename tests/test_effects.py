@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.compile import CompiledProblem, Program
+from mcframe.model import Problem
 from mcframe.selection import HeldOutLoss
 
 RNG = np.random.default_rng(3)
@@ -164,3 +166,82 @@ def test_a_ridge_of_two_kinds_on_a_sparse_table():
     assert fit.status == "certified"
     free = attrs.evolve(block, effects_weight=None)
     assert mc.fit(mc.Model([free], model.terms), {"x": x}, tol=1e-5).objective < fit.objective
+
+
+PAIRED = {
+    "values": (mc.Gaussian(), {"bias": True}),
+    "counts": (mc.Poisson(), {"bias": True, "effects_weight": 0.3}),
+    "labels": (mc.Bernoulli(), {"row_effects": True, "effects_weight": 0.3}),
+    "ratings": (mc.Gaussian(), TWO),
+    "ridged": (mc.Poisson(), {**TWO, "effects_weight": 0.3}),
+    "classes": (mc.Multinomial(3), {"bias": True}),
+}
+
+
+def program_with_effects(name):
+    """A table of 30 rows with effects, its program, and two predictors of all entries."""
+    rng, (word, effects) = np.random.default_rng(1), PAIRED[name]
+    y = {
+        mc.Poisson: rng.poisson(2.0, (30, 5)),
+        mc.Bernoulli: rng.integers(0, 2, (30, 5)),
+        mc.Multinomial: rng.integers(0, 3, (30, 3)),
+    }.get(type(word), rng.standard_normal((30, 5)))
+    table = np.where(rng.random(y.shape) < 0.2, np.nan, y)
+    table[:, 0] = y[:, 0]  # each row has an entry
+    model = mc.Model([mc.Block("y", word, **effects)], [NORM])
+    loss = CompiledProblem(Problem.bind(model, {"y": table})).program.loss
+    return loss, 0.3 * rng.standard_normal(loss.n_entries), rng.standard_normal(loss.n_entries)
+
+
+@pytest.mark.parametrize("name", list(PAIRED))
+def test_effects_that_are_nearly_solved_for_err_by_powers_of_the_step(name):
+    loss, z, direction = program_with_effects(name)
+    warm = loss.evaluate(z).effects
+    errors = []
+    for length in (0.01, 0.005):
+        exact = loss.evaluate(z + length * direction, warm)
+        nearly = loss.evaluate(z + length * direction, warm, nearly=True)
+        sums = loss.pieces[0].effects.sum_by_effect(nearly.slope)
+        if loss.pieces[0].effects.ridge is None:
+            np.testing.assert_allclose(sums, 0.0, atol=1e-9)
+        errors.append((abs(nearly.value - exact.value), np.abs(nearly.slope - exact.slope).max()))
+    (value, slope), (value_half, slope_half) = errors
+    if loss.pieces[0].likelihood.quadratic:
+        assert max(value, slope) < 1e-10
+        return
+    assert 1e-12 < value_half < value / 6.0  # of third order: an eighth
+    assert 1e-9 < slope_half < slope / 3.5  # of second order: a quarter
+
+
+@pytest.mark.parametrize("name", ["counts", "ridged", "classes"])
+def test_effects_far_from_the_best_are_solved_for(name):
+    loss, z, direction = program_with_effects(name)
+    warm = loss.evaluate(z).effects
+    exact = loss.evaluate(z + direction, warm)
+    nearly = loss.evaluate(z + direction, warm, nearly=True)
+    assert nearly.value == exact.value
+    np.testing.assert_array_equal(nearly.slope, exact.slope)
+    np.testing.assert_array_equal(nearly.effects[0], exact.effects[0])
+
+
+def test_a_step_takes_one_pass_of_the_losses_for_each_evaluation(monkeypatch):
+    calls = {"losses": 0, "evaluations": 0}
+
+    def counted(kind, name, key):
+        inner = getattr(kind, name)
+
+        def wrapper(*arguments, **options):
+            calls[key] += 1
+            return inner(*arguments, **options)
+
+        monkeypatch.setattr(kind, name, wrapper)
+
+    counted(mc.Poisson, "value_and_slope", "losses")
+    counted(Program, "evaluate", "evaluations")
+    rng = np.random.default_rng(0)
+    rate = np.exp(0.5 * rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12)))
+    model = mc.Model([mc.Block("n", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)])
+    fit = mc.fit(model, {"n": rng.poisson(rate) * 1.0}, backend="proximal", tol=1e-8)
+    assert fit.status == "certified"
+    assert calls["evaluations"] > 50
+    assert calls["losses"] < 2.0 * calls["evaluations"]

@@ -196,9 +196,10 @@ class Splitting(Solver[Program, SplittingState]):
     def candidate(self, program: Program, state: SplittingState) -> Point:
         """The inner iterate made feasible, and the dual point that its slopes show."""
         inner = self.inner.candidate(state.program, state.inner)
-        evaluation = state.inner.evaluation
         if program.plain:
             return Point(inner.latent, warm=inner.warm)
+        # The inner evaluation is one for steps, its effects nearly solved for.
+        evaluation = state.program.evaluate(inner.latent, inner.warm)
         latent, given = made_feasible(program, inner.latent, evaluation.effects)
         dual = Dual.of(program, evaluation, evaluation.duals)
         return Point(latent, attrs.evolve(dual, given=given))

@@ -46,13 +46,14 @@ class Iterates(ABC):
     def ahead(self, theta: float, warm: Effects) -> Evaluation:
         """The program at Y."""
         self.z_ahead = self.z + theta * (self.z - self.z_before) if theta else self.z
-        return self.program.evaluate(Place(self.latent_ahead(theta), self.z_ahead), warm)
+        place = Place(self.latent_ahead(theta), self.z_ahead)
+        return self.program.evaluate(place, warm, nearly=True)
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
         """The program at the trial."""
         place = self.trial_place(factors)
         self.z_trial = place.z
-        return self.program.evaluate(place, warm)
+        return self.program.evaluate(place, warm, nearly=True)
 
     def step(self, ahead: Evaluation, reached: Evaluation, theta: float) -> Step:
         """What the step from Y to the trial amounts to."""

@@ -60,22 +60,26 @@ class EntryLoss:
         z: Array,
         warm: tuple[Array | None, ...] | None = None,
         given: tuple[Array | None, ...] | None = None,
+        nearly: bool = False,
     ) -> LossAt:
         """F and its slopes at the entries' z, all effects optimal.
 
-        ``warm`` are effects from a nearby point: the start of their solves. Of pieces without a
-        slope the effects that are ``given`` stay as they are.
+        ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly`` of
+        one Newton step where that will do. Of pieces without a slope the effects that are
+        ``given`` stay as they are.
         """
         value = 0.0
         slope = np.empty_like(z)
         solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
-            own = piece.offset_part(z)
+            own, out = piece.offset_part(z), slope[piece.part]
             if given is not None and not piece.likelihood.smooth:
                 effects = given[k]
+                losses = piece.value_and_slope(own, effects, out)[0]
             else:
-                effects = piece.solve(own, None if warm is None else warm[k])
-            value += piece.value_and_slope(own, effects, slope[piece.part])[0]
+                begin = None if warm is None else warm[k]
+                losses, effects = piece.evaluate(own, begin, out, nearly)
+            value += losses
             solved.append(effects)
         return LossAt(value, slope, tuple(solved))
 

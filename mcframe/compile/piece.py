@@ -107,6 +107,26 @@ class Piece:
         """The best effects at z (an ``offset_part``); None for a piece without any."""
         return self.effects.solve(self.likelihood, z, self.y, self.scale, warm)
 
+    def evaluate(
+        self, z: Array, warm: Array | None, out: Array, nearly: bool = False
+    ) -> tuple[float, Array | None]:
+        """The losses at z (an ``offset_part``) and the best effects, and these; slopes in ``out``.
+
+        ``nearly``: where the ``warm`` effects are so close that one Newton step of them tells what
+        is left, it is taken in the losses' expansion. Value and slopes are then off by the third
+        and the second power of that step, which ends with those of whoever steps.
+        """
+        known = warm is not None and isinstance(self.likelihood, Likelihood)
+        if nearly and known and self.effects.n_added:
+            close = self.effects.begin(z, warm)
+            value = self.value_and_slope(z, close, out)[0]
+            found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
+            if found is not None:
+                out += found.slopes
+                return value + found.value, found.effects
+        effects = self.solve(z, warm)
+        return self.value_and_slope(z, effects, out)[0], effects
+
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z (an ``offset_part``) plus the effects."""
         return self.effects.predictor(z, effects)

@@ -102,14 +102,16 @@ class Program:
         at: Place | LowRank | Array,
         warm: tuple[Array | None, ...] | None = None,
         given: tuple[Array | None, ...] | None = None,
+        nearly: bool = False,
     ) -> Evaluation:
         """The losses and the smooth terms at a Z, with their slope and the best effects.
 
-        ``warm`` are effects from a nearby point: the start of their solves. Of losses without a
-        slope the effects that are ``given`` stay as they are.
+        ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly``,
+        for steps alone and never for a certificate, of one Newton step where that will do. Of
+        losses without a slope the effects that are ``given`` stay as they are.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given))
+        return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given, nearly))
 
     def slope_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
         """How the slope of the losses changes along a move of Z, to first order, as a function.

@@ -142,7 +142,8 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         p = self.mean(z)
 
         def product(direction: Array) -> Array:
-            image: Array = p * (direction - sum_of_classes(p * direction)[..., None])
+            image: Array = p * direction
+            image -= p * sum_of_classes(image)[..., None]
             return image
 
         return product
@@ -176,9 +177,9 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def mean(self, z: Array) -> Array:
         """P(y = k | z), one column a class."""
-        _, ratios, others = softmax_parts(z)
-        probability: Array = ratios / (1.0 + others)[..., None]
-        return probability
+        ratios = np.exp(z - highest_class(z)[..., None])
+        ratios /= sum_of_classes(ratios)[..., None]
+        return ratios
 
     def most_probable(self, z: Array) -> Array:
         """The code of the most probable class; of the first one where several are."""
@@ -213,10 +214,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 def softmax_parts(z: Array) -> tuple[Array, Array, Array]:
     """max z, exp(z - max z), and the sum of the latter without one entry that is 1."""
     z = np.ascontiguousarray(z)
-    if z.shape[-1] > FEW:
-        highest = np.max(z, axis=-1)
-    else:
-        highest = reduce(np.maximum, np.moveaxis(z, -1, 0))
+    highest = highest_class(z)
     ratios = np.exp(z - highest[..., None])
     # Left out rather than subtracted: a sum of tiny ratios keeps its digits.
     rest = ratios.copy()
@@ -224,11 +222,23 @@ def softmax_parts(z: Array) -> tuple[Array, Array, Array]:
     return highest, ratios, sum_of_classes(rest)
 
 
+def highest_class(z: Array) -> Array:
+    """The maximum over the last axis."""
+    if z.shape[-1] > FEW:
+        return np.asarray(np.max(z, axis=-1))
+    return np.asarray(reduce(np.maximum, by_class(z)))
+
+
 def sum_of_classes(numbers: Array) -> Array:
     """The sum over the last axis."""
     if numbers.shape[-1] > FEW:
         return np.asarray(numbers.sum(axis=-1))
-    return np.asarray(reduce(np.add, np.moveaxis(numbers, -1, 0)))
+    return np.asarray(reduce(np.add, by_class(numbers)))
+
+
+def by_class(numbers: Array) -> list[Array]:
+    """The numbers of each class along the last axis."""
+    return [numbers[..., k] for k in range(numbers.shape[-1])]
 
 
 def places(y: Array | IntArray, n_classes: int) -> IntArray:

@@ -137,10 +137,13 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
             )
         return np.array(self.thresholds)
 
+    def edges(self) -> Array:
+        """The thresholds, with infinite ones below and above them."""
+        return np.concatenate([[-np.inf], self.known_thresholds(), [np.inf]])
+
     def interval(self, y: Array) -> tuple[Array, Array]:
         """The thresholds below and above each observation, infinite at the ends."""
-        edges = np.concatenate([[-np.inf], self.known_thresholds(), [np.inf]])
-        code = self.code(y)
+        edges, code = self.edges(), self.code(y)
         return edges[code], edges[code + 1]
 
     def value(self, z: Array, y: Array) -> Array:
@@ -149,10 +152,10 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
 
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its slope sigmoid(z - theta_y) - sigmoid(theta_{y-1} - z)."""
-        lower, upper = self.interval(y)
-        above, above_slope, _ = logistic_parts(z - upper)
-        below, below_slope, _ = logistic_parts(lower - z)
-        return above + below + gap_loss(upper - lower), above_slope - below_slope
+        edges, code = self.edges(), self.code(y)
+        above, above_slope, _ = logistic_parts(z - edges[code + 1])
+        below, below_slope, _ = logistic_parts(edges[code] - z)
+        return above + below + gap_loss(np.diff(edges))[code], above_slope - below_slope
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """The bends of both logistic functions."""

@@ -7,8 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects.conjugate_gradients import conjugate_gradients
-from mcframe.compile.effects.contract import Effects, Ridge
-from mcframe.compile.effects.far import far_beyond
+from mcframe.compile.effects.contract import Correction, Effects, Ridge, corrected
 from mcframe.compile.effects.newton import SOLVED, Local, newton
 from mcframe.contracts.arrays import Array, IntArray
 
@@ -55,9 +54,7 @@ class EffectsOfClasses(Effects):
         Its systems, one for each column, are written out for few classes, and else solved by
         conjugate gradients.
         """
-        free = self.fixed == 0.0
-        start = np.zeros(self.size) if warm is None else warm
-        start = np.where(free, start, far_beyond(self.fixed, z))
+        free, start = self.fixed == 0.0, self.begin(z, warm)
         stretch = np.asarray(weights)[:, None] if np.ndim(weights) else weights
 
         def at(effects: Array) -> Local:
@@ -69,13 +66,13 @@ class EffectsOfClasses(Effects):
         def step(effects: Array, here: Local) -> Array:
             shifted = z + effects[self.groups]
             hessian = likelihood.hessian_at(shifted, y)
+            damping = MOST_DAMPING * here.left * steepest
+            if z.shape[1] <= WRITTEN_OUT:
+                return self.solve_by_columns(hessian, stretch, damping, -here.gradient, free)
 
             def times(vector: Array) -> Any:
                 return self.sum_by_effect(stretch * hessian(vector[self.groups]))
 
-            damping = MOST_DAMPING * here.left * steepest
-            if z.shape[1] <= WRITTEN_OUT:
-                return self.solve_by_columns(times, damping, -here.gradient, free)
             diagonal = self.sum_by_effect(stretch * likelihood.second_derivative(shifted, y))
             damping = damping + LEAST_DAMPING * diagonal + self.stiffness
             usable: Any = free & (diagonal + damping > TINY)
@@ -87,17 +84,48 @@ class EffectsOfClasses(Effects):
 
         return newton(at, step, start)
 
+    def correction(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        slopes: Array,
+    ) -> Correction | None:
+        """A Newton step of the effects of each column."""
+        if z.shape[1] > WRITTEN_OUT:
+            return None
+        gradient = self.sum_by_effect(slopes)
+        if self.ridge is not None:
+            gradient = gradient + self.ridge.slope(effects)
+        free = self.fixed == 0.0
+        gradient = np.where(free, gradient, 0.0)
+        hessian = likelihood.hessian_at(z + effects[self.groups], y)
+        stretch = np.asarray(weights)[:, None] if np.ndim(weights) else weights
+        step = self.solve_by_columns(hessian, stretch, np.zeros(self.size), -gradient, free)
+        moved = step[self.groups]
+        return corrected(likelihood, effects, gradient, step, moved, stretch * hessian(moved))
+
     def solve_by_columns(
-        self, times: Callable[[Array], Array], damping: Array, target: Array, free: Any
+        self,
+        hessian: Callable[[Array], Array],
+        stretch: Array | float,
+        damping: Array,
+        target: Array,
+        free: Any,
     ) -> Array:
         """x with (S + damping + ridge) x = t, 0 where it is not free, for a block S a column.
 
-        K products of S, each with one class of every column, are its blocks.
+        K products of the entries' Hessian, each with one class, sum up to the rows of the blocks.
         """
         n_classes = self.groups.shape[1]
-        of_class = np.arange(self.size) % n_classes
-        images = [times((of_class == k).astype(np.float64)) for k in range(n_classes)]
-        blocks = np.stack(images, axis=-1).reshape(-1, n_classes, n_classes)
+        images = np.empty((self.size, n_classes))
+        for k in range(n_classes):
+            unit = np.zeros(self.groups.shape)
+            unit[:, k] = 1.0
+            images[:, k] = self.sum_by_effect(stretch * hessian(unit))
+        blocks = images.reshape(-1, n_classes, n_classes)
         diagonal = range(n_classes)
         curved = blocks[:, diagonal, diagonal].ravel()
         damped = (1.0 + LEAST_DAMPING) * curved + damping + self.stiffness

@@ -7,15 +7,19 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.newton import Local
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Effects", "NoEffects", "Ridge"]
+__all__ = ["Correction", "Effects", "NoEffects", "Ridge", "corrected"]
 
 # A sum of slopes that is this small beside the sum of their sizes is rounding.
 VANISHING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.
 PROJECTIONS = 50
+# Predictors that move by less than this, in units of 1 / sqrt(curvature), leave second derivatives
+# as they are but for a few hundredths: a Newton step's expansion is trusted so far.
+CLOSE = 0.05
 
 
 @attrs.frozen(eq=False)
@@ -44,6 +48,18 @@ class Ridge:
         return float(np.sum(squares - tilts)), float(np.sum(squares + np.abs(tilts)))
 
 
+@attrs.frozen(eq=False)
+class Correction:
+    """A Newton step of effects, and what it adds to the losses and to their slopes (flat).
+
+    To second and to first order in the step, after which the slopes' sums vanish.
+    """
+
+    effects: Array
+    value: float
+    slopes: Array
+
+
 class Effects(ABC):
     """Numbers e beside Z, one vector a block: F(z) = min over e of the losses at z and e.
 
@@ -65,6 +81,26 @@ class Effects(ABC):
         self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
     ) -> Array | None:
         """The best effects at z; ``warm`` are those of a point nearby."""
+
+    def correction(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        slopes: Array,
+    ) -> Correction | None:
+        """What is left to the best effects from others, at which the losses have these slopes.
+
+        None where one Newton step does not tell it.
+        """
+        return None
+
+    def begin(self, z: Array, warm: Array | None) -> Array:
+        """The start of a solve: effects of a point nearby or 0, infinite ones far beyond z."""
+        start = np.zeros(self.size) if warm is None else warm
+        return np.where(self.fixed == 0.0, start, far_beyond(self.fixed, z))
 
     @abstractmethod
     def predictor(self, z: Array, effects: Array | None) -> Array:
@@ -172,3 +208,23 @@ class NoEffects(Effects):
     def centre(self, slope: Array) -> Array:
         """The slope as it is: no effects restrict it."""
         return slope
+
+
+def corrected(
+    likelihood: Any, effects: Array, gradient: Array, step: Array, moved: Array, bent: Array
+) -> Correction | None:
+    """The correction by a Newton step that moves predictors; None where it goes too far to tell.
+
+    ``bent`` are the moves times the losses' second derivatives, by which slopes change.
+    """
+    longest = float(np.max(np.abs(moved), initial=0.0))
+    if not (likelihood.quadratic or longest <= CLOSE * length_scale(likelihood)):
+        return None
+    value = 0.5 * float(np.dot(gradient, step))
+    return Correction(effects + step, value, bent.ravel()) if np.isfinite(value) else None
+
+
+def length_scale(likelihood: Any) -> float:
+    """Over which predictors a second derivative changes: 1 where it has no bound."""
+    curvature = float(likelihood.curvature)
+    return 1.0 / float(np.sqrt(curvature)) if np.isfinite(curvature) else 1.0

@@ -1,13 +1,13 @@
 """One free number for each column, or for each row: each a problem of its own."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.compile.effects.contract import Effects, Ridge
-from mcframe.compile.effects.far import far_beyond
+from mcframe.compile.effects.contract import Correction, Effects, Ridge, corrected
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine.clock import check_time
@@ -55,9 +55,7 @@ class OneKind(Effects):
         minus the ridge's, which is what a certificate needs. Where the infimum is not attained
         (labels all alike) e goes so far out that losses and slopes are 0 in floating point.
         """
-        start = np.zeros(self.size) if warm is None else warm
-        free = self.fixed == 0.0
-        effects = np.where(free, start, far_beyond(self.fixed, z))
+        free, effects = self.fixed == 0.0, self.begin(z, warm)
         rounding = EPS * (4.0 + np.sqrt(np.max(self.counts, initial=1)))
         below: Any = np.full(self.size, -np.inf)
         above: Any = np.full(self.size, np.inf)
@@ -88,7 +86,29 @@ class OneKind(Effects):
             reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
         return self.with_idle(effects)
 
-    @property
+    def correction(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        slopes: Array,
+    ) -> Correction | None:
+        """A Newton step of each effect by itself."""
+        bends = weights * likelihood.second_derivative(z + effects[self.group], y)
+        gradient, curvature = self.sum_by_effect(slopes), self.sum_by_effect(bends)
+        if self.ridge is not None:
+            gradient = gradient + self.ridge.slope(effects)
+            curvature = curvature + self.ridge.weight
+        moves: Any = (self.fixed == 0.0) & (gradient != 0.0)
+        gradient = np.where(moves, gradient, 0.0)
+        step = np.where(moves, -gradient / np.where(moves, curvature, 1.0), 0.0)
+        moved = step[self.group]
+        found = corrected(likelihood, effects, gradient, step, moved, bends * moved)
+        return found and attrs.evolve(found, effects=self.with_idle(found.effects))
+
+    @cached_property
     def counts(self) -> IntArray:
         """The number of entries of each group."""
         return np.bincount(self.group, minlength=self.size)

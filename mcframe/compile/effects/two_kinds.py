@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.compile.effects.conjugate_gradients import conjugate_gradients
-from mcframe.compile.effects.contract import Effects, Ridge
-from mcframe.compile.effects.far import far_beyond
+from mcframe.compile.effects.contract import Correction, Effects, Ridge, corrected
 from mcframe.compile.effects.newton import SOLVED, Local, newton
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
@@ -79,9 +78,7 @@ class TwoKinds(Effects):
         effects of a point nearby and end when the slopes' sums are 0 up to 1e-11 of their sizes.
         Cost: about 20 passes over the entries for each Newton step, three of them with the loss.
         """
-        free = self.fixed == 0.0
-        start = np.zeros(self.size) if warm is None else warm
-        start = np.where(free, start, far_beyond(self.fixed, z))
+        free, start = self.fixed == 0.0, self.begin(z, warm)
         with np.errstate(over="ignore", invalid="ignore"):
             slopes = likelihood.value_and_slope(z + self.at_entries(start), y)[1]
             if not np.all(np.isfinite(slopes)):
@@ -103,6 +100,30 @@ class TwoKinds(Effects):
             return self.newton_step(second, here.gradient, damping, free, exact)
 
         return self.representative(newton(at, step, start))
+
+    def correction(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        slopes: Array,
+    ) -> Correction | None:
+        """A Newton step of all effects together, its system solved as in ``solve``."""
+        free = self.fixed == 0.0
+        here = self.local(np.zeros(0), slopes, effects, free)
+        if here.off <= SOLVED:
+            return Correction(effects, 0.0, np.zeros(slopes.size))
+        if not np.isfinite(here.off):
+            return None
+        second = weights * likelihood.second_derivative(z + self.at_entries(effects), y)
+        damping = LEAST_DAMPING * self.sum_by_effect(second)
+        exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
+        step = self.newton_step(second, here.gradient, damping, free, exact)
+        moved = self.at_entries(step)
+        found = corrected(likelihood, effects, here.gradient, step, moved, second * moved)
+        return found and attrs.evolve(found, effects=self.representative(found.effects))
 
     def below_zero(self, z: Array) -> Array:
         """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""

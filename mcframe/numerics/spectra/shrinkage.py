@@ -23,7 +23,8 @@ GRAM_THRESHOLD = 1e-4
 WELL_CONDITIONED = 1e-3
 # In 32 bits one that spans less than this, to 1e-6.
 WELL_CONDITIONED_SINGLE = 0.3
-# Below this smaller side a full decomposition takes less time than the bookkeeping.
+# Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of
+# a block; a singular value decomposition takes 1.1 (square) to 4 times as long as they do.
 SMALL_SIDE = 64
 # The degree of a filter is at most this.
 DEGREE = 8
@@ -60,7 +61,7 @@ class Shrunk:
 
 
 def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
-    """The engine with the fewest operations: "full", "gram", "filter" or "filtered gram".
+    """The engine with the fewest operations: "gram", "filter" or "filtered gram".
 
     Counts in multiplications at matrix-product speed, the factors measured once on dense
     1000 x 600 and 5000 x 600 matrices: a Gram matrix of the smaller side d costs n d^2 / 2, all
@@ -70,7 +71,7 @@ def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
     """
     large, small = max(shape), min(shape)
     if small <= SMALL_SIDE:
-        return "full"
+        return "gram"
     block = min(rank + GUARD, small)
     square, applied = 0.5 * large * small**2, USUAL_PASSES * (degree + 1) * block * small
     rest = USUAL_PASSES * (6 * small * block**2 + 16 * block**3)
@@ -86,10 +87,10 @@ def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
 class Shrinker:
     """Shrinks the singular values of a sequence of slowly changing matrices.
 
-    "full" is exact. "gram" is exact up to the squared condition number and gives way to
-    "full" for thresholds below 1e-4 ||A||. The filters are subspace iterations on A'A from the
-    previous singular vectors, each pass a Chebyshev polynomial that damps what lies below the
-    block (Zhou, Saad, Tiago and Chelikowsky, J. Comput. Phys. 2006), repeated until the
+    "gram" is exact up to the squared condition number and gives way to a full decomposition,
+    which is exact, for thresholds below 1e-4 ||A||. The filters are subspace iterations on A'A
+    from the previous singular vectors, each pass a Chebyshev polynomial that damps what lies below
+    the block (Zhou, Saad, Tiago and Chelikowsky, J. Comput. Phys. 2006), repeated until the
     residuals of what is kept are within an error that the caller allows; with "filtered gram"
     A'A is formed first. A guard of extra columns follows what may rise above the threshold;
     where more rises than that, it is found in the calls that follow. They are never trusted by a
@@ -133,8 +134,6 @@ class Shrinker:
         engine = cheapest(self.shape, self.rank, self.degree)
         if not isinstance(matrix, Dense):
             shrunk = self.shrink_block(matrix, shrink, threshold, length)
-        elif engine == "full":
-            shrunk = shrink_full(matrix.array, shrink)
         elif engine == "gram" or threshold < GRAM_THRESHOLD * self.largest:
             shrunk = shrink_gram(matrix.array, shrink, threshold)
         else:
