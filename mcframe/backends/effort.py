@@ -1,0 +1,170 @@
+"""How long a backend takes, about: iterations times the work of one, by measured constants.
+
+An estimate and no bound: it knows sizes, the share observed, the kinds of losses and terms and how
+heavy the weight is beside the slope at Z = 0, but nothing of the spectrum. On drawn problems half
+of the estimates were within a factor of two of what was measured. It is made for comparing
+backends, which a hard table makes slow together.
+"""
+
+import math
+
+import attrs
+import numpy as np
+
+from mcframe.compile import CompiledProblem, Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank
+
+__all__ = ["EFFORTS", "Effort", "Size", "Work", "in_words"]
+
+# A relative gap that iterations are counted to; to another as the logarithm, down to the least.
+COUNTED_TO, LEAST_TOL = 1e-6, 1e-12
+# Heaviness is kept within these: beyond them a fit is as easy, or as hard, as there.
+LIGHTEST, HEAVIEST = 1e-2, 1e1
+
+
+@attrs.frozen
+class Effort:
+    """What is known of a backend.
+
+    ``iterations`` are the coefficients of ``Size.traits`` in the logarithm of the iterations to a
+    gap of 1e-6, ``step`` those in the logarithm of the seconds of one on one core, looks at the
+    certificate included.
+    """
+
+    iterations: tuple[float, ...]
+    step: tuple[float, ...]
+
+
+# Measured on one core of an Intel Xeon (2 cores, AVX-512), least squares over the drawn problems
+# from 101 on of ``examples/benchmarks/drawn.py``, each run for at most 5 seconds. To measure them
+# anew run ``python examples/benchmarks/choosing.py --calibrate``, which prints them. What more is
+# known of the slope at Z = 0, its norm, its stable rank, how many of its singular values are above
+# the threshold, did not make the choice any better on problems that were left out.
+EFFORTS: dict[str, Effort] = {
+    "proximal": Effort(
+        iterations=(4.03, -0.56, 0.35, -0.43, 0.47, 0.00, -0.32, -0.24, -0.05),
+        step=(-14.40, -0.02, 0.84, 0.12, 0.15, 0.00, 0.27, 0.97, 0.82),
+    ),
+    "splitting": Effort(
+        iterations=(8.32, 0.10, 0.00, -0.33, -0.15, 0.00, 0.15, -0.14, -0.33),
+        step=(-11.80, 0.09, 0.00, 0.08, 0.15, 0.00, 0.59, 1.05, 0.52),
+    ),
+    "alternating": Effort(
+        iterations=(2.33, -0.43, 0.00, -0.31, 0.73, 0.00, -0.09, -0.15, 0.05),
+        step=(-10.15, -0.25, 0.00, 0.29, 0.38, 0.00, -0.06, 0.53, 0.73),
+    ),
+    "factored": Effort(
+        iterations=(4.52, -0.75, 0.31, -0.15, 0.29, -0.18, -0.50, -0.07, -0.04),
+        step=(-12.80, 0.11, 0.03, 0.24, 0.03, 0.68, 0.49, 0.63, 0.93),
+    ),
+}
+
+
+@attrs.frozen
+class Size:
+    """What the effort of a fit is told by.
+
+    Attributes
+    ----------
+    shape : (n_rows, n_columns)
+    n_entries : int
+        Numbers that carry loss, unlabeled cells that are read at each step included.
+    heaviness : float
+        The threshold of the main term relative to what the norm of the slope at Z = 0 would be,
+        were it noise spread over all of Z: ``||G||_F (1 / sqrt(n_rows) + 1 / sqrt(n_columns))``.
+        Where it is small, much of the noise is fitted. NaN where there is no threshold, as of a
+        ball, or no slope.
+    curved, rough, effects : bool
+        Whether a loss is not quadratic or only nearly so, whether a part beside the main term has
+        no slope, whether there are free effects.
+    """
+
+    shape: tuple[int, int]
+    n_entries: int
+    heaviness: float
+    curved: bool
+    rough: bool
+    effects: bool
+
+    @classmethod
+    def of(cls, compiled: CompiledProblem) -> "Size":
+        """The size of a problem that has a program: one pass over its entries."""
+        program = compiled.program
+        blocks = compiled.problem.model.blocks
+        return cls(
+            shape=program.shape,
+            n_entries=program.entries.size + program.background.n_read,
+            heaviness=heaviness_of(program),
+            curved=not all(p.likelihood.quadratic for p in program.loss.pieces),
+            rough=not program.plain,
+            effects=any(compiled.problem.layout(block.name).size for block in blocks),
+        )
+
+    @property
+    def cells(self) -> int:
+        """Entries of Z."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def traits(self) -> Array:
+        """What the logarithms of iterations and of seconds are sums of, times coefficients."""
+        known = math.isfinite(self.heaviness)
+        heaviness = min(max(self.heaviness, LIGHTEST), HEAVIEST) if known else 1.0
+        return np.array(
+            [
+                1.0,
+                math.log(heaviness),
+                not known,
+                math.log(max(self.n_entries, 1) / self.cells),
+                self.curved,
+                self.rough,
+                self.effects,
+                math.log(min(self.shape)),
+                math.log(max(self.shape)),
+            ]
+        )
+
+
+def heaviness_of(program: Program) -> float:
+    """``Size.heaviness``, where the losses have a slope."""
+    threshold = program.penalty.threshold(1.0)
+    if threshold == 0.0 or not program.loss.smooth:
+        return math.nan
+    place = program.entries.place(LowRank.zeros(program.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = program.loss.evaluate(place.z, None).slope
+        spread = float(np.linalg.norm(slope)) * sum(1.0 / math.sqrt(n) for n in program.shape)
+    return float(threshold / spread) if 0.0 < spread < math.inf else math.nan
+
+
+@attrs.frozen
+class Work:
+    """What one backend has to do on one problem."""
+
+    effort: Effort
+    size: Size
+
+    @property
+    def seconds_a_step(self) -> float:
+        """Of an iteration, its share of the certificates included."""
+        return math.exp(float(np.dot(self.effort.step, self.size.traits)))
+
+    def iterations(self, tol: float) -> float:
+        """To a relative gap."""
+        to_counted = math.exp(float(np.dot(self.effort.iterations, self.size.traits)))
+        return to_counted * math.log(max(tol, LEAST_TOL)) / math.log(COUNTED_TO)
+
+    def seconds(self, tol: float = COUNTED_TO) -> float:
+        """To a relative gap."""
+        return self.iterations(tol) * self.seconds_a_step
+
+
+def in_words(seconds: float) -> str:
+    """An estimate of seconds, as roughly as it is known."""
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * size:
+            return f"about {float(f'{seconds / size:.1g}'):,.0f} {unit}"
+    return f"about {float(f'{seconds:.1g}'):g} s"
