@@ -166,19 +166,23 @@ def test_a_start_that_a_backend_does_not_know_is_refused_in_its_words(model, tab
         mc.fit(model, table, backend="reference", start=start)
 
 
-def constant(iterations, seconds):
+def constant(count, seconds):
     """An effort that is the same for every table."""
-    others = (0.0,) * 8
-    return Effort((np.log(iterations), *others), (np.log(seconds), *others))
+    iterations, rank, step = np.zeros((3, 9))
+    iterations[0], step[0] = np.log(count), np.log(seconds)
+    return Effort(tuple(iterations), tuple(rank), tuple(step))
+
+
+# More than 5,000 cells.
+X = np.random.default_rng(0).standard_normal((110, 50))
+X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
 
 
 @pytest.fixture
 def plain():
-    """A problem that three backends with an estimate can run, of more than 5,000 cells."""
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((110, 50)) < 0.5, rng.standard_normal((110, 50)), np.nan)
+    """A problem that three backends with an estimate can run."""
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0)])
-    return CompiledProblem(mc.Problem.bind(model, {"x": x}))
+    return CompiledProblem(mc.Problem.bind(model, {"x": X}))
 
 
 @pytest.mark.parametrize("fastest", ["proximal", "alternating", "factored"])
@@ -211,6 +215,21 @@ def test_on_small_tables_the_ladder_decides(model, table, monkeypatch):
     monkeypatch.setitem(EFFORTS, "proximal", constant(1, 1e9))
     small = attrs.evolve(model, terms=[mc.NuclearNorm(0.02)])
     assert choose(CompiledProblem(mc.Problem.bind(small, table))).name == "proximal"
+
+
+@pytest.mark.parametrize(
+    ("weights", "taken"), [([40.0, 30.0, 20.0], "alternating"), ([0.4, 0.3, 0.2], "proximal")]
+)
+def test_a_path_chooses_by_its_middle_weight(plain, monkeypatch, weights, taken):
+    """Alternation is the faster one where the weight is heavy; the model's own is 3."""
+    heavier = np.zeros(9)
+    heavier[1] = -1.0
+    for name in EFFORTS:
+        monkeypatch.setitem(EFFORTS, name, constant(1, 10.0))
+    alternation = attrs.evolve(constant(1, 10.0), iterations=tuple(heavier))
+    monkeypatch.setitem(EFFORTS, "alternating", alternation)
+    path = mc.path(plain.problem.model, {"x": X}, weights=weights, tol=1e-2)
+    assert {fit.backend for fit in path} == {taken}
 
 
 def test_one_backend_that_can_is_taken_without_an_estimate(plain, monkeypatch):
@@ -259,14 +278,18 @@ def test_estimates_in_words():
     assert said[5:] == ["about 4 minutes", "about 2 hours"]
 
 
-def test_explain_says_what_is_expected(boxed, table, monkeypatch):
+def test_explain_says_what_is_expected(monkeypatch):
     monkeypatch.setitem(EFFORTS, "splitting", constant(10, 0.3))
-    explanation = mc.explain(boxed, table)
+    boxes = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0), mc.Box(-2.0, 2.0)])
+    explanation = mc.explain(boxes, {"x": X})
     seconds = {verdict.name: verdict.seconds for verdict in explanation.verdicts}
     assert seconds["splitting"] == pytest.approx(3.0)
     assert seconds["proximal"] is None
     (line,) = [row for row in repr(explanation).splitlines() if row.startswith("splitting ")]
     assert "; estimated at about 3 s" in line
+    small = mc.explain(boxes, {"x": X[:90]})
+    assert all(verdict.seconds is None for verdict in small.verdicts)
+    assert "estimated" not in repr(small)
 
 
 @pytest.mark.parametrize("verb", [choose, mc.fit, mc.explain])

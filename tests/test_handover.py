@@ -16,9 +16,10 @@ X[RNG.random(X.shape) < 0.7] = np.nan
 MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.3)])
 
 
-def constant(iterations, seconds):
-    others = (0.0,) * 8
-    return Effort((np.log(iterations), *others), (np.log(seconds), *others))
+def constant(count, seconds):
+    iterations, rank, step = np.zeros((3, 9))
+    iterations[0], step[0] = np.log(count), np.log(seconds)
+    return Effort(tuple(iterations), tuple(rank), tuple(step))
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ TOL = 1e-6
 # A conic solver, which has no estimate of this kind, and what is never chosen are left out.
 MEASURED = [r.name for r in LADDER if r.automatic and not r.backend.exact]
 # Without this, constants of traits that few problems have would be those of their chance.
-RIDGE = 2.0
+RIDGE = 5.0
 # A run that was cut off counts for so many times the iterations that it made, at most.
 FARTHEST = 20.0
 # A choice is good up to this ratio.
@@ -141,16 +141,17 @@ def calibrate(runs):
     sizes = {run["seed"]: Size.of(compiled_problem(run["seed"])[1]) for run in runs}
     print("EFFORTS = {")
     for name in MEASURED:
-        traits, iterations, seconds = [], [], []
-        for run in runs:
-            looks = run["looks"].get(name)
-            if looks and looks[-1][1] > 0:
-                traits.append(sizes[run["seed"]].traits)
-                iterations.append(math.log(iterations_to(looks, TOL)))
-                seconds.append(math.log(looks[-1][0] / looks[-1][1]))
+        own = [run for run in runs if run["looks"].get(name, [(0, 0)])[-1][1] > 0]
+        looks, size = [run["looks"][name] for run in own], [sizes[run["seed"]] for run in own]
+        ranks = [np.mean([max(look[3], 1) for look in each if look[1] > 0]) for each in looks]
+        traits = [each.traits for each in size]
+        of_steps = [each.traits_of_a_step(rank) for each, rank in zip(size, ranks, strict=True)]
+        seconds = [each[-1][0] / each[-1][1] for each in looks]
+        iterations = [iterations_to(each, TOL) for each in looks]
         print(f'    "{name}": Effort(')
         print(f"        iterations={least_squares(traits, iterations)},")
-        print(f"        step={least_squares(traits, seconds)},\n    ),")
+        print(f"        rank={least_squares(traits, ranks)},")
+        print(f"        step={least_squares(of_steps, seconds)},\n    ),")
     print("}")
 
 
@@ -169,14 +170,14 @@ def iterations_to(looks, gap):
 
 
 def least_squares(traits, values):
-    """Coefficients of traits in values, as code; those of traits that say little are small."""
-    traits = np.array(traits, dtype=float)
+    """Coefficients in logarithms of values, as code; those of traits that say little are small."""
+    traits, logarithms = np.array(traits, dtype=float), np.log(values)
     middle, spread = traits[:, 1:].mean(axis=0), traits[:, 1:].std(axis=0)
     spread[spread == 0.0] = np.inf  # alike in all problems: a part of the constant
     centred = (traits[:, 1:] - middle) / spread
     small = RIDGE * np.eye(spread.size)
-    each = np.linalg.solve(centred.T @ centred + small, centred.T @ np.array(values)) / spread
-    found = [np.mean(values) - middle @ each, *each]
+    each = np.linalg.solve(centred.T @ centred + small, centred.T @ logarithms) / spread
+    found = [np.mean(logarithms) - middle @ each, *each]
     return "(" + ", ".join(f"{value:.2f}" for value in found) + ")"
 
 

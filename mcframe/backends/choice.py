@@ -7,7 +7,7 @@ import attrs
 from mcframe.backends.backend import Backend, Budget, Paused
 from mcframe.backends.effort import Size, in_words
 from mcframe.backends.first_order import FirstOrder
-from mcframe.backends.ladder import BACKENDS, LADDER, in_turn, with_ladder, work_of
+from mcframe.backends.ladder import BACKENDS, LADDER, in_turn, is_small, with_ladder, work_of
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
@@ -41,7 +41,7 @@ class Verdict:
         What it holds.
     seconds : float or None
         An estimate of how long a gap of 1e-6 takes, off by a factor of two as a rule and by more
-        at times; None where there is none.
+        at times; None where there is none, as on tables of up to 5,000 cells.
     """
 
     name: str
@@ -130,9 +130,9 @@ def backend_that_paused(paused: Paused, compiled: CompiledProblem) -> Backend | 
 
 
 def verdicts(compiled: CompiledProblem) -> tuple[Verdict, ...]:
-    """The verdict on every backend, with estimates, without solving anything."""
+    """The verdict on every backend without solving anything; with estimates if not small."""
     found = [verdict_on(backend, compiled) for backend in BACKENDS.values()]
-    if compiled.refusal is not None:
+    if compiled.refusal is not None or is_small(compiled):
         return tuple(found)
     size = Size.of(compiled)
     works = [work_of(BACKENDS[v.name], size) if v.can_run else None for v in found]

@@ -26,7 +26,7 @@ LOOKED_BACK = 0.5
 class Doubt:
     """A callback that stops a fit which another backend would finish sooner: ``better``.
 
-    Nothing but gaps and counts of iterations decides, each step worth what the model of
+    Nothing but gaps, ranks and counts of iterations decides, each step worth what the model of
     effort says: a fit of the same table changes at the same step on a slow machine and on a busy
     one. ``others`` are those that can run the problem, too.
     """
@@ -67,7 +67,7 @@ class Doubt:
             return None
         other = min(known, key=lambda each: self.works[each.name].seconds(tol))
         seconds = self.works[other.name].seconds(tol)
-        step = self.works[self.running.name].seconds_a_step
+        step = self.works[self.running.name].seconds_a_step(max(record.rank, 1))
         ahead = step * iterations_ahead(self.records, tol)
         return other if step * made >= seconds and ahead >= SLOWER * seconds else None
 
