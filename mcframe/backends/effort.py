@@ -163,21 +163,21 @@ class Work:
 
     @property
     def rank(self) -> float:
-        """Of the iterates, on the way."""
+        """About the rank of the iterates on the way, 1 to the smaller side."""
         logarithm = float(np.dot(self.effort.rank, self.size.traits))
         return min(max(math.exp(logarithm), 1.0), *self.size.shape)
 
     def seconds_a_step(self, rank: float) -> float:
-        """Of an iteration at some rank, its share of the certificates included."""
+        """Seconds of an iteration at some rank, its share of the certificates included."""
         return math.exp(float(np.dot(self.effort.step, self.size.traits_of_a_step(rank))))
 
     def iterations(self, tol: float) -> float:
-        """To a relative gap."""
+        """How many to a relative gap."""
         to_counted = math.exp(float(np.dot(self.effort.iterations, self.size.traits)))
         return to_counted * math.log(max(tol, LEAST_TOL)) / math.log(COUNTED_TO)
 
     def seconds(self, tol: float = COUNTED_TO) -> float:
-        """To a relative gap."""
+        """How many to a relative gap, at the rank that is expected."""
         return self.iterations(tol) * self.seconds_a_step(self.rank)
 
 
