@@ -51,7 +51,7 @@ class Fit:
     rounding : Rounding
         How exactly both are known in double precision.
     backend : str
-        The backend that ran.
+        The backend that ran; where "auto" changed it in mid-fit, which ``message`` says, the last.
     history : History
         One record for each time the certificate was computed.
     random_state : int

@@ -6,16 +6,23 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import (
     Backend,
     BackendLike,
+    Doubt,
+    History,
+    Judgement,
     Record,
     Settings,
+    Start,
     able,
+    backend_that_paused,
     checked_backend,
+    choose,
     with_ladder,
 )
 from mcframe.compile import CompiledProblem
@@ -63,8 +70,9 @@ def fit(
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
         not stored. ``Observations`` adds weights and offsets.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
-        "auto" takes the first of a ladder (see the notes) that can run; ``explain`` says why
-        the others cannot. A solver of one's own stands as an object, too.
+        "auto" takes the one of a ladder (see the notes) that is expected to be done first, and
+        hands over to another where it is far slower than that; ``explain`` says the estimates, and
+        why others cannot run. A solver of one's own stands as an object, too.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
@@ -108,9 +116,14 @@ def fit(
 
     Notes
     -----
-    "auto" asks in this order:
+    "auto" asks these:
 
     {ladder}
+
+    Once the steps of that backend are worth, by the model of the estimates, what another is
+    expected to take in all, and what lies ahead of it, at the rate at which its gap fell, is worth
+    twice as much, the other goes on from its point with its bound. ``Fit.message`` says so. Clocks
+    have no part in it: equal tables are fitted by equal steps.
 
     Examples
     --------
@@ -140,9 +153,10 @@ def fit_problem(
     compiled: CompiledProblem, backend: BackendLike, settings: Settings, *, force: bool = False
 ) -> Fit:
     """``fit`` for data that are bound and compiled already, and options that are checked."""
-    chosen = checked_backend(backend, compiled, force)
-    others = backend == "auto" and settings.start is None
-    answer = first_feasible(compiled, chosen, settings, others)
+    if backend == "auto":
+        answer = solve_by_choice(compiled, settings)
+    else:
+        answer = solve_with(compiled, checked_backend(backend, compiled, force), settings)
     if answer.status != "certified":
         warnings.warn(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
@@ -153,18 +167,43 @@ def fit_problem(
     return answer
 
 
-def first_feasible(
-    compiled: CompiledProblem, chosen: Backend, settings: Settings, others: bool
-) -> Fit:
-    """The answer of a backend, or where it finds no feasible point that of the next one."""
+def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> Fit:
+    """The answer of the backend that ``auto`` takes, and of another where that was a bad choice.
+
+    A start is gone on with by the solver that it comes from.
+    """
+    tol, start = settings.budget.tol, settings.start
+    begun = None
+    if start is not None and start.paused is not None:
+        begun = backend_that_paused(start.paused, compiled)
+    backends = able(compiled, tol)
+    chosen = begun or next(iter(backends), None) or choose(compiled, tol)
+    others = [backend for backend in backends if backend.name != chosen.name]
+    doubt = Doubt(compiled, chosen, others, settings)
     try:
-        return solve_with(compiled, chosen, settings)
+        fit = solve_with(compiled, chosen, attrs.evolve(settings, callback=doubt))
     except NothingFeasible as nothing:
-        for backend in able(compiled) if others else ():
-            if backend.name != chosen.name:
-                with suppress(BackendError):
-                    return solve_with(compiled, backend, settings)
+        for backend in others if start is None else ():
+            with suppress(BackendError):
+                return solve_with(compiled, backend, settings)
         raise nothing
+    if doubt.better is None or fit.status != "interrupted":
+        return fit
+    return hand_over(compiled, fit, doubt.better, settings)
+
+
+def hand_over(compiled: CompiledProblem, fit: Fit, better: Backend, settings: Settings) -> Fit:
+    """The answer of a backend that goes on from the point and the bound of a fit by another."""
+    known = Judgement(fit.objective, fit.bound, dict(fit.effects), fit.rounding)
+    made = fit.history[-1].iteration
+    if settings.progress:
+        print(f"{fit.backend} hands over to {better.name}", flush=True)
+    rest = attrs.evolve(settings, start=Start(fit.point, known), made=made)
+    last = solve_with(compiled, better, rest)
+    said = f"{fit.backend}, slower than expected, handed over after {made} iterations"
+    # The first record of the second backend is the last one of the first.
+    records = (*fit.history.records, *last.history.records[1:])
+    return attrs.evolve(last, message=f"{last.message}; {said}", history=History(records))
 
 
 def solve_with(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import BACKENDS, LADDER, FirstOrder, choose
-from mcframe.backends.ladder import backends_in_turn, ladder_text
+from mcframe.backends.effort import EFFORTS, Effort, Size, Work, in_words
+from mcframe.backends.ladder import in_turn, ladder_text, work_of
 from mcframe.compile import CompiledProblem, compiling
 from mcframe.numerics.operators import LowRank
 from mcframe.selection import RelativeError
@@ -165,24 +166,130 @@ def test_a_start_that_a_backend_does_not_know_is_refused_in_its_words(model, tab
         mc.fit(model, table, backend="reference", start=start)
 
 
-def test_sparse_tables_are_asked_about_in_another_order():
-    """More than a million cells, few of them observed."""
-    cells = np.arange(0, 1500 * 1000, 1000)
+def constant(count, seconds):
+    """An effort that is the same for every table."""
+    iterations, rank, step = np.zeros((3, 9))
+    iterations[0], step[0] = np.log(count), np.log(seconds)
+    return Effort(tuple(iterations), tuple(rank), tuple(step))
 
-    def names(n_entries):
-        kept = cells[:n_entries]
-        matrix = sp.csr_array((np.ones(kept.size), (kept // 1000, kept % 1000)), (1500, 1000))
-        model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
-        with pytest.warns(mc.UnobservedWarning):
-            problem = mc.Problem.bind(model, {"x": matrix})
-        return [backend.name for backend in backends_in_turn(problem)]
 
-    others = [rung.name for rung in LADDER if rung.automatic and rung.name != "alternating"]
-    assert names(1500) == ["alternating", *others]
-    small = mc.Problem.bind(
-        mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)]), {"x": np.eye(3)}
-    )
-    assert backends_in_turn(small)[0].name == "proximal"
+# More than 5,000 cells.
+X = np.random.default_rng(0).standard_normal((110, 50))
+X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
+
+
+@pytest.fixture
+def plain():
+    """A problem that three backends with an estimate can run."""
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0)])
+    return CompiledProblem(mc.Problem.bind(model, {"x": X}))
+
+
+@pytest.mark.parametrize("fastest", ["proximal", "alternating", "factored"])
+def test_auto_takes_what_is_expected_to_be_done_first(plain, monkeypatch, fastest):
+    for name in EFFORTS:
+        monkeypatch.setitem(EFFORTS, name, constant(10, 0.2 if name == fastest else 2.0))
+    assert choose(plain).name == fastest
+
+
+def test_what_has_no_estimate_comes_last(plain, monkeypatch):
+    backends = [rung.backend for rung in LADDER if rung.automatic]
+    for name in EFFORTS:
+        monkeypatch.setitem(EFFORTS, name, constant(1, 1e9))
+    named = [backend.name for backend in in_turn(backends, plain, 1e-6)]
+    assert named == [rung.name for rung in LADDER if rung.automatic]  # where estimates are alike
+    monkeypatch.delitem(EFFORTS, "alternating")
+    assert in_turn(backends, plain, 1e-6)[-2:] == (BACKENDS["alternating"], BACKENDS["reference"])
+
+
+def test_without_rough_parts_splitting_is_what_it_holds(plain, monkeypatch):
+    monkeypatch.setitem(EFFORTS, "proximal", constant(3, 1.0))
+    monkeypatch.setitem(EFFORTS, "splitting", constant(5, 1.0))
+    size = Size.of(plain)
+    assert work_of(BACKENDS["splitting"], size).seconds() == pytest.approx(3.0)
+    rough = attrs.evolve(size, rough=True)
+    assert work_of(BACKENDS["splitting"], rough).seconds() == pytest.approx(5.0)
+
+
+def test_on_small_tables_the_ladder_decides(model, table, monkeypatch):
+    monkeypatch.setitem(EFFORTS, "proximal", constant(1, 1e9))
+    small = attrs.evolve(model, terms=[mc.NuclearNorm(0.02)])
+    assert choose(CompiledProblem(mc.Problem.bind(small, table))).name == "proximal"
+
+
+@pytest.mark.parametrize(
+    ("weights", "taken"), [([40.0, 30.0, 20.0], "alternating"), ([0.4, 0.3, 0.2], "proximal")]
+)
+def test_a_path_chooses_by_its_middle_weight(plain, monkeypatch, weights, taken):
+    """Alternation is the faster one where the weight is heavy; the model's own is 3."""
+    heavier = np.zeros(9)
+    heavier[1] = -1.0
+    for name in EFFORTS:
+        monkeypatch.setitem(EFFORTS, name, constant(1, 10.0))
+    alternation = attrs.evolve(constant(1, 10.0), iterations=tuple(heavier))
+    monkeypatch.setitem(EFFORTS, "alternating", alternation)
+    path = mc.path(plain.problem.model, {"x": X}, weights=weights, tol=1e-2)
+    assert {fit.backend for fit in path} == {taken}
+
+
+def test_one_backend_that_can_is_taken_without_an_estimate(plain, monkeypatch):
+    monkeypatch.setattr(Size, "of", None)
+    assert in_turn([BACKENDS["factored"]], plain, 1e-6) == (BACKENDS["factored"],)
+
+
+def test_an_estimate_is_of_the_backend_with_its_own_options(plain):
+    size = Size.of(plain)
+    assert work_of(FirstOrder(mc.Proximal()), size) is not None
+    assert work_of(FirstOrder(mc.Proximal(precision="single")), size) is None
+    assert work_of(BACKENDS["fpc"], size) is None
+
+
+def test_the_traits_of_a_problem():
+    x = np.where(np.arange(12).reshape(4, 3) < 6, 2.0, np.nan)
+    counts = mc.Block("x", mc.Poisson(), bias=True)
+    model = mc.Model([counts], [mc.NuclearNorm(3.0), mc.Box(-2.0, 2.0)])
+    with pytest.warns(mc.UnobservedWarning):
+        size = Size.of(CompiledProblem(mc.Problem.bind(model, {"x": x})))
+    assert (size.shape, size.n_entries) == ((4, 3), 6)
+    assert (size.curved, size.rough, size.effects) == (True, True, True)
+    assert size.traits.size == len(EFFORTS["proximal"].iterations)
+    # The best bias leaves no slope at Z = 0.
+    assert np.isnan(size.heaviness)
+    plain = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0)])
+    with pytest.warns(mc.UnobservedWarning):
+        size = Size.of(CompiledProblem(mc.Problem.bind(plain, {"x": x})))
+    assert (size.curved, size.rough, size.effects) == (False, False, False)
+    noise = np.sqrt(6 * 4.0) * (1 / np.sqrt(4) + 1 / np.sqrt(3))
+    assert size.heaviness == pytest.approx(3.0 / noise)
+    assert size.traits[:4] == pytest.approx([1.0, np.log(3.0 / noise), 0.0, np.log(0.5)])
+
+
+def test_smaller_tolerances_take_more_iterations_up_to_rounding(plain):
+    work = Work(constant(30, 0.1), Size.of(plain))
+    assert work.seconds(1e-6) == pytest.approx(3.0)
+    assert work.seconds(1e-3) == pytest.approx(1.5)
+    assert work.seconds(0.0) == work.seconds(1e-12) == pytest.approx(6.0)
+
+
+def test_estimates_in_words():
+    said = [in_words(s) for s in (0.01, 0.123, 3.3, 47.0, 119.0, 260.0, 9000.0)]
+    assert said[:2] == ["less than 0.1 s", "about 0.1 s"]
+    assert said[2:5] == ["about 3 s", "about 50 s", "about 100 s"]
+    assert said[5:] == ["about 4 minutes", "about 2 hours"]
+
+
+def test_explain_says_what_is_expected(monkeypatch):
+    monkeypatch.setitem(EFFORTS, "splitting", constant(10, 0.3))
+    boxes = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0), mc.Box(-2.0, 2.0)])
+    explanation = mc.explain(boxes, {"x": X})
+    seconds = {verdict.name: verdict.seconds for verdict in explanation.verdicts}
+    assert seconds["splitting"] == pytest.approx(3.0)
+    assert seconds["proximal"] is None
+    (line,) = [row for row in repr(explanation).splitlines() if row.startswith("splitting ")]
+    assert "; estimated at about 3 s" in line
+    small = mc.explain(boxes, {"x": X[:90]})
+    assert all(verdict.seconds is None for verdict in small.verdicts)
+    assert "estimated" not in repr(small)
 
 
 @pytest.mark.parametrize("verb", [choose, mc.fit, mc.explain])
@@ -200,14 +307,16 @@ def page(name):
 
 
 def test_the_table_of_backends_follows_the_ladder():
-    """The columns of docs/backends.md, and the row that says when each is chosen."""
+    """The columns of docs/backends.md, and the row that says how each is chosen."""
     lines = [line for line in page("docs/backends.md").splitlines() if line.startswith("|")]
     columns = [cell.strip(" `") for cell in lines[0].strip("|").split("|")][1:]
     assert columns == [rung.name for rung in LADDER]
-    (row,) = [line for line in lines if line.startswith("| chosen by `auto`")]
+    (row,) = [line for line in lines if line.startswith("| taken by `auto`")]
     said = [cell.strip() for cell in row.strip("|").split("|")][1:]
-    ordinals = iter(["first", "second", "third", "fourth", "fifth", "sixth"])
-    assert said == [next(ordinals) if rung.automatic else "never" for rung in LADDER]
+    by_estimate = ["by its estimate" if rung.name in EFFORTS else "last" for rung in LADDER]
+    assert said == [
+        how if rung.automatic else "never" for rung, how in zip(LADDER, by_estimate, strict=True)
+    ]
 
 
 def test_every_backend_has_a_section():
@@ -222,7 +331,6 @@ def test_the_readme_names_every_backend_in_order():
     assert named[len(LADDER) :] == [
         "auto",
         *(rung.name for rung in LADDER if not rung.automatic),
-        *(rung.name for rung in LADDER if rung.first_if_sparse is not None),
     ]
 
 

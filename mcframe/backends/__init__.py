@@ -8,6 +8,7 @@ from mcframe.backends.choice import (
     Verdict,
     able,
     backend_from,
+    backend_that_paused,
     checked_backend,
     choose,
     verdict_on,
@@ -16,6 +17,7 @@ from mcframe.backends.choice import (
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
+from mcframe.backends.handover import Doubt
 from mcframe.backends.history import History, Record
 from mcframe.backends.ladder import BACKENDS, LADDER, Rung, with_ladder
 from mcframe.backends.loop import FROM_OUTSIDE, run
@@ -35,6 +37,7 @@ __all__ = [
     "BackendLike",
     "Budget",
     "Cost",
+    "Doubt",
     "Dual",
     "FactoredDescent",
     "FirstOrder",
@@ -54,6 +57,7 @@ __all__ = [
     "Verdict",
     "able",
     "backend_from",
+    "backend_that_paused",
     "checked_backend",
     "choose",
     "estimate",

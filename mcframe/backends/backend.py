@@ -73,6 +73,8 @@ class Settings:
         The seed of all that is random.
     began : float or None
         The moment of ``time.perf_counter`` from which seconds count; None for that of ``clock``.
+    made : int
+        Iterations that another backend has made before: they are part of the budget.
     """
 
     budget: Budget = attrs.field(factory=Budget)
@@ -81,6 +83,7 @@ class Settings:
     progress: bool = False
     random_state: int = 0
     began: float | None = None
+    made: int = 0
 
     def clock(self) -> float:
         """The moment from which seconds count."""

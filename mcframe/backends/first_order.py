@@ -76,5 +76,8 @@ class FirstOrder(Backend):
 
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
         """The loop around the solver."""
-        program = compiled.program
-        return run(with_multipliers(self.solver, program), program, settings)
+        return run(self.solver_for(compiled), compiled.program, settings)
+
+    def solver_for(self, compiled: CompiledProblem) -> Solver[Program, Any]:
+        """The solver, or within multipliers where the program has parts that it leaves to them."""
+        return with_multipliers(self.solver, compiled.program)

@@ -1,25 +1,40 @@
-"""Every backend by its name, and the order in which ``auto`` asks them, with the reasons."""
+"""Every backend by its name, what each is for, and which of them ``auto`` takes when."""
 
+import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import attrs
 
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.backend import Backend
+from mcframe.backends.effort import EFFORTS, Size, Work
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference
 from mcframe.backends.splitting import Splitting
-from mcframe.compile.entries import LARGEST_SMALL, SPARSE
-from mcframe.model import Problem
+from mcframe.compile import CompiledProblem
 
-__all__ = ["BACKENDS", "LADDER", "Rung", "backends_in_turn", "ladder_text", "with_ladder"]
+__all__ = [
+    "BACKENDS",
+    "LADDER",
+    "Rung",
+    "in_turn",
+    "is_small",
+    "ladder_text",
+    "with_ladder",
+    "work_of",
+]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
+
+
+# Tables of up to so many cells are fitted in a second or less by any backend, and estimates, which
+# were measured on larger ones, say little of them: the order of the ladder decides.
+SMALL = 5_000
 
 
 @attrs.frozen
@@ -30,17 +45,14 @@ class Rung:
     ----------
     backend : Backend
     serves : str
-        The problems that ``auto`` takes it for, or why it never does.
+        The problems that it can run, or why ``auto`` never takes it.
     automatic : bool
         Whether ``auto`` asks it at all.
-    first_if_sparse : str or None
-        Why it is asked before all others on sparse tables.
     """
 
     backend: Backend
     serves: str
     automatic: bool = True
-    first_if_sparse: str | None = None
 
     @property
     def name(self) -> str:
@@ -51,26 +63,20 @@ class Rung:
         return f"{self.name:<11} {'' if self.automatic else 'never: '}{self.serves}"
 
 
-# From the top: ``auto`` takes the first that can run a problem.
+SPLITTING = Splitting(Proximal())
+# From the top: as ``auto`` takes them where tables are small, or estimates alike.
 LADDER = (
     Rung(
         FirstOrder(Proximal()),
         "smooth losses and terms, one function of singular values",
     ),
     Rung(
-        FirstOrder(Splitting(Proximal())),
+        FirstOrder(SPLITTING),
         "any losses and terms with a slope or a prox beside it",
     ),
-    Rung(
-        FirstOrder(Alternating()),
-        "a nuclear norm alone, on tables too large to be held dense",
-        first_if_sparse=(
-            "on 4000 x 2000 and 20,000 x 5,000 with 1 to 2.5 % observed it certified 1e-4 five to"
-            " 25 times as fast as ``proximal``"
-        ),
-    ),
+    Rung(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
     # Its class is not called Factored: that is the ability of a term (``contracts.term``).
-    Rung(FirstOrder(FactoredDescent()), "a max norm"),
+    Rung(FirstOrder(FactoredDescent()), "a nuclear norm or ball, a max norm"),
     Rung(
         FirstOrder(FPC()),
         "it needs more iterations than ``proximal`` for the same gap",
@@ -81,19 +87,33 @@ LADDER = (
 BACKENDS = {rung.name: rung.backend for rung in LADDER}
 
 
-def backends_in_turn(problem: Problem) -> tuple[Backend, ...]:
-    """The backends that ``auto`` asks about a problem, in turn."""
-    rungs = [rung for rung in LADDER if rung.automatic]
-    if is_sparse(problem):
-        rungs.sort(key=lambda rung: rung.first_if_sparse is None)
-    return tuple(rung.backend for rung in rungs)
+def work_of(backend: Backend, size: Size) -> Work | None:
+    """What a backend has to do on a problem of a size; None where nothing was measured of it."""
+    # Without rough parts splitting is the solver that it holds.
+    inside = backend.name == SPLITTING.name and not size.rough
+    effort = EFFORTS.get(SPLITTING.inner.name if inside else backend.name)
+    return Work(effort, size) if effort and backend == BACKENDS.get(backend.name) else None
 
 
-def is_sparse(problem: Problem) -> bool:
-    """Whether few entries of a large table carry loss."""
-    n_cells = problem.shape[0] * problem.shape[1]
-    n_entries = sum(table.n_entries for table in problem.tables.values())
-    return n_cells > LARGEST_SMALL and n_entries <= SPARSE * n_cells
+def in_turn(able: Sequence[Backend], compiled: CompiledProblem, tol: float) -> tuple[Backend, ...]:
+    """Backends that can run a problem, given as they stand in the ladder, as ``auto`` takes them.
+
+    By their estimates, those without one last; as they stand where the table is small.
+    """
+    if len(able) < 2 or is_small(compiled):
+        return tuple(able)
+    size = Size.of(compiled)
+    works = {backend.name: work_of(backend, size) for backend in able}
+    seconds = {
+        name: math.inf if work is None else work.seconds(tol) for name, work in works.items()
+    }
+    return tuple(sorted(able, key=lambda backend: seconds[backend.name]))
+
+
+def is_small(compiled: CompiledProblem) -> bool:
+    """Whether a table has so few cells that estimates say little of it."""
+    n_rows, n_columns = compiled.problem.shape
+    return n_rows * n_columns <= SMALL
 
 
 def ladder_text() -> str:
@@ -102,10 +122,8 @@ def ladder_text() -> str:
     lines = [f"{k}. ``{rung.name}``: {rung.serves};" for k, rung in enumerate(automatic, 1)]
     lines[-1] = lines[-1].removesuffix(";") + "."
     said = [
-        f"On tables of more than {LARGEST_SMALL:,} cells of which at most {SPARSE:.0%} are"
-        f" observed ``{rung.name}`` comes first: {rung.first_if_sparse}."
-        for rung in LADDER
-        if rung.first_if_sparse is not None
+        "Of those that can run a problem it takes the one with the least estimate of seconds, on"
+        f" tables of up to {SMALL:,} cells the first. What has no estimate comes last."
     ]
     said += [f"``{r.name}`` is never chosen: {r.serves}." for r in LADDER if not r.automatic]
     return "\n".join([*lines, "", *textwrap.wrap(" ".join(said), 88)])

@@ -69,12 +69,13 @@ class Watch:
     callback: Callable[[Record], Any] | None
     progress: bool
     began: float  # a moment of ``time.perf_counter``
+    made: int = 0  # iterations of another backend before
     point: Candidate | None = None
     judgement: Judgement | None = None
     bound: float = -np.inf
     bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
-    next_look: int = FIRST_LOOK
+    next_look: int = attrs.Factory(lambda watch: watch.made + FIRST_LOOK, takes_self=True)
     promises: list[tuple[float, float]] = attrs.field(factory=list)  # gaps expected and found
     took: float = 0.0  # seconds of the last look
     paused: Paused | None = None  # where the solver stood at the last look
@@ -123,7 +124,9 @@ class Watch:
         assert start.judgement is not None
         self.point, self.judgement, self.paused = start.point, start.judgement, start.paused
         self.bound, self.bounded = start.judgement.bound, start.judgement.rounding
-        self.note(Record(0, self.seconds, self.objective, self.bound, self.gap, state.rank))
+        self.note(
+            Record(self.made, self.seconds, self.objective, self.bound, self.gap, state.rank)
+        )
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
@@ -185,16 +188,17 @@ class Watch:
 
         It depends on gaps and iteration numbers alone, so that runs repeat exactly.
         """
-        latest = int(np.clip(record.iteration // 2, SOONEST, LATEST))
+        own = record.iteration - self.made
+        latest = int(np.clip(own // 2, SOONEST, LATEST))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
             # One look may come just before the gap falls: the steeper fall of two counts.
             rate = max(rate_of_fall(earlier, record) for earlier in self.records[-2:])
             if rate > 0.0:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
-            if stalled(self.records[-1], record) and record.iteration > 2 * FIRST_LOOK:
+            if stalled(self.records[-1], record) and own > 2 * FIRST_LOOK:
                 state.sharpen()
-        self.next_look = max(FIRST_LOOK, record.iteration + min(max(wait, SOONEST), latest))
+        self.next_look = self.made + max(FIRST_LOOK, own + min(max(wait, SOONEST), latest))
 
     def verdict(self) -> tuple[str, str] | None:
         """Whether what was seen is a reason to stop, as status and sentence."""
@@ -242,7 +246,9 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
     program = program.held_for(solver.in_factors, solver.dense).with_seed(seed)
-    watch = Watch(program, budget, settings.callback, settings.progress, settings.clock())
+    watch = Watch(
+        program, budget, settings.callback, settings.progress, settings.clock(), settings.made
+    )
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -294,7 +300,7 @@ def first_state(
         if known:
             watch.begin_at(start, state)
             return state
-    watch.look(0, solver, state)
+    watch.look(watch.made, solver, state)
     return state
 
 
@@ -331,10 +337,10 @@ def iterate(
     solver: Solver[Program, Any], program: Program, budget: Budget, watch: Watch, state: State
 ) -> tuple[str, str]:
     """Steps and looks until one of the reasons to stop; the reason as status and sentence."""
-    iteration, step_took = 0, 0.0
+    iteration, step_took = watch.made, 0.0
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
     while True:
-        if watch.point is None and iteration >= SEARCHED:
+        if watch.point is None and iteration - watch.made >= SEARCHED:
             raise NothingFeasible(nowhere(program))
         reason = watch.verdict()
         if reason is not None:

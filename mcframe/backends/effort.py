@@ -1,0 +1,191 @@
+"""How long a backend takes, about: iterations times the work of one, by measured constants.
+
+An estimate and no bound: it knows sizes, the share observed, the kinds of losses and terms and how
+heavy the weight is beside the slope at Z = 0, but nothing of the spectrum. On drawn problems half
+of the estimates were within a factor of two of what was measured. It is made for comparing
+backends, which a hard table makes slow together.
+"""
+
+import math
+
+import attrs
+import numpy as np
+
+from mcframe.compile import CompiledProblem, Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank
+
+__all__ = ["EFFORTS", "Effort", "Size", "Work", "in_words"]
+
+# A relative gap that iterations are counted to; to another as the logarithm, down to the least.
+COUNTED_TO, LEAST_TOL = 1e-6, 1e-12
+# Heaviness is kept within these: beyond them a fit is as easy, or as hard, as there.
+LIGHTEST, HEAVIEST = 1e-2, 1e1
+# About the rank from which on products with factors, and their squares, are most of a step.
+LARGE_RANK = 30.0
+
+
+@attrs.frozen
+class Effort:
+    """What is known of a backend.
+
+    ``iterations`` and ``rank`` are the coefficients of ``Size.traits`` in the logarithm of the
+    iterations to a gap of 1e-6 and in that of the rank on the way, ``step`` those of
+    ``traits_of_a_step`` in that of the seconds of an iteration on one core, its share of looks at
+    the certificate included.
+    """
+
+    iterations: tuple[float, ...]
+    rank: tuple[float, ...]
+    step: tuple[float, ...]
+
+
+# Measured on one core of an Intel Xeon (2 cores, AVX-512), least squares over the drawn problems
+# from 101 on of ``examples/benchmarks/drawn.py``, each run for at most 5 seconds. To measure them
+# anew run ``python examples/benchmarks/choosing.py --calibrate``, which prints them. What more is
+# known of the slope at Z = 0, its norm, its stable rank, how many of its singular values are above
+# the threshold, did not make the choice any better on problems that were left out.
+EFFORTS: dict[str, Effort] = {
+    "proximal": Effort(
+        iterations=(3.99, -0.54, 0.10, -0.36, 0.30, 0.00, -0.17, -0.22, -0.03),
+        rank=(-1.48, -0.65, -0.01, -0.13, 0.53, 0.00, -0.25, 0.45, 0.20),
+        step=(-13.98, -0.06, 0.41, 0.15, 0.13, 0.00, 0.43, 0.90, 0.81),
+    ),
+    "splitting": Effort(
+        iterations=(7.49, 0.00, 0.00, -0.23, -0.12, 0.00, 0.10, -0.08, -0.25),
+        rank=(1.47, -0.18, 0.00, -0.01, 0.26, 0.00, -0.07, 0.35, 0.08),
+        step=(-12.16, 0.31, 0.31, 0.06, 0.15, 0.00, 0.32, 0.69, 0.55),
+    ),
+    "alternating": Effort(
+        iterations=(2.74, -0.40, 0.00, -0.24, 0.60, 0.00, -0.14, -0.16, 0.06),
+        rank=(1.62, -0.53, 0.00, 0.00, 0.35, 0.00, -0.16, 0.05, 0.03),
+        step=(-9.91, 0.33, 0.28, 0.28, 0.23, 0.00, 0.19, 0.42, 0.66),
+    ),
+    "factored": Effort(
+        iterations=(4.59, -0.71, 0.17, -0.10, 0.27, 0.05, -0.34, -0.08, -0.03),
+        rank=(2.49, -0.36, 0.99, -0.03, 0.07, 0.01, -0.05, -0.01, 0.03),
+        step=(-11.94, -0.10, -0.37, 0.22, 0.03, 0.47, 0.48, 0.62, 0.89),
+    ),
+}
+
+
+@attrs.frozen
+class Size:
+    """What the effort of a fit is told by.
+
+    Attributes
+    ----------
+    shape : (n_rows, n_columns)
+    n_entries : int
+        Numbers that carry loss, unlabeled cells that are read at each step included.
+    heaviness : float
+        The threshold of the main term relative to what the norm of the slope at Z = 0 would be,
+        were it noise spread over all of Z: ``||G||_F (1 / sqrt(n_rows) + 1 / sqrt(n_columns))``.
+        Where it is small, much of the noise is fitted. NaN where there is no threshold, as of a
+        ball, or no slope.
+    curved, rough, effects : bool
+        Whether a loss is not quadratic or only nearly so, whether a part beside the main term has
+        no slope, whether there are free effects.
+    """
+
+    shape: tuple[int, int]
+    n_entries: int
+    heaviness: float
+    curved: bool
+    rough: bool
+    effects: bool
+
+    @classmethod
+    def of(cls, compiled: CompiledProblem) -> "Size":
+        """The size of a problem that has a program: one pass over its entries."""
+        program = compiled.program
+        blocks = compiled.problem.model.blocks
+        return cls(
+            shape=program.shape,
+            n_entries=program.entries.size + program.background.n_read,
+            heaviness=heaviness_of(program),
+            curved=not all(p.likelihood.quadratic for p in program.loss.pieces),
+            rough=not program.plain,
+            effects=any(compiled.problem.layout(block.name).size for block in blocks),
+        )
+
+    @property
+    def cells(self) -> int:
+        """Entries of Z."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def traits(self) -> Array:
+        """What the logarithms of iterations and of seconds are sums of, times coefficients."""
+        known = math.isfinite(self.heaviness)
+        heaviness = min(max(self.heaviness, LIGHTEST), HEAVIEST) if known else 1.0
+        return np.array(
+            [
+                1.0,
+                math.log(heaviness),
+                not known,
+                math.log(max(self.n_entries, 1) / self.cells),
+                self.curved,
+                self.rough,
+                self.effects,
+                math.log(min(self.shape)),
+                math.log(max(self.shape)),
+            ]
+        )
+
+    def traits_of_a_step(self, rank: float) -> Array:
+        """Rather than how heavy the weight is the rank itself, and all else.
+
+        Twice, since small ranks cost little and large ones more than in proportion.
+        """
+        first, last = self.traits[:1], self.traits[3:]
+        return np.array([*first, math.log(rank), math.log(1.0 + rank / LARGE_RANK), *last])
+
+
+def heaviness_of(program: Program) -> float:
+    """``Size.heaviness``, where the losses have a slope."""
+    threshold = program.penalty.threshold(1.0)
+    if threshold == 0.0 or not program.loss.smooth:
+        return math.nan
+    place = program.entries.place(LowRank.zeros(program.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = program.loss.evaluate(place.z, None).slope
+        spread = float(np.linalg.norm(slope)) * sum(1.0 / math.sqrt(n) for n in program.shape)
+    return float(threshold / spread) if 0.0 < spread < math.inf else math.nan
+
+
+@attrs.frozen
+class Work:
+    """What one backend has to do on one problem."""
+
+    effort: Effort
+    size: Size
+
+    @property
+    def rank(self) -> float:
+        """About the rank of the iterates on the way, 1 to the smaller side."""
+        logarithm = float(np.dot(self.effort.rank, self.size.traits))
+        return min(max(math.exp(logarithm), 1.0), *self.size.shape)
+
+    def seconds_a_step(self, rank: float) -> float:
+        """Seconds of an iteration at some rank, its share of the certificates included."""
+        return math.exp(float(np.dot(self.effort.step, self.size.traits_of_a_step(rank))))
+
+    def iterations(self, tol: float) -> float:
+        """How many to a relative gap."""
+        to_counted = math.exp(float(np.dot(self.effort.iterations, self.size.traits)))
+        return to_counted * math.log(max(tol, LEAST_TOL)) / math.log(COUNTED_TO)
+
+    def seconds(self, tol: float = COUNTED_TO) -> float:
+        """How many to a relative gap, at the rank that is expected."""
+        return self.iterations(tol) * self.seconds_a_step(self.rank)
+
+
+def in_words(seconds: float) -> str:
+    """An estimate of seconds, as roughly as it is known."""
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * size:
+            return f"about {float(f'{seconds / size:.1g}'):,.0f} {unit}"
+    return f"about {float(f'{seconds:.1g}'):g} s"
