@@ -20,7 +20,7 @@ def script(monkeypatch):
     """A file of the folder as the scripts beside it import it."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module
-    for name in ("problems", "report"):
+    for name in ("problems", "report", "drawn"):
         sys.modules.pop(name, None)
 
 
@@ -96,6 +96,25 @@ def compared(out, *arguments):
     said = printed("compare.py", "--quick", "--out", out, *arguments)
     table = (out / "table.md").read_text(encoding="utf-8")
     return json.loads((out / "results.json").read_text()), table, said
+
+
+def test_drawn_problems_repeat_by_seed(script):
+    drawn = script("drawn").drawn
+    made, again, other = drawn(7), drawn(7), drawn(17)
+    assert made.name == again.name != other.name
+    np.testing.assert_array_equal(made.data["x"], again.data["x"])
+
+
+def test_choices_are_measured_beside_the_best(tmp_path):
+    said = printed(
+        "choosing.py", "--problems", "7", "8", "--seconds", "2", "--out", tmp_path / "a.jsonl"
+    )
+    (row,) = [line for line in said.splitlines() if line.startswith("| 7: 163 x 82")]
+    chosen, best = (row.split("|")[k].strip() for k in (2, 5))
+    assert {chosen, best} <= {"proximal", "alternating", "factored"}
+    (run,) = map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())
+    assert set(run["looks"]) == {"proximal", "alternating", "factored"}
+    assert all(looks[-1][2] <= 1e-6 for looks in run["looks"].values())
 
 
 def test_the_loops_are_measured_beside_their_bounds():

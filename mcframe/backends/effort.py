@@ -41,7 +41,7 @@ class Effort:
 
 
 # Measured on one core of an Intel Xeon (2 cores, AVX-512), least squares over the drawn problems
-# from 101 on of ``examples/benchmarks/drawn.py``, each run for at most 5 seconds. To measure them
+# 101 to 195 of ``examples/benchmarks/drawn.py``, each run for at most 5 seconds. To measure them
 # anew run ``python examples/benchmarks/choosing.py --calibrate``, which prints them. What more is
 # known of the slope at Z = 0, its norm, its stable rank, how many of its singular values are above
 # the threshold, did not make the choice any better on problems that were left out.
