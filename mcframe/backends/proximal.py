@@ -317,7 +317,9 @@ def newton_move_of(program: Program, state: ProximalState) -> LowRank:
     at, now = state.evaluation, state.factors
     # In these units of slopes and of Z nothing overflows.
     weight, unit = program.penalty.threshold(1.0), float(now.values[0])
-    place = FixedRank(now.left, now.values / unit, now.right, at.slope.dense() / weight)
+    slope = attrs.evolve(at).slope.dense()  # of a copy, which does not keep it
+    slope /= weight
+    place = FixedRank(now.left, now.values / unit, now.right, slope)
     changes = program.slope_changes(at, unit / weight)
     move = newton_move(place, changes, state.used * (unit / weight), now.below)
     return LowRank(unit * move.left, move.right)
