@@ -148,13 +148,22 @@ class Proximal(Solver[Program, ProximalState]):
     Where 30 % of a matrix are observed the measured curvature is about 0.3 of the proven
     bound, and the step three times as long.
 
+    Under a nuclear norm alone, Z written out and the loss convex, steps leap once the rank has
+    settled: the proximal step is then taken from where Newton's leads along the matrices of that
+    rank (Bareilles, Iutzeler and Malick, Math. Programming 2023), found by conjugate gradients
+    that know how close singular values of the slope are to the weight. One that does not lower
+    the objective is undone. On 1,000 x 600 with 30 % observed and a rank of 276 23 steps, seven
+    of them leaps, certified 1e-6 where 106 did without.
+
     Cost of an iteration: two passes over the observed entries, 4 to 20 dense products
     n_items x n_columns x rank (or one decomposition of the smaller side where the rank is
-    high), four passes over dense matrices. Memory: four dense n_items x n_columns matrices
-    and about ten numbers an observed entry. Tables of more than a million cells of which at
-    most a tenth is observed keep their iterates in factors and the slope sparse, and take
-    products of a sparse matrix and thin ones instead. The number of iterations grows with the
-    square root of the ratio of the largest to the effective curvature.
+    high), four passes over dense matrices; of a leap at most ten conjugate gradient steps more,
+    each a pass over the entries and 10 such products in 32 bits. Memory: four dense n_items x
+    n_columns matrices and about ten numbers an observed entry. Tables of more than a million
+    cells of which at most a tenth is observed keep their iterates in factors and the slope
+    sparse, and take products of a sparse matrix and thin ones instead. The number of
+    iterations grows with the square root of the ratio of the largest to the effective
+    curvature.
 
     Parameters
     ----------
@@ -317,7 +326,9 @@ def newton_move_of(program: Program, state: ProximalState) -> LowRank:
     at, now = state.evaluation, state.factors
     # In these units of slopes and of Z nothing overflows.
     weight, unit = program.penalty.threshold(1.0), float(now.values[0])
-    place = FixedRank(now.left, now.values / unit, now.right, at.slope.dense() / weight)
+    slope = attrs.evolve(at).slope.dense()  # of a copy, which does not keep it
+    slope /= weight
+    place = FixedRank(now.left, now.values / unit, now.right, slope)
     changes = program.slope_changes(at, unit / weight)
     move = newton_move(place, changes, state.used * (unit / weight), now.below)
     return LowRank(unit * move.left, move.right)

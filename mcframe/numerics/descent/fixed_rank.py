@@ -18,7 +18,7 @@ STEPS, ENOUGH = 10, 0.1
 # Pairs of singular vectors of the slope beyond the rank are looked at from this length on. On
 # 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with 0.93; without
 # any the gap was 100 times as large after so many.
-CROWDED = 0.8
+CROWDED = 0.9
 # A pair's curvature counts as at least this share of what it would be without its partner.
 FLATTEST = 0.02
 SINGLE = np.float32

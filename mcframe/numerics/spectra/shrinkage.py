@@ -36,7 +36,7 @@ USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
 AMPLE = 0.1
 # Vectors of values shrunk to 0 are kept from this share of the threshold on.
-BELOW = 0.8
+BELOW = 0.9
 # How much smaller the errors become when a more exact answer is asked for.
 SHARPER = 0.1
 
