@@ -43,11 +43,14 @@ class Iterates(ABC):
         self.program = program
         self.z = self.z_before = self.z_ahead = self.z_trial = place.z
 
-    def ahead(self, theta: float, warm: Effects) -> Evaluation:
-        """The program at Y."""
+    def ahead(self, theta: float, here: Evaluation, before: Evaluation) -> Evaluation:
+        """The program at Y, from what it is worth at X and the one before where these tell it."""
         self.z_ahead = self.z + theta * (self.z - self.z_before) if theta else self.z
         place = Place(self.latent_ahead(theta), self.z_ahead)
-        return self.program.evaluate(place, warm, nearly=True)
+        if not theta:
+            return attrs.evolve(here, place=place)
+        told = self.program.extrapolate(place, theta, here, before)
+        return told or self.program.evaluate(place, here.effects, nearly=True)
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
         """The program at the trial."""
