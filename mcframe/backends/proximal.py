@@ -212,8 +212,7 @@ class Proximal(Solver[Program, ProximalState]):
         fresh = self.init(program, Point(low_rank_of(paused.factors)), rng)
         if not paused.single:
             fresh.double()
-        before = low_rank_of(paused.factors_before)
-        fresh.iterates.come_from(before)
+        before = fresh.iterates.come_from(low_rank_of(paused.factors_before))
         return attrs.evolve(
             paused,
             iterates=fresh.iterates,
