@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.compile import compile_problem, entries
+from mcframe.compile import Program, compile_problem, entries
 from mcframe.compile.iterates import difference, inner, orthogonal
 from mcframe.numerics.loops.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
@@ -118,3 +118,65 @@ def test_sparse_tables_go_to_the_sparse_backend():
     assert nuclear.chosen == "alternating"
     ball = mc.explain(mc.Model([block], [mc.NuclearBall(1.0)]), {"x": table})
     assert ball.chosen == "proximal"
+
+
+def program_of(word, table):
+    model = mc.Model([mc.Block("x", word, bias=True)], [mc.NuclearNorm(1.0)])
+    return compile_problem(mc.Problem.bind(model, {"x": table}))
+
+
+def around(program, length):
+    """A Z, another one so far from it, and the one as far beyond: at what they are worth."""
+    rng = np.random.default_rng(4)
+    begin, move = (rng.standard_normal(program.shape) for _ in range(2))
+    before, here, ahead = (0.3 * begin + k * length * move for k in range(3))
+    at = program.evaluate(before)
+    return at, program.evaluate(here, at.effects), program.entries.place(ahead)
+
+
+def test_what_is_told_ahead_is_exact_for_squares():
+    x, _ = sparse_data(20, 12, share=0.8)
+    program = program_of(mc.Gaussian(), x)
+    before, here, place = around(program, 1.0)
+    told, exact = program.extrapolate(place, 1.0, here, before), program.evaluate(place)
+    assert told.value == pytest.approx(exact.value, rel=1e-12)
+    np.testing.assert_allclose(told.entry_slopes, exact.entry_slopes, atol=1e-11)
+    np.testing.assert_allclose(told.effects[0], exact.effects[0], atol=1e-11)
+
+
+@pytest.mark.parametrize("word", [mc.Poisson(), mc.Bernoulli()])
+def test_what_is_told_ahead_errs_by_powers_of_the_move(word):
+    _, y = sparse_data(20, 12, share=0.8)
+    program = program_of(word, y)
+    errors = []
+    for length in (1e-3, 5e-4):
+        before, here, place = around(program, length)
+        told, exact = program.extrapolate(place, 1.0, here, before), program.evaluate(place)
+        slopes = np.abs(told.entry_slopes - exact.entry_slopes)
+        errors.append((abs(told.value - exact.value), slopes.max()))
+    (value, slope), (value_half, slope_half) = errors
+    assert value_half < value / 6.0  # of third order: an eighth
+    assert 1e-9 < slope_half < slope / 3.5  # of second order: a quarter
+
+
+@pytest.mark.parametrize("word", [mc.Poisson(), mc.Bernoulli()])
+def test_nothing_is_told_far_ahead(word):
+    _, y = sparse_data(20, 12, share=0.8)
+    program = program_of(word, y)
+    before, here, place = around(program, 0.1)
+    assert program.extrapolate(place, 1.0, here, before) is None
+
+
+def test_steps_evaluate_once_where_they_are_short(monkeypatch):
+    evaluated, inner = [], Program.evaluate
+
+    def counted(*arguments, **options):
+        evaluated.append(1)
+        return inner(*arguments, **options)
+
+    monkeypatch.setattr(Program, "evaluate", counted)
+    x, y = sparse_data(60, 40)
+    fit = mc.fit(mixed_model(mc.NuclearNorm(1.0)), {"x": x, "y": y}, backend="proximal", tol=1e-9)
+    assert fit.status == "certified"
+    assert fit.history[-1].iteration > 60
+    assert len(evaluated) < 1.7 * fit.history[-1].iteration

@@ -43,11 +43,17 @@ class Iterates(ABC):
         self.program = program
         self.z = self.z_before = self.z_ahead = self.z_trial = place.z
 
-    def ahead(self, theta: float, warm: Effects) -> Evaluation:
-        """The program at Y."""
+    def ahead(self, theta: float, here: Evaluation, before: Evaluation | None) -> Evaluation:
+        """The program at Y, from what it is worth at X and the one before where these tell it.
+
+        ``before`` is None where the one before was not evaluated.
+        """
         self.z_ahead = self.z + theta * (self.z - self.z_before) if theta else self.z
         place = Place(self.latent_ahead(theta), self.z_ahead)
-        return self.program.evaluate(place, warm, nearly=True)
+        if not theta:
+            return attrs.evolve(here, place=place)
+        told = before and self.program.extrapolate(place, theta, here, before)
+        return told or self.program.evaluate(place, here.effects, nearly=True)
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
         """The program at the trial."""
@@ -68,10 +74,11 @@ class Iterates(ABC):
         self.z, self.z_before = self.z_trial, self.z
         self.moved_on()
 
-    def come_from(self, before: LowRank) -> None:
-        """Take another iterate as the one before X."""
-        self.z_before = self.program.entries.of(before)
-        self.moved_from(before)
+    def come_from(self, before: LowRank) -> Place:
+        """Take another iterate as the one before X, with its numbers at the entries."""
+        place = self.moved_from(before)
+        self.z_before = place.z
+        return place
 
     def here(self, warm: Effects | None = None) -> Evaluation:
         """The program at X."""
@@ -108,8 +115,8 @@ class Iterates(ABC):
         """The trial becomes X, entries aside."""
 
     @abstractmethod
-    def moved_from(self, before: LowRank) -> None:
-        """Take another iterate as the one before X, entries aside."""
+    def moved_from(self, before: LowRank) -> Place:
+        """Take another iterate as the one before X, as it would be held there."""
 
     @abstractmethod
     def double(self) -> None:
@@ -128,7 +135,7 @@ class DenseIterates(Iterates):
         self.now: Array = begin.dense().astype(np.float32 if single else np.float64, copy=False)
         self.before: Array = self.now.copy()
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
-        super().__init__(program, program.entries.place(begin))
+        super().__init__(program, program.entries.place(self.now))  # as steps read them
 
     def double(self) -> None:
         """Go on in 64 bits."""
@@ -176,9 +183,10 @@ class DenseIterates(Iterates):
         """The buffers change places."""
         self.now, self.before, self.new = self.new, self.now, self.before
 
-    def moved_from(self, before: LowRank) -> None:
+    def moved_from(self, before: LowRank) -> Place:
         """Write out another iterate as the one before X."""
         self.before = before.dense().astype(self.now.dtype, copy=False)
+        return self.program.entries.place(self.before)
 
 
 class ThinIterates(Iterates):
@@ -236,10 +244,11 @@ class ThinIterates(Iterates):
         """The differences move along."""
         self.now, self.past, self.last = self.new, self.now, self.moved
 
-    def moved_from(self, before: LowRank) -> None:
+    def moved_from(self, before: LowRank) -> Place:
         """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
         self.last = difference(self.now, self.past)
+        return self.program.entries.place(before)
 
 
 def iterates_of(program: Program, begin: LowRank, single: bool = False) -> Iterates:

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import Effects, NoEffects, declared_effects
+from mcframe.compile.effects import Effects, NoEffects, declared_effects, length_scale
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -17,6 +17,9 @@ __all__ = ["Piece"]
 
 # The least second derivative that steps count with, relative to the curvature.
 FLATTEST = 0.1
+# Moves along a line that are extrapolated, in units of 1 / sqrt(curvature): momentum may be ten
+# times as long as the step whose curvature is measured from there.
+CLOSE = 0.005
 # Entries whose losses are computed at a time.
 SLICE = 32_768
 # By how many units in the last place of its summands rounding may move a predictor.
@@ -126,6 +129,13 @@ class Piece:
                 return value + found.value, found.effects
         effects = self.solve(z, warm)
         return self.value_and_slope(z, effects, out)[0], effects
+
+    def bends_alike(self, moved: Array) -> bool:
+        """Whether second derivatives stay much the same where the piece's z moves by so much."""
+        if not isinstance(self.likelihood, Likelihood):
+            return False
+        longest = float(np.max(np.abs(moved), initial=0.0))
+        return self.likelihood.quadratic or longest <= CLOSE * length_scale(self.likelihood)
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z (an ``offset_part``) plus the effects."""

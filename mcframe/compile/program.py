@@ -140,6 +140,26 @@ class Program:
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate_at(place.z, effects))
 
+    def extrapolate(
+        self, place: Place, theta: float, here: Evaluation, before: Evaluation
+    ) -> Evaluation | None:
+        """The program at X + theta (X - X before), from what it is worth at both these.
+
+        For steps alone. The losses of entries are exact where they are quadratic, else off by the
+        third power of the move and their slopes by its second; None where it is too long for that.
+        """
+        moved = place.z - here.place.z
+        if not all(piece.bends_alike(moved[piece.part]) for piece in self.loss.pieces):
+            return None
+        bent = theta * (here.entry_slopes - before.entry_slopes)
+        rise = float(np.dot(here.entry_slopes + 0.5 * bent, moved))
+        effects = tuple(
+            None if now is None or then is None else now + theta * (now - then)
+            for now, then in zip(here.effects, before.effects, strict=True)
+        )
+        value = here.losses - here.behind.value + rise
+        return self.add_smooth_terms(place, LossAt(value, here.entry_slopes + bent, effects))
+
     def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         behind = self.background.at(place.latent, place.z)

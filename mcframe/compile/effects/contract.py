@@ -11,7 +11,7 @@ from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.newton import Local
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Correction", "Effects", "NoEffects", "Ridge", "corrected"]
+__all__ = ["Correction", "Effects", "NoEffects", "Ridge", "corrected", "length_scale"]
 
 # A sum of slopes that is this small beside the sum of their sizes is rounding.
 VANISHING = 1e-12
