@@ -222,7 +222,9 @@ class Reference(Backend):
         for _ in range(REFINEMENTS):
             stated = Statement.of(problem, program=program, near=near, unit=unit_of(program))
             scale = self.conic(null_size(program), stated, solver, budget, progress)
-            error, size = 0.0, abs(float(stated.problem().objective.value))
+            with np.errstate(over="ignore"):  # an answer that is not finite is judged as one
+                size = abs(float(stated.problem().objective.value))
+            error = 0.0
             for name in approximated:
                 error += shortfall(problem, stated, name)
                 near[name] = tangent_region(problem, stated, name, near.get(name))
