@@ -21,6 +21,9 @@ INNER = 0.3
 # after more slow moves than others, at most once in so many steps, a share of all so far: the
 # inner problems become harder with it, and a few slow moves say little.
 EXPECTED_FALL, SLOW_MOVES = 0.7, 3
+# A part whose multiplier makes so small a share of the moves is not slow: what is left of its
+# violation is what the inner problem was not solved for.
+MINOR = 0.1
 SOONEST, SHARE = 20, 0.25
 # The first stiffness relative to the curvature of the smooth part, and how large it may become.
 FIRST, RANGE = 0.3, 1e6
@@ -37,12 +40,16 @@ class Rough:
     slow: int = 0
     changed: int = 0  # the step at which the stiffness last changed
 
-    def move(self, dual: Array, step: int) -> None:
-        """The multiplier becomes the dual that the inner solver found; the stiffness follows."""
-        violation = float(np.linalg.norm(dual - self.multiplier)) / self.stiffness
-        self.multiplier = dual
-        self.slow = max(0, self.slow + (1 if violation > EXPECTED_FALL * self.violation else -1))
-        self.violation = violation
+    def move(self, dual: Array, step: int, pull: float) -> None:
+        """The multiplier becomes the dual that the inner solver found; the stiffness follows.
+
+        ``pull`` is how far all multipliers move.
+        """
+        moved = float(np.linalg.norm(dual - self.multiplier))
+        violation = moved / self.stiffness
+        slow = violation > EXPECTED_FALL * self.violation and moved > MINOR * pull
+        self.multiplier, self.violation = dual, violation
+        self.slow = max(0, self.slow + (1 if slow else -1))
         if step - self.changed >= max(SOONEST, SHARE * step):
             if self.slow >= SLOW_MOVES:
                 self.stiffness = min(2.0 * self.stiffness, RANGE * self.first)
@@ -189,7 +196,7 @@ class Splitting(Solver[Program, SplittingState]):
         if pull == 0.0 or state.inner.residual > INNER * pull:
             return
         for rough, dual in duals:
-            rough.move(dual, state.n_steps)
+            rough.move(dual, state.n_steps, pull)
         state.program = made_smooth(program, state.pieces, state.terms)
         state.inner.retarget(state.program)
 
