@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.backends import proximal
 from mcframe.compile import Program, compile_problem, entries
 from mcframe.compile.iterates import difference, inner, orthogonal
 from mcframe.numerics.loops.dense_loops import descend, extrapolate, products
@@ -117,7 +118,7 @@ def test_sparse_tables_go_to_the_sparse_backend():
     nuclear = mc.explain(mc.Model([block], [mc.NuclearNorm(1.0)]), {"x": table})
     assert nuclear.chosen == "alternating"
     ball = mc.explain(mc.Model([block], [mc.NuclearBall(1.0)]), {"x": table})
-    assert ball.chosen == "proximal"
+    assert ball.chosen in ("proximal", "factored")  # both keep such a table in factors
 
 
 def program_of(word, table):
@@ -175,6 +176,7 @@ def test_steps_evaluate_once_where_they_are_short(monkeypatch):
         return inner(*arguments, **options)
 
     monkeypatch.setattr(Program, "evaluate", counted)
+    monkeypatch.setattr(proximal, "may_leap", lambda program, state: False)
     x, y = sparse_data(60, 40)
     fit = mc.fit(mixed_model(mc.NuclearNorm(1.0)), {"x": x, "y": y}, backend="proximal", tol=1e-9)
     assert fit.status == "certified"

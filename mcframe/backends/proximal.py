@@ -293,10 +293,14 @@ def advance(program: Program, state: ProximalState) -> None:
 
 
 def may_leap(program: Program, state: ProximalState) -> bool:
-    """Whether Newton's step is defined and worth trying: a nuclear norm alone, a settled rank."""
+    """Whether Newton's step is defined and worth trying: a nuclear norm alone, a settled rank.
+
+    Not beside multipliers: with leaps between their moves these went round in circles.
+    """
     penalty = program.penalty
     alone = isinstance(penalty.main, Factored) and isinstance(penalty.main.chart, Flat)
     alone = alone and not (program.terms or penalty.smooth or program.entries.sparse)
+    alone = alone and not any(piece.is_envelope for piece in program.loss.pieces)
     ready = state.settled >= state.patience and not state.single
     return alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)
 

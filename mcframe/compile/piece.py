@@ -130,9 +130,14 @@ class Piece:
         effects = self.solve(z, warm)
         return self.value_and_slope(z, effects, out)[0], effects
 
+    @property
+    def is_envelope(self) -> bool:
+        """Whether the loss stands for one without a slope: its second derivative jumps."""
+        return not isinstance(self.likelihood, Likelihood)
+
     def bends_alike(self, moved: Array) -> bool:
         """Whether second derivatives stay much the same where the piece's z moves by so much."""
-        if not isinstance(self.likelihood, Likelihood):
+        if self.is_envelope:
             return False
         longest = float(np.max(np.abs(moved), initial=0.0))
         return self.likelihood.quadratic or longest <= CLOSE * length_scale(self.likelihood)
