@@ -170,7 +170,7 @@ def constant(count, seconds):
     """An effort that is the same for every table."""
     iterations, rank, step = np.zeros((3, 9))
     iterations[0], step[0] = np.log(count), np.log(seconds)
-    return Effort(tuple(iterations), tuple(rank), tuple(step))
+    return Effort(tuple(iterations), tuple(rank), tuple(step), (seconds, *np.zeros(13)))
 
 
 # More than 5,000 cells.

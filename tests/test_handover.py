@@ -19,7 +19,7 @@ MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.3)])
 def constant(count, seconds):
     iterations, rank, step = np.zeros((3, 9))
     iterations[0], step[0] = np.log(count), np.log(seconds)
-    return Effort(tuple(iterations), tuple(rank), tuple(step))
+    return Effort(tuple(iterations), tuple(rank), tuple(step), (seconds, *np.zeros(13)))
 
 
 @pytest.fixture

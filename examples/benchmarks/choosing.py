@@ -23,6 +23,7 @@ import warnings
 
 import numpy as np
 from drawn import drawn
+from scipy.optimize import nnls
 
 import mcframe as mc
 from mcframe.backends import BACKENDS, LADDER, Budget, Settings, able, verdict_on
@@ -39,6 +40,8 @@ MEASURED = [r.name for r in LADDER if r.automatic and not r.backend.exact]
 RIDGE = 5.0
 # A run that was cut off counts for so many times the iterations that it made, at most.
 FARTHEST = 20.0
+# Rounds of weighting errors, and the least share of the truth that a weight is told by.
+ROUNDS, LEAST_SHARE = 30, 0.05
 # A choice is good up to this ratio.
 GOOD = 1.5
 
@@ -146,12 +149,14 @@ def calibrate(runs):
         ranks = [np.mean([max(look[3], 1) for look in each if look[1] > 0]) for each in looks]
         traits = [each.traits for each in size]
         of_steps = [each.traits_of_a_step(rank) for each, rank in zip(size, ranks, strict=True)]
+        counts = [each.counts(rank) for each, rank in zip(size, ranks, strict=True)]
         seconds = [each[-1][0] / each[-1][1] for each in looks]
         iterations = [iterations_to(each, TOL) for each in looks]
         print(f'    "{name}": Effort(')
         print(f"        iterations={least_squares(traits, iterations)},")
         print(f"        rank={least_squares(traits, ranks)},")
-        print(f"        step={least_squares(of_steps, seconds)},\n    ),")
+        print(f"        step={least_squares(of_steps, seconds)},")
+        print(f"        operations={seconds_of_counts(counts, seconds)},\n    ),")
     print("}")
 
 
@@ -179,6 +184,20 @@ def least_squares(traits, values):
     each = np.linalg.solve(centred.T @ centred + small, centred.T @ logarithms) / spread
     found = [np.mean(logarithms) - middle @ each, *each]
     return "(" + ", ".join(f"{value:.2f}" for value in found) + ")"
+
+
+def seconds_of_counts(counts, seconds):
+    """Seconds of each count, none negative, as code: half and twice too much are as bad.
+
+    Relative errors e with weights 1 / sqrt(1 + e), which are about even in the logarithm.
+    """
+    relative = np.array(counts) / np.array(seconds)[:, None]
+    sizes = np.maximum(np.linalg.norm(relative, axis=0), 1e-300)
+    weights = np.ones(len(seconds))
+    for _ in range(ROUNDS):
+        each = nnls(relative / sizes * weights[:, None], weights)[0] / sizes
+        weights = 1.0 / np.sqrt(np.maximum(relative @ each, LEAST_SHARE))
+    return "(" + ", ".join(f"{value:.1e}" if value else "0.0" for value in each) + ")"
 
 
 if __name__ == "__main__":
