@@ -19,8 +19,10 @@ __all__ = ["EFFORTS", "Effort", "Size", "Work", "in_words"]
 
 # A relative gap that iterations are counted to; to another as the logarithm, down to the least.
 COUNTED_TO, LEAST_TOL = 1e-6, 1e-12
-# Heaviness is kept within these: beyond them a fit is as easy, or as hard, as there.
+# Heaviness is kept within these, the share observed from here on: beyond them, where nothing was
+# measured, a fit is as easy, or as hard, as there.
 LIGHTEST, HEAVIEST = 1e-2, 1e1
+SPARSEST = 0.004
 # About the rank from which on products with factors, and their squares, are most of a step.
 LARGE_RANK = 30.0
 
@@ -190,7 +192,7 @@ class Size:
                 1.0,
                 math.log(heaviness),
                 not known,
-                math.log(max(self.n_entries, 1) / self.cells),
+                math.log(max(self.n_entries / self.cells, SPARSEST)),
                 self.curved,
                 self.rough,
                 self.effects,
