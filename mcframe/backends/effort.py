@@ -44,7 +44,7 @@ class Effort:
     operations: tuple[float, ...]
 
 
-# Measured on one core of an Intel Xeon (2 cores, AVX-512), by least squares over the drawn problems
+# Measured on one core of an Intel Xeon (2 cores, AVX-512), least squares over the drawn problems
 # 101 to 199 of ``examples/benchmarks/drawn.py``, each run for at most 5 seconds. To measure them
 # anew run ``python examples/benchmarks/choosing.py --calibrate``, which prints them. What more is
 # known of the slope at Z = 0, its norm, its stable rank, how many of its singular values are above

@@ -52,7 +52,7 @@ class Iterates(ABC):
         place = Place(self.latent_ahead(theta), self.z_ahead)
         if not theta:
             return attrs.evolve(here, place=place)
-        told = before and self.program.extrapolate(place, theta, here, before)
+        told = None if before is None else self.program.extrapolate(place, theta, here, before)
         return told or self.program.evaluate(place, here.effects, nearly=True)
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
