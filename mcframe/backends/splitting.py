@@ -15,8 +15,10 @@ from mcframe.numerics.operators import LowRank
 
 __all__ = ["Splitting", "SplittingState", "with_multipliers"]
 
-# The multipliers move when the inner residual is this fraction of the pull of what is violated.
-INNER = 0.3
+# The multipliers move when the inner residual is this fraction of the pull of what is violated;
+# half of that after each doubling of a stiffness but the first ones, and at least the least: what
+# goes on falling slowly falls so since the inner problems end too soon.
+INNER, LEAST_INNER, FIRST_DOUBLINGS = 0.3, 0.01, 2
 # A violation that falls by less than this from one move to the next is slow. A stiffness doubles
 # after more slow moves than others, at most once in so many steps, a share of all so far: the
 # inner problems become harder with it, and a few slow moves say little.
@@ -40,11 +42,12 @@ class Rough:
     slow: int = 0
     changed: int = 0  # the step at which the stiffness last changed
 
-    def move(self, dual: Array, step: int, pull: float) -> None:
+    def move(self, dual: Array, step: int, pull: float) -> bool:
         """The multiplier becomes the dual that the inner solver found; the stiffness follows.
 
-        ``pull`` is how far all multipliers move.
+        ``pull`` is how far all multipliers move. The answer is whether the stiffness grew.
         """
+        before = self.stiffness
         moved = float(np.linalg.norm(dual - self.multiplier))
         violation = moved / self.stiffness
         slow = violation > EXPECTED_FALL * self.violation and moved > MINOR * pull
@@ -54,6 +57,7 @@ class Rough:
             if self.slow >= SLOW_MOVES:
                 self.stiffness = min(2.0 * self.stiffness, RANGE * self.first)
             self.slow, self.changed = 0, step
+        return self.stiffness > before
 
 
 @attrs.define(eq=False)
@@ -65,6 +69,12 @@ class SplittingState:
     pieces: list[Rough | None]
     terms: list[Rough | None]
     n_steps: int = 0
+    n_doublings: int = 0  # steps at which some stiffness doubled
+
+    @property
+    def inner_share(self) -> float:
+        """How small the inner residual has to be beside the pull before the multipliers move."""
+        return max(LEAST_INNER, INNER * 0.5 ** max(0, self.n_doublings - FIRST_DOUBLINGS))
 
     @property
     def rank(self) -> int:
@@ -193,10 +203,10 @@ class Splitting(Solver[Program, SplittingState]):
         duals = state.duals()
         moves = [float(np.linalg.norm(dual - rough.multiplier)) for rough, dual in duals]
         pull = float(np.linalg.norm(moves))
-        if pull == 0.0 or state.inner.residual > INNER * pull:
+        if pull == 0.0 or state.inner.residual > state.inner_share * pull:
             return
-        for rough, dual in duals:
-            rough.move(dual, state.n_steps, pull)
+        grew = [rough.move(dual, state.n_steps, pull) for rough, dual in duals]
+        state.n_doublings += any(grew)
         state.program = made_smooth(program, state.pieces, state.terms)
         state.inner.retarget(state.program)
 
@@ -281,13 +291,18 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
 def piece_stiffness(piece: Any, program: Program) -> float:
     """The slopes of a rough loss relative to the spread of its predictors.
 
-    A loss that has no slope of its own, as an equality, is pulled at by the main term: with
-    slopes of its weight, spread over the entries of a singular vector.
+    They count as no larger than what the main term stands against: all slopes together are a
+    matrix whose largest singular value is at most its weight w, of a Frobenius norm of at most
+    ``w sqrt(min(shape))``. A loss that has no slope of its own, as an equality, is pulled at by
+    the main term: with slopes of its weight, spread over the entries of a singular vector.
     """
     begin = np.asarray(piece.likelihood.start(piece.y))
     spread = float(np.sqrt(np.mean(np.square(begin)))) or 1.0
     slopes = piece.scale * piece.likelihood.value_and_slope(np.zeros_like(begin), piece.y)[1]
     size = float(np.sqrt(np.mean(np.square(slopes))))
+    weight = program.penalty.threshold(1.0)
     if size == 0.0:
-        size = (program.penalty.threshold(1.0) or 1.0) / np.sqrt(max(program.shape))
+        return (weight or 1.0) / float(np.sqrt(max(program.shape))) / spread
+    if weight:
+        size = min(size, weight * float(np.sqrt(min(1.0, min(program.shape) / piece.y.size))))
     return size / spread
