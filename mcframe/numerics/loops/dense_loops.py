@@ -1,14 +1,17 @@
 """Passes over whole matrices, compiled and fused: each reads and writes but once.
 
 One thread each: it takes most of what memory gives, and threads of theirs would still be
-spinning while those of the matrix products begin. Matrices are of 32 or 64 bits.
+spinning while those of the matrix products begin. Matrices are of 32 or 64 bits. Products with a
+few columns read a matrix of 32 bits as it is, and add in 64.
 """
+
+import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.loops.kernels import FAST
 from mcframe.numerics.machine.compiled import compiled
 
-__all__ = ["descend", "extrapolate", "products"]
+__all__ = ["add_columns_times", "descend", "extrapolate", "products", "rows_times"]
 
 
 @compiled(fastmath=FAST)
@@ -31,6 +34,44 @@ def products_loop(new, now, before):  # type: ignore[no-untyped-def]
         squared += moved * moved
         cross += moved * (now[i] - before[i])
     return squared, cross
+
+
+@compiled(nogil=True, fastmath=FAST)
+def rows_times_loop(matrix, right, out):  # type: ignore[no-untyped-def]
+    for i in range(matrix.shape[0]):
+        for c in range(right.shape[0]):
+            total = 0.0
+            for j in range(matrix.shape[1]):
+                total += matrix[i, j] * right[c, j]
+            out[i, c] = total
+
+
+@compiled(nogil=True, fastmath=FAST)
+def add_columns_times_loop(matrix, left, out):  # type: ignore[no-untyped-def]
+    # Four rows at a time: the numbers of ``out`` are read and written once for them.
+    n_rows, n_columns = matrix.shape
+    fours = n_rows - n_rows % 4
+    for c in range(out.shape[0]):
+        for i in range(0, fours, 4):
+            w, x, y, z = left[i, c], left[i + 1, c], left[i + 2, c], left[i + 3, c]
+            for j in range(n_columns):
+                two = w * matrix[i, j] + x * matrix[i + 1, j]
+                out[c, j] += two + (y * matrix[i + 2, j] + z * matrix[i + 3, j])
+        for i in range(fours, n_rows):
+            for j in range(n_columns):
+                out[c, j] += left[i, c] * matrix[i, j]
+
+
+def rows_times(matrix: Array, right: Array) -> Array:
+    """``matrix @ right.T`` for a few rows of ``right``."""
+    out = np.empty((matrix.shape[0], right.shape[0]))
+    rows_times_loop(matrix, right, out)
+    return out
+
+
+def add_columns_times(matrix: Array, left: Array, out: Array) -> None:
+    """``out += left.T @ matrix`` for a few columns of ``left``."""
+    add_columns_times_loop(matrix, left, out)
 
 
 def extrapolate(now: Array, before: Array, theta: float, out: Array) -> None:

@@ -1,8 +1,10 @@
 """One loss for all cells of a matrix that is held in factors, read by blocks of rows."""
 
 import math
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -10,7 +12,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
+from mcframe.numerics.loops.dense_loops import add_columns_times, rows_times
 from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine.threads import share, thread_count
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unlabeled.contract import Hessians, Unwritten, UnwrittenAt
 
@@ -18,8 +22,11 @@ __all__ = ["HELD", "Blockwise", "Slopes"]
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
 BLOCK, SLICE = 1_000_000, 32_768
-# Blocks of 64 bits that a pass holds at its peak, temporary ones included.
+# Blocks of 64 bits that each thread of a pass holds at its peak, temporary ones included.
 BLOCKS = 4
+# Results of so many blocks are held before they are added up in their order, fewer where that
+# takes more numbers.
+TOGETHER, RESULTS = 16, 20_000_000
 # Up to so many cells the slopes at a point are held, in 32 bits: 0.5 GB. Beyond, each product
 # computes them anew.
 HELD = 125_000_000
@@ -31,6 +38,9 @@ ROUNDED = 4.0
 NOISE = 64.0
 
 Rows = tuple[slice, IntArray]
+T = TypeVar("T")
+# What is made of the rows of a block, the places of entries in it, its losses and its slopes.
+Reduction = Callable[[slice, IntArray, Array, Array], T]
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +48,8 @@ class Blockwise(Unwritten):
     """``scale * loss(z)`` for every cell z of U V' but the entries.
 
     A pass forms Z_b = U_b V' for a block of rows at a time, of about a million cells: it holds
-    a few blocks and thin factors, and takes 6 k operations a cell for k columns, and its loss.
+    a few blocks a thread and thin factors, and takes 6 k operations a cell for k columns, and its
+    loss. Threads take the blocks; what they bring is added in the order of the rows.
     """
 
     loss: UnlabeledLoss
@@ -60,7 +71,7 @@ class Blockwise(Unwritten):
     @property
     def held_bytes(self) -> int:
         """Slopes in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
-        blocks = BLOCKS * 8 * min(BLOCK, self.n_read)
+        blocks = thread_count() * BLOCKS * 8 * min(BLOCK, self.n_read)
         hessians = 8 * min(HESSIANS, self.n_read * min(self.shape))
         return blocks + hessians + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
 
@@ -83,47 +94,77 @@ class Blockwise(Unwritten):
             blocks.append((slice(int(first), min(int(first) + height, n_rows)), places))
         return blocks
 
-    def read_blocks(self, latent: LowRank) -> Iterator[tuple[slice, Array, Array]]:
-        """Block by block the rows, the losses and the slopes, 0 at entries, unscaled.
+    def over_blocks(self, work: Callable[[int, Array], T], numbers: int = 1) -> Iterator[T]:
+        """``work`` on each block, told by its number, with two buffers of its size.
 
-        The same two buffers each time.
+        The results come in order, whichever thread they are of; each holds so many numbers.
         """
-        right = np.ascontiguousarray(latent.right.T)
         height = max(rows.stop - rows.start for rows, _ in self.blocks)
-        buffers = np.empty((2, height, self.shape[1]))
-        for rows, places in self.blocks:
+        spare: deque[Array] = deque()
+        together = max(thread_count(), min(TOGETHER, RESULTS // max(numbers, 1)))
+        for first in range(0, len(self.blocks), together):
             check_time()
-            slopes, losses = buffers[:, : rows.stop - rows.start]
+            last = min(first + together, len(self.blocks))
+            results: list[Any] = [None] * (last - first)
+
+            def take(start: int, stop: int, first: int = first, results: Any = results) -> None:
+                try:
+                    buffers = spare.pop()
+                except IndexError:  # all are in use
+                    buffers = np.empty((2, height, self.shape[1]))
+                for block in range(start, stop):
+                    rows = self.blocks[block][0]
+                    results[block - first] = work(block, buffers[:, : rows.stop - rows.start])
+                spare.append(buffers)
+
+            share(take, range(first, last + 1))
+            yield from results
+
+    def over_losses(
+        self, latent: LowRank, reduction: Reduction[T], numbers: int = 1
+    ) -> Iterator[T]:
+        """A reduction of each block's losses and slopes at Z, 0 at entries, unscaled."""
+        right = np.ascontiguousarray(latent.right.T)
+
+        def work(block: int, buffers: Array) -> T:
+            rows, places = self.blocks[block]
+            slopes, losses = buffers
             np.matmul(latent.left[rows], right, out=slopes)
             flat, costs = slopes.reshape(-1), losses.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
                 costs[part], flat[part] = self.loss.value_and_slope(flat[part])
             flat[places] = costs[places] = 0.0
-            yield rows, losses, slopes
+            return reduction(rows, places, losses, slopes)
 
-    def second_derivatives(self, latent: LowRank) -> Iterator[tuple[slice, Array]]:
-        """Block by block the rows and the second derivatives, 0 at entries, unscaled."""
+        return self.over_blocks(work, numbers)
+
+    def over_second_derivatives(
+        self, latent: LowRank, reduction: Callable[[slice, Array], T], numbers: int
+    ) -> Iterator[T]:
+        """A reduction of each block's second derivatives at Z, 0 at entries, unscaled."""
         right = np.ascontiguousarray(latent.right.T)
-        for rows, places in self.blocks:
-            check_time()
-            second = latent.left[rows] @ right
+
+        def work(block: int, buffers: Array) -> T:
+            rows, places = self.blocks[block]
+            second = np.matmul(latent.left[rows], right, out=buffers[0])
             flat = second.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
                 flat[part] = self.loss.second_derivative(flat[part])
             flat[places] = 0.0
-            yield rows, second
+            return reduction(rows, second)
+
+        return self.over_blocks(work, numbers)
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
-        total = np.zeros(self.shape[0 if by_rows else 1])
-        for rows, losses, _ in self.read_blocks(latent):
-            if by_rows:
-                total[rows] = np.sum(losses, axis=1)
-            else:
-                total += np.sum(losses, axis=0)
-        return self.scale * total
+
+        def sums(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
+            return np.sum(losses, axis=1 if by_rows else 0)
+
+        found = list(self.over_losses(latent, sums, max(self.shape)))
+        return self.scale * (np.concatenate(found) if by_rows else np.sum(found, axis=0))
 
 
 @attrs.frozen(eq=False)
@@ -149,13 +190,19 @@ class BlockwiseAt(UnwrittenAt):
     def whole(self) -> Passed:
         """Value, products and length of the slope, in one pass."""
         scale, (n_rows, n_columns) = self.blockwise.scale, self.latent.shape
-        values, squares = [], []
+        left, right = self.latent.left, self.latent.right
         forward, backward = (np.zeros((n, self.latent.width)) for n in (n_rows, n_columns))
-        for rows, losses, slopes in self.blockwise.read_blocks(self.latent):
-            values.append(float(np.sum(losses)))
-            squares.append(float(np.vdot(slopes, slopes)))
-            np.matmul(slopes, self.latent.right, out=forward[rows])
-            backward += slopes.T @ self.latent.left[rows]
+
+        def both(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Any:
+            np.matmul(slopes, right, out=forward[rows])
+            thin = left[rows].T @ slopes
+            return float(np.sum(losses)), float(np.vdot(slopes, slopes)), thin
+
+        values, squares = [], []
+        for value, square, thin in self.blockwise.over_losses(self.latent, both, right.size):
+            values.append(value)
+            squares.append(square)
+            backward += thin.T
         length = scale * math.sqrt(math.fsum(squares))
         return Passed(scale * math.fsum(values), scale * forward, scale * backward, length)
 
@@ -176,21 +223,25 @@ class BlockwiseAt(UnwrittenAt):
         """
         if self.blockwise.n_read > HELD:
             return None
-        loss = self.blockwise.loss
-        return [
-            round_to_single(loss, slopes)
-            for _, _, slopes in self.blockwise.read_blocks(self.latent)
-        ]
 
-    def blocks(self) -> Iterator[tuple[slice, IntArray, Array]]:
-        """Rows, places of entries and unscaled slopes, which are the same each time."""
-        if self.held is not None:
-            for (rows, places), slopes in zip(self.blockwise.blocks, self.held, strict=True):
-                yield rows, places, slopes.astype(np.float64)
-            return
-        passed = self.blockwise.read_blocks(self.latent)
-        for (rows, places), (_, _, slopes) in zip(self.blockwise.blocks, passed, strict=True):
-            yield rows, places, slopes
+        def short(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
+            return round_to_single(self.blockwise.loss, slopes)
+
+        return list(self.blockwise.over_losses(self.latent, short))
+
+    def over_slopes(self, reduction: Reduction[T], numbers: int = 1) -> Iterator[T]:
+        """A reduction of each block's unscaled slopes, which are the same each time.
+
+        In 32 bits where they are held; what stands for losses is a buffer to write to.
+        """
+        held, blockwise = self.held, self.blockwise
+        if held is None:
+            return blockwise.over_losses(self.latent, reduction, numbers)
+
+        def work(block: int, buffers: Array) -> T:
+            return reduction(*blockwise.blocks[block], buffers[1], held[block])
+
+        return blockwise.over_blocks(work, numbers)
 
     def slope(self) -> "Slopes":
         """T, the slopes, as an operator."""
@@ -212,11 +263,17 @@ class BlockwiseAt(UnwrittenAt):
         upper = np.triu_indices(own.shape[1])
         pairs = other[:, upper[0]] * other[:, upper[1]]
         sums = np.zeros((own.shape[0], pairs.shape[1]))
-        for rows, second in self.blockwise.second_derivatives(self.latent):
+
+        def by_pairs(rows: slice, second: Array) -> Array:
+            return second @ pairs if by_rows else second.T @ pairs[rows]
+
+        blockwise = self.blockwise
+        found = blockwise.over_second_derivatives(self.latent, by_pairs, sums.size)
+        for (rows, _), own_sums in zip(blockwise.blocks, found, strict=True):
             if by_rows:
-                np.matmul(second, pairs, out=sums[rows])
+                sums[rows] = own_sums
             else:
-                sums += second.T @ pairs[rows]
+                sums += own_sums
         matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
         matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
         return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
@@ -236,15 +293,16 @@ class BlockwiseAt(UnwrittenAt):
             n_unwritten = self.blockwise.n_read - self.blockwise.rows.size
             total = n_unwritten * float(loss.conjugate(np.zeros(1))[0])
             return scale * total, ROUNDED * scale * abs(total)
-        sums, sizes = [], []
-        for _, places, slopes in self.blocks():
-            flat = slopes.reshape(-1)
+
+        def conjugates(rows: slice, places: IntArray, out: Array, slopes: Array) -> Any:
+            flat, found = slopes.reshape(-1), out.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
-                flat[part] = loss.conjugate(share * flat[part])
-            flat[places] = 0.0
-            sums.append(float(np.sum(flat)))
-            sizes.append(float(np.sum(np.abs(flat))))
+                found[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
+            found[places] = 0.0
+            return float(np.sum(found)), float(np.sum(np.abs(found)))
+
+        sums, sizes = zip(*self.over_slopes(conjugates), strict=True)
         return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
 
 
@@ -278,13 +336,23 @@ class Slopes(Operator):
         return EPS * (sum(self.shape) + 16) * self.point.whole.length
 
     def _matmat(self, block: Array) -> Array:
-        out = np.empty((self.shape[0], block.shape[1]))
-        for rows, _, slopes in self.point.blocks():
-            np.matmul(slopes, block, out=out[rows])
-        return self.point.blockwise.scale * out
+        right = np.ascontiguousarray(block.T)
+
+        def product(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
+            return rows_times(slopes, right)
+
+        found = list(self.point.over_slopes(product))
+        return self.point.blockwise.scale * np.concatenate(found)
 
     def _rmatmat(self, block: Array) -> Array:
-        out = np.zeros((self.shape[1], block.shape[1]))
-        for rows, _, slopes in self.point.blocks():
-            out += slopes.T @ block[rows]
-        return self.point.blockwise.scale * out
+        size = (block.shape[1], self.shape[1])
+
+        def product(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
+            out = np.zeros(size)
+            add_columns_times(slopes, block[rows], out)
+            return out
+
+        total = np.zeros(size)
+        for own in self.point.over_slopes(product, total.size):
+            total += own
+        return self.point.blockwise.scale * total.T
