@@ -39,6 +39,7 @@ from mcframe.options import (
     checked_callback,
     checked_seed,
     checked_start,
+    checked_switch,
     checked_threads,
 )
 
@@ -142,11 +143,12 @@ def fit(
             budget=checked_budget(tol, max_iter, max_seconds),
             start=checked_start(start, problem),
             callback=checked_callback(callback),
-            progress=progress,
+            progress=checked_switch(progress, "progress"),
             random_state=checked_seed(random_state),
             began=time.perf_counter(),
         )
-        return fit_problem(CompiledProblem(problem), backend, settings, force=force)
+        forced = checked_switch(force, "force")
+        return fit_problem(CompiledProblem(problem), backend, settings, force=forced)
 
 
 def fit_problem(

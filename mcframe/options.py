@@ -17,6 +17,7 @@ __all__ = [
     "checked_callback",
     "checked_seed",
     "checked_start",
+    "checked_switch",
     "checked_threads",
 ]
 
@@ -63,6 +64,13 @@ def checked_threads(threads: int | None) -> int | None:
             f"threads={threads!r} was given; a whole number of threads, 1 or more, is needed, or"
             " None for as many as the environment says"
         ) from None
+
+
+def checked_switch(value: object, name: str) -> bool:
+    """True or False, or a ``ModelError`` where it is neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{name}={value!r} was given; True or False is needed")
+    return bool(value)
 
 
 def checked_callback(

@@ -165,7 +165,7 @@ class Splitting(Solver[Program, SplittingState]):
                 pieces.append(None)
                 continue
             multiplier = np.zeros(piece.n_numbers) if known is None else known.slope[piece.part]
-            first = max(piece_stiffness(piece, program), FIRST * reference)
+            first = max(balanced_stiffness(piece, program), FIRST * reference)
             pieces.append(Rough(multiplier.copy(), first, first))
         terms: list[Rough | None] = []
         for k, term in enumerate(program.terms):
@@ -291,18 +291,30 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
 def piece_stiffness(piece: Any, program: Program) -> float:
     """The slopes of a rough loss relative to the spread of its predictors.
 
-    They count as no larger than what the main term stands against: all slopes together are a
-    matrix whose largest singular value is at most its weight w, of a Frobenius norm of at most
-    ``w sqrt(min(shape))``. A loss that has no slope of its own, as an equality, is pulled at by
-    the main term: with slopes of its weight, spread over the entries of a singular vector.
+    A loss that has no slope of its own, as an equality, is pulled at by the main term: with
+    slopes of its weight, spread over the entries of a singular vector.
     """
     begin = np.asarray(piece.likelihood.start(piece.y))
-    spread = float(np.sqrt(np.mean(np.square(begin)))) or 1.0
     slopes = piece.scale * piece.likelihood.value_and_slope(np.zeros_like(begin), piece.y)[1]
     size = float(np.sqrt(np.mean(np.square(slopes))))
-    weight = program.penalty.threshold(1.0)
     if size == 0.0:
-        return (weight or 1.0) / float(np.sqrt(max(program.shape))) / spread
-    if weight:
-        size = min(size, weight * float(np.sqrt(min(1.0, min(program.shape) / piece.y.size))))
-    return size / spread
+        size = (program.penalty.threshold(1.0) or 1.0) / np.sqrt(max(program.shape))
+    return size / predictor_spread(piece)
+
+
+def balanced_stiffness(piece: Any, program: Program) -> float:
+    """The same for slopes no larger than what the main term stands against.
+
+    At the optimum all slopes together are a matrix whose largest singular value is at most the
+    weight w, of a Frobenius norm of at most ``w sqrt(min(shape))``, however heavy a loss is.
+    """
+    weight = program.penalty.threshold(1.0)
+    if not weight:
+        return piece_stiffness(piece, program)
+    most = weight * float(np.sqrt(min(1.0, min(program.shape) / piece.y.size)))
+    return min(piece_stiffness(piece, program), most / predictor_spread(piece))
+
+
+def predictor_spread(piece: Any) -> float:
+    """The root mean square of the predictors that the data of a rough loss ask for, 1 for 0."""
+    return float(np.sqrt(np.mean(np.square(piece.likelihood.start(piece.y))))) or 1.0
