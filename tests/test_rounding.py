@@ -213,3 +213,14 @@ def test_an_answer_of_biases_alone_is_told_from_its_rounding():
         fit = mc.fit(model, {"y": np.ones((3, 2))}, backend=backend)
         assert fit.status == "certified"
         assert fit.objective < 1e-12
+
+
+def test_a_point_without_a_bound_takes_the_bound_of_another():
+    nothing = Rounding(moved=np.inf, room=1e-9, bound=np.inf)
+    known = Rounding(moved=3e-14, room=2e-9, bound=1e-14)
+    both = nothing.beside(known)
+    assert both.bound == known.bound
+    assert both.room == 2e-9
+    assert both.moved == pytest.approx(known.moved)
+    assert known.beside(nothing).moved == np.inf
+    assert nothing.beside(nothing).moved == np.inf  # and not NaN

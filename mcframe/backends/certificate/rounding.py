@@ -40,8 +40,15 @@ class Rounding:
     bound: float = 0.0
 
     def beside(self, other: "Rounding") -> "Rounding":
-        """The rounding of this objective beside a bound that comes from another point."""
-        moved, room = self.moved - self.bound + other.bound, max(self.room, other.room)
+        """The rounding of this objective beside a bound that comes from another point.
+
+        Where there is no bound at this point, its rounding infinite, that of the objective is
+        taken from the other one.
+        """
+        known = self if np.isfinite(self.bound) else other
+        if not np.isfinite(known.bound):  # neither has a bound
+            return self
+        moved, room = known.moved - known.bound + other.bound, max(self.room, other.room)
         return attrs.evolve(self, moved=moved, room=room, bound=other.bound)
 
 
