@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import BACKENDS
+from mcframe.backends import BACKENDS, handover
 from mcframe.backends.effort import EFFORTS, Effort
 from mcframe.backends.handover import iterations_ahead
+from mcframe.numerics.machine.clock import OutOfTime
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((90, 60)) + RNG.standard_normal((90, 3)) @ RNG.standard_normal((3, 60))
@@ -134,6 +135,16 @@ def test_what_has_no_estimate_is_not_doubted(monkeypatch):
 
 def record(iteration, gap):
     return mc.Record(iteration, 0.0, 1.0, 1.0 - gap, gap, 5)
+
+
+def test_time_that_is_up_within_an_estimate_ends_no_fit(wrong, monkeypatch):
+    def out_of_time(compiled):
+        raise OutOfTime
+
+    monkeypatch.setattr(handover, "is_small", out_of_time)
+    kept = fit(max_iter=3)
+    assert kept.backend == "alternating"
+    assert kept.status == "iteration_limit"
 
 
 def test_iterations_that_are_left():

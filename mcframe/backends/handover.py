@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 
 import attrs
@@ -11,6 +12,7 @@ from mcframe.backends.effort import LEAST_TOL, Size, Work
 from mcframe.backends.history import Record
 from mcframe.backends.ladder import is_small, work_of
 from mcframe.compile import CompiledProblem
+from mcframe.numerics.machine.clock import OutOfTime
 
 __all__ = ["Doubt"]
 
@@ -53,7 +55,9 @@ class Doubt:
         stopped = callback is not None and bool(callback(record))
         self.records.append(record)
         if not stopped:
-            self.better = self.find_better(record)
+            # Where the time is up in the midst of an estimate, the loop ends the fit by itself.
+            with suppress(OutOfTime):
+                self.better = self.find_better(record)
         return stopped or self.better is not None
 
     def find_better(self, record: Record) -> Backend | None:

@@ -303,7 +303,7 @@ def piece_stiffness(piece: Any, program: Program) -> float:
 
 
 def balanced_stiffness(piece: Any, program: Program) -> float:
-    """The same for slopes no larger than what the main term stands against.
+    """The slopes of a rough loss, as far as the main term stands against them, relative to spread.
 
     At the optimum all slopes together are a matrix whose largest singular value is at most the
     weight w, of a Frobenius norm of at most ``w sqrt(min(shape))``, however heavy a loss is.
