@@ -31,12 +31,12 @@ def model_of(*blocks, weight=0.3, terms=()):
 
 
 def table_of(shape=(12, 4), seed=0, missing=0.25):
-    """A table of rank 2 with noise and holes, at least two different values a column."""
+    """A table of rank 2 with noise and holes, but none without an entry in a row or column."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
     x += 0.3 * rng.standard_normal(shape)
     hidden = rng.random(shape) < missing
-    hidden[:3] = False
+    hidden[:3] = hidden[:, 0] = False
     return np.where(hidden, np.nan, x)
 
 
@@ -177,6 +177,20 @@ def test_the_best_constant_of_a_column_loses_one_an_entry(entry):
     assert fit.objective - least == pytest.approx(y.size, rel=1e-4)
 
 
+def test_the_best_constant_stands_beside_offsets():
+    """Counts that are as their exposures leave the best rate nothing to lose."""
+    rng = np.random.default_rng(15)
+    days = np.exp(rng.standard_normal((200, 1)))
+    counts = rng.poisson(3.0 * days * np.ones((1, 2))).astype(float)
+    block = mc.Block("n", mc.Poisson(), standardize=True, bias=True)
+    fit = mc.fit(model_of(block, weight=1e9), {"n": mc.Observations(counts, exposure=days)})
+    table = fit.problem.tables["n"]
+    least = -np.sum(
+        table.weights * mc.Poisson().conjugate(np.zeros(table.n_entries), table.values)
+    )
+    assert fit.objective - least == pytest.approx(counts.size, rel=1e-5)
+
+
 def test_columns_without_a_choice_count_as_they_are():
     """Labels all alike, none at all, and one count: the best constant of each loses nothing."""
     labels = np.array([[1.0, np.nan, 0.0], [1.0, np.nan, 1.0], [1.0, np.nan, 0.0]])
@@ -257,7 +271,9 @@ def test_new_rows_have_the_units_of_the_fit(way):
     size = 1e-3 * np.nanstd(x)
     for name in ("x", "y"):
         again = fit.predict_rows({"x": x[:7], "y": y[:7]}, name)
-        np.testing.assert_allclose(again, fit.predict(name)[:7], atol=size if name == "x" else 1e-3)
+        np.testing.assert_allclose(
+            again, fit.predict(name)[:7], atol=size if name == "x" else 1e-3
+        )
     alone = fit.predict_rows({"x": x[4:5]}, "x")  # one row has neither mean nor deviation
     assert np.all(np.abs(alone - 1e6) < 1e3)
     filled = fit.impute_rows({"x": x[:7]}, "x")
@@ -400,9 +416,7 @@ WRONG = {
         " Bernoulli have a unit of their own; standardize=True scales the loss of each column",
     ),
     "unlabeled entries": (
-        lambda: mc.Block(
-            "y", mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli()), standardize=True
-        ),
+        lambda: mc.Block("y", mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli()), standardize=True),
         "what RiskMixture loses at a constant, unlabeled entries included, is an estimate",
     ),
     "sums of ranks": (

@@ -22,6 +22,7 @@ def losses_at_best_constants(
     columns: IntArray,
     weights: Array,
     n_columns: int,
+    offsets: Array | None = None,
 ) -> Array:
     """Return the mean loss of each column at the predictor, common to it, where that is least.
 
@@ -36,9 +37,15 @@ def losses_at_best_constants(
     values, columns, weights : arrays of one length
         The entries, none missing.
     n_columns : int
+    offsets : array (N,) or (N, K), optional
+        Known parts of the predictors, which are added to the constant.
     """
-    if not likelihood.location:
-        values, columns, weights = counted_once(values, columns, weights)
+    if offsets is None:
+        if not likelihood.location:
+            values, columns, weights = counted_once(values, columns, weights)
+        offsets = np.zeros(
+            (values.size, likelihood.width) if likelihood.width > 1 else values.size
+        )
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     np.minimum.at(lowest, columns, values)
     np.maximum.at(highest, columns, values)
@@ -46,15 +53,15 @@ def losses_at_best_constants(
     if likelihood.indicator or not several.any():
         return np.zeros(n_columns)
     kept = several[columns]
-    values, columns, weights = values[kept], columns[kept], weights[kept]
+    values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
     if likelihood.width > 1 or fitted_parameters(likelihood):
         losses = np.zeros(values.size)
         for column in np.unique(columns):
             here = columns == column
-            losses[here] = losses_of_column(likelihood, values[here], weights[here])
+            losses[here] = losses_of_column(likelihood, values[here], weights[here], offsets[here])
     else:
-        z = best_constants(likelihood, values, columns, weights, n_columns)
-        losses = likelihood.value(z[columns], values)
+        z = best_constants(likelihood, values, columns, weights, n_columns, offsets)
+        losses = likelihood.value(offsets + z[columns], values)
     least = least_losses(likelihood, values)
     total = np.bincount(columns, weights, n_columns)
     lost = np.bincount(columns, weights * (losses - least), n_columns)
@@ -88,53 +95,60 @@ def least_losses(likelihood: Likelihood, values: Array) -> Array:
 
 
 def best_constants(
-    likelihood: Likelihood, values: Array, columns: IntArray, weights: Array, n_columns: int
+    likelihood: Likelihood,
+    values: Array,
+    columns: IntArray,
+    weights: Array,
+    n_columns: int,
+    offsets: Array,
 ) -> Array:
     """Return the predictor of each column where its slopes sum to 0, by bisection.
 
     Of a quadratic by its only Newton step.
     """
+
+    def slopes(z: Array) -> Array:
+        """The sums of slopes at one predictor a column."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = likelihood.value_and_slope(offsets + z[columns], values)[1]
+            return np.bincount(columns, weights * own, n_columns)
+
     if likelihood.quadratic:
-        slopes = likelihood.value_and_slope(np.zeros(values.size), values)[1]
         total = likelihood.curvature * np.bincount(columns, weights, n_columns)
-        return -np.bincount(columns, weights * slopes, n_columns) / np.where(total > 0.0, total, 1.0)
-    start = likelihood.start(values)
+        return -slopes(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0)
+    start = likelihood.start(values) - offsets
     low, high = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     np.minimum.at(low, columns, start)
     np.maximum.at(high, columns, start)
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
-
-    def rises(z: Array) -> Array:
-        """The sums of slopes at one predictor a column."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            slopes = likelihood.value_and_slope(z[columns], values)[1]
-            return np.bincount(columns, weights * slopes, n_columns)
-
     for k in range(DOUBLINGS):
-        too_high, too_low = rises(low) > 0.0, rises(high) < 0.0
+        too_high, too_low = slopes(low) > 0.0, slopes(high) < 0.0
         if not (too_high.any() or too_low.any()):
             break
         low, high = np.where(too_high, low - 2.0**k, low), np.where(too_low, high + 2.0**k, high)
     for _ in range(HALVINGS):
         middle = low + 0.5 * (high - low)
-        falls = rises(middle) < 0.0
+        falls = slopes(middle) < 0.0
         low, high = np.where(falls, middle, low), np.where(falls, high, middle)
     return low + 0.5 * (high - low)
 
 
-def losses_of_column(likelihood: Likelihood, values: Array, weights: Array) -> Array:
+def losses_of_column(
+    likelihood: Likelihood, values: Array, weights: Array, offsets: Array
+) -> Array:
     """Return the losses of a column of classes, or of levels with parameters of its own."""
     if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-        z = np.zeros(values.size)
-        best = likelihood.best_parameters(z, values, weights, None)
-        return likelihood.with_parameters(best).value(z, values)
+        best = likelihood.best_parameters(offsets, values, weights, None)
+        return likelihood.with_parameters(best).value(offsets, values)
 
     def loss(z: Array) -> tuple[float, Array]:
         """The mean loss at one predictor a class, and its slopes."""
-        losses, slopes = likelihood.value_and_slope(np.tile(z, (values.size, 1)), values)
+        losses, slopes = likelihood.value_and_slope(offsets + z, values)
         return float(shares @ losses), shares @ slopes
 
     shares = weights / np.sum(weights)
-    begin = shares @ likelihood.start(values)
-    found = minimize(loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-10})
-    return likelihood.value(np.tile(found.x, (values.size, 1)), values)
+    begin = shares @ (likelihood.start(values) - offsets)
+    found = minimize(
+        loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-10}
+    )
+    return likelihood.value(offsets + found.x, values)

@@ -110,7 +110,17 @@ class Problem:
         """A digest of the bits of all blocks: equal only for equal entries and their additions."""
         return digest_of(
             [
-                (name, t.shape, t.rows, t.columns, t.values, t.weights, t.offset, t.unwritten, t.given)
+                (
+                    name,
+                    t.shape,
+                    t.rows,
+                    t.columns,
+                    t.values,
+                    t.weights,
+                    t.offset,
+                    t.unwritten,
+                    t.given,
+                )
                 for name, t in self.tables.items()
             ]
         )

@@ -41,13 +41,14 @@ def standard_of(block: Block, table: Table) -> Standard:
     """
     n_columns = table.shape[1]
     alone = Standard(units_of(block, table), np.ones(n_columns))
-    values = table.standardised(alone).values
+    standard = table.standardised(alone)
     losses = losses_at_best_constants(
-        block.likelihood.bound_to(table.shape, values),
-        values,
+        block.likelihood.bound_to(table.shape, standard.values),
+        standard.values,
         table.columns,
         weights_of_entries(table),
         n_columns,
+        standard.offsets,
     )
     return attrs.evolve(alone, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
 

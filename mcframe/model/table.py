@@ -153,14 +153,13 @@ class Table:
 
     def select(self, kept: Mask) -> "Table":
         """Some of the entries."""
-        own = {} if self.given is None else {"given": self.given.select(kept)}
         return attrs.evolve(
             self,
             rows=self.rows[kept],
             columns=self.columns[kept],
             values=self.values[kept],
             weights=None if self.weights is None else self.weights[kept],
-            **own,
+            given=None if self.given is None else self.given.select(kept),
         )
 
     def with_all_cells(self) -> "Table":

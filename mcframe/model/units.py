@@ -89,7 +89,9 @@ class RankUnits:
         """The values at scores."""
         return self.interpolated(z, columns, self.scores, self.values)
 
-    def interpolated(self, numbers: Array, columns: IntArray, known: Array, sought: Array) -> Array:
+    def interpolated(
+        self, numbers: Array, columns: IntArray, known: Array, sought: Array
+    ) -> Array:
         """One side of the knots read off at numbers on the other side; 0 where there are none."""
         spread_out = np.broadcast_arrays(numbers, columns)
         flat, owners = spread_out[0].ravel(), spread_out[1].ravel()
@@ -144,7 +146,9 @@ def affine_units(
         between = (high - low) / QUARTILES
         spread = np.where(between > 0.0, between, spread)
     alike = spread == 0.0
-    return AffineUnits(pivot, np.where(alike, 0.0, size * centre), np.where(alike, 1.0, size * spread))
+    return AffineUnits(
+        pivot, np.where(alike, 0.0, size * centre), np.where(alike, 1.0, size * spread)
+    )
 
 
 def middles_and_sizes(values: Array, columns: IntArray, n_columns: int) -> tuple[Array, Array]:
