@@ -86,7 +86,7 @@ class NewRows:
 
         In the data's own units, by the units of the fit.
         """
-        z = self.scores @ self.loadings[problem.columns(name)].T
+        z: Array = self.scores @ self.loadings[problem.columns(name)].T
         offset = self.tables[name].offset if name in self.tables else None
         if offset is not None:  # the biases are in there already
             z = z + offset.dense()

@@ -47,7 +47,7 @@ def units_of_rows(values, weights=None, robust=False):
     return affine_units(*entries, robust)
 
 
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(deadline=None, max_examples=25, derandomize=True)
 @given(
     st.sampled_from(WAYS),
     st.floats(-12.0, 12.0),
@@ -369,7 +369,7 @@ def test_weight_max_and_a_path_with_a_checkpoint(tmp_path):
     assert first[0].rank == 0 < first[1].rank
     np.testing.assert_array_equal(first[1].predict("x"), again[1].predict("x"))
     other = {**data, "x": 2.0 * data["x"]}  # the same in standard units
-    with pytest.raises(mc.DataError, match="checkpoint .* holds another"):
+    with pytest.raises(mc.DataError, match=r"checkpoint .* holds another"):
         mc.path(model, other, **options)
 
 
@@ -462,9 +462,11 @@ def test_the_sentence_says_it(way, said):
     assert "Σ_(i,j)∈x 1/ℓ_j (z_ij − x°_ij)²/2" in text
     assert f"\n      {said}\n      Z_x is in the units of x°_ij\n" in text
     assert text.count("what column j loses per entry at its best constant") == 1
-    assert "y°" not in text and "1/ℓ_j log(" in text
+    assert "y°" not in text
+    assert "1/ℓ_j log(" in text
     latex = model_of(*blocks)._repr_latex_()
-    assert r"x^{\circ}_{ij} = " in latex and r"\ell_j = " in latex
+    assert r"x^{\circ}_{ij} = " in latex
+    assert r"\ell_j = " in latex
     assert latex.count("{") == latex.count("}")
     assert "°" not in str(model_of(mc.Block("x", mc.Gaussian())))
 

@@ -1,5 +1,7 @@
 """What the columns of a block lose at their best constants: a size for each column's losses."""
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -43,9 +45,7 @@ def losses_at_best_constants(
     if offsets is None:
         if not likelihood.location:
             values, columns, weights = counted_once(values, columns, weights)
-        offsets = np.zeros(
-            (values.size, likelihood.width) if likelihood.width > 1 else values.size
-        )
+        offsets = no_predictors(likelihood, values)
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     np.minimum.at(lowest, columns, values)
     np.maximum.at(highest, columns, values)
@@ -55,7 +55,7 @@ def losses_at_best_constants(
     kept = several[columns]
     values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
     if likelihood.width > 1 or fitted_parameters(likelihood):
-        losses = np.zeros(values.size)
+        losses: Array = np.zeros(values.size)
         for column in np.unique(columns):
             here = columns == column
             losses[here] = losses_of_column(likelihood, values[here], weights[here], offsets[here])
@@ -78,7 +78,8 @@ def counted_once(
     if not pairs.size:
         return values, columns, weights
     owners, codes = np.divmod(pairs, distinct.size)
-    return distinct[codes], owners, np.bincount(place, weights)
+    counted: Any = np.bincount(place, weights)
+    return distinct[codes], owners, counted
 
 
 def fitted_parameters(likelihood: Likelihood) -> bool:
@@ -90,8 +91,12 @@ def least_losses(likelihood: Likelihood, values: Array) -> Array:
     """Return the least loss of each observation over all predictors, and parameters if fitted."""
     if not isinstance(likelihood, Conjugate) or fitted_parameters(likelihood):
         return np.full(values.size, likelihood.infimum)
-    shape = (values.size, likelihood.width) if likelihood.width > 1 else values.shape
-    return -likelihood.conjugate(np.zeros(shape), values)
+    return -likelihood.conjugate(no_predictors(likelihood, values), values)
+
+
+def no_predictors(likelihood: Likelihood, values: Array) -> Array:
+    """Return zeros in the shape of the predictors of some observations: (N,) or (N, K)."""
+    return np.zeros((values.size, likelihood.width) if likelihood.width > 1 else values.size)
 
 
 def best_constants(
@@ -111,7 +116,8 @@ def best_constants(
         """The sums of slopes at one predictor a column."""
         with np.errstate(over="ignore", invalid="ignore"):
             own = likelihood.value_and_slope(offsets + z[columns], values)[1]
-            return np.bincount(columns, weights * own, n_columns)
+            total: Any = np.bincount(columns, weights * own, n_columns)
+        return np.asarray(total)
 
     if likelihood.quadratic:
         total = likelihood.curvature * np.bincount(columns, weights, n_columns)

@@ -194,7 +194,8 @@ def rank_units(values: Array, columns: IntArray, weights: Array, n_columns: int)
     their average rank (Hazen's plotting positions, which count a weight of 2 as two entries).
     """
     order, starts = grouped(columns, n_columns, values)
-    knots, scores = [np.zeros(0)], [np.zeros(0)]
+    knots: list[Array] = [np.zeros(0)]
+    scores: list[Array] = [np.zeros(0)]
     for column in np.flatnonzero(np.diff(starts)):
         here = order[starts[column] : starts[column + 1]]
         distinct, equal = np.unique(values[here], return_inverse=True)
@@ -212,7 +213,7 @@ def rank_units(values: Array, columns: IntArray, weights: Array, n_columns: int)
 def grouped(
     columns: IntArray, n_columns: int, values: Array | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Return the entries column by column, ascending if by values, and where each column starts."""
+    """Return the entries by column, and by value if given, and where each column starts."""
     order = np.argsort(columns, kind="stable") if values is None else np.lexsort((values, columns))
     counts = np.bincount(columns, minlength=n_columns)
     return order, np.concatenate([[0], np.cumsum(counts)])
