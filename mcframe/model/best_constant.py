@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric
@@ -154,7 +154,7 @@ def losses_of_column(
 
     shares = weights / np.sum(weights)
     begin = shares @ (likelihood.start(values) - offsets)
-    found = minimize(
+    found = scipy.optimize.minimize(
         loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-10}
     )
     return likelihood.value(offsets + found.x, values)
