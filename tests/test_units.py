@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import mcframe as mc
-from mcframe.contracts import Conjugate
+from mcframe.contracts import Conjugate, Likelihood
+from mcframe.contracts.term import Sums
 from mcframe.model.units import affine_units, rank_units
 from mcframe.selection import HeldOutLoss, RelativeError, drawn_folds
 
@@ -436,6 +437,28 @@ def test_what_has_no_standard_is_refused(case):
     with pytest.raises(mc.ModelError) as error:
         make()
     assert message in str(error.value)
+
+
+def test_a_loss_of_which_nothing_says_how_little_it_can_be_is_refused():
+    class Bare(mc.Poisson):
+        """A loss that may fall below any number."""
+
+    class Unbounded(Likelihood):
+        needs = remedy = ""
+        curvature, infimum = 1.0, -np.inf
+        invalid = value = value_and_slope = mean = start = formula = latex = None
+
+    assert mc.Block("n", Bare(), standardize=True).standardize is True  # it has a conjugate
+    with pytest.raises(mc.ModelError, match="Unbounded has neither a conjugate nor an infimum"):
+        mc.Block("n", Unbounded(), standardize=True)
+
+
+def test_sums_of_ones_own_say_what_they_state_in_standard_units():
+    class Total(Sums):
+        residual = None
+
+    with pytest.raises(mc.ModelError, match=r"Total does not say .* about_standard"):
+        Total().about_standard(np.zeros(2), np.ones(2))
 
 
 def test_ranks_have_no_density():

@@ -27,7 +27,7 @@ class Given:
     standard: Standard
 
     def select(self, kept: Mask) -> "Given":
-        """Those of some of the entries."""
+        """Return values and weights of some of the entries."""
         weights = None if self.weights is None else self.weights[kept]
         return attrs.evolve(self, values=self.values[kept], weights=weights)
 
