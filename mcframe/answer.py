@@ -94,7 +94,10 @@ class Fit:
 
     @property
     def latent(self) -> LowRank:
-        """Z (n_items x n_columns) as the product of two thin factors; see ``.dense()``."""
+        """Z (n_items x n_columns) as the product of two thin factors; see ``.dense()``.
+
+        In the standard units of blocks that have them.
+        """
         return self.point.latent
 
     @property
@@ -139,6 +142,7 @@ class Fit:
     def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
         """The linear predictor of a block: Z, its biases and row effects, and its offset if any.
 
+        Of a standardised location in the data's own units: centre + spread * (Z + effects).
         (n_items x its columns); for classes one column for each class of each. Entries by
         ``rows`` and ``columns`` as in ``predict``.
         """
@@ -252,7 +256,7 @@ class Fit:
         width = self.model.block(name).likelihood.width
         if width > 1:
             mean = np.argmax(mean.reshape(*table.shape, width), axis=2).astype(np.float64)
-        mean[table.rows, table.columns] = table.values
+        mean[table.rows, table.columns] = table.as_given().values
         return table.wrap(mean)
 
     def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
@@ -267,7 +271,8 @@ class Fit:
 
         For classes an array, one for each class of each column, (columns x classes). Where all
         observed labels of a column are alike the best bias is infinite; one is given that is
-        large enough for a loss of exactly 0. An ``offset`` of the data is no part of it.
+        large enough for a loss of exactly 0. An ``offset`` of the data is no part of it. Of a
+        standardised location the value of each column where Z is 0, in the data's own units.
         """
         block = self.model.block(name)
         if not block.bias:
@@ -277,10 +282,16 @@ class Fit:
         biases = self.problem.layout(name).biases(self.problem.effects(name, self.effects))
         if block.likelihood.width > 1:
             return biases.reshape(-1, block.likelihood.width)
-        return self.problem.tables[name].wrap_row(biases)
+        table = self.problem.tables[name]
+        if table.given is not None:
+            biases = table.given.standard.natural(biases, np.arange(biases.size))
+        return table.wrap_row(biases)
 
     def row_effects(self, name: str) -> Any:
-        """Fitted effects of a block's rows, one an item; a Series if the data were a DataFrame."""
+        """Fitted effects of a block's rows, one an item; a Series if the data were a DataFrame.
+
+        Of a standardised location in its standard units, which all of its columns share.
+        """
         if not self.model.block(name).row_effects:
             raise ModelError(
                 f"block {name!r} has no effects of rows; declare it with"
@@ -290,13 +301,23 @@ class Fit:
         return self.problem.tables[name].wrap_column(effects)
 
     def likelihood(self, name: str) -> Likelihood:
-        """A block's likelihood, with its thresholds if they were fitted and its estimates."""
+        """A block's likelihood, with its thresholds if they were fitted and its estimates.
+
+        Of a standardised location its parameters are in standard units.
+        """
         self.model.block(name)
         return self.problem.likelihood(name, self.effects)
 
     def log_likelihood(self, name: str) -> Any:
-        """log p(y | z) of each observed entry with every constant, NaN where none is observed."""
-        self.model.block(name)
+        """log p(y | z) of each observed entry with every constant, NaN where none is observed.
+
+        Of a standardised block the density of the data in their own units; of ranks there is none.
+        """
+        if self.model.block(name).standardize == "ranks":
+            raise ModelError(
+                f"block {name!r}: normal scores have a density, and the values that they are read"
+                " back to have none; take standardize=True or 'robust'"
+            )
         self.refuse_too_large(name)
         likelihood = self.likelihood(name)
         if not isinstance(likelihood, Distribution):
@@ -304,18 +325,38 @@ class Fit:
                 f"block {name!r}: {type(likelihood).__name__} is a loss without a distribution"
             )
         table = self.problem.tables[name]
-        z = self.problem.predictor_at_entries(name, self.latent, self.effects)
+        z, y = self.problem.compared(name, self.latent, self.effects)
         entries = np.full(table.shape, np.nan)
-        entries[table.rows, table.columns] = likelihood.log_likelihood(z, table.values)
+        entries[table.rows, table.columns] = likelihood.log_likelihood(z, y) - table.log_spreads()
         return table.wrap(entries)
 
+    def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
+        """The losses l of values at some entries of a block, without any weight.
+
+        Of a standardised block in its standard units, as the objective has them: parameters of
+        its likelihood are in these, and no column outweighs another by its unit.
+
+        Parameters
+        ----------
+        name : str
+        rows, columns, values : of one length
+            Positions counted from 0, and values as the data have them.
+        """
+        places = self.checked_places(name, rows, columns)
+        return self.problem.losses_at(
+            name, self.latent, self.effects, *places, np.asarray(values, dtype=np.float64)
+        )
+
     def residual(self, block: str) -> float:
-        """||A Z - B||_F of a block's calibration."""
+        """||A Z - B||_F of a block's calibration, in the data's own units."""
         self.model.block(block)
-        for term in self.problem.terms:
-            if term.block == block and isinstance(term, Sums):
-                columns = self.problem.columns_of_term(term)
-                return term.residual(self.latent.columns(columns).dense())
+        given = self.problem.tables[block].given
+        for stated, bound in zip(self.model.terms, self.problem.terms, strict=True):
+            if bound.block == block and isinstance(bound, Sums) and isinstance(stated, Sums):
+                z = self.latent.columns(self.problem.columns_of_term(bound)).dense()
+                if given is None:
+                    return bound.residual(z)
+                return stated.residual(given.standard.natural(z, np.arange(z.shape[1])))
         raise ModelError(f"block {block!r} has no calibration")
 
     def mean(self, name: str) -> Array:
@@ -337,6 +378,11 @@ class Fit:
 
     def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
         """The linear predictor at some entries of a block: one number each, or one a class."""
+        places = self.checked_places(name, rows, columns)
+        return self.problem.predictor_at(name, self.latent, self.effects, *places)
+
+    def checked_places(self, name: str, rows: Any, columns: Any) -> tuple[IntArray, IntArray]:
+        """Positions of entries of a block as integers, or a ``DataError``."""
         self.model.block(name)
         n_rows, n_columns = self.problem.tables[name].shape
         if rows is None or columns is None:
@@ -349,9 +395,7 @@ class Fit:
                 f"block {name!r}: {row_places.size} rows and {column_places.size} columns were"
                 " given; a row and a column for each entry are needed"
             )
-        return self.problem.predictor_at(
-            name, self.latent, self.effects, row_places, column_places
-        )
+        return row_places, column_places
 
     def refuse_too_large(self, name: str) -> None:
         """A ``DataError`` where an answer for every entry of a block does not fit in memory."""

@@ -34,6 +34,9 @@ def Calibration(  # noqa: N802 -- a word among words, whose instances are of one
     sums of log rates, of labels sums of log odds: totals of counts or numbers of labels are
     something else and must not be given. The fit notes it where that is so.
 
+    Of a block with ``standardize=True`` or ``"robust"`` A and B speak of the values in their own
+    units, centre + spread * Z; as a penalty the differences of each column count in its spreads.
+
     Parameters
     ----------
     block : str
@@ -100,6 +103,11 @@ class KnownSums(Term, Sums):
         if misfit is not None:
             raise DataError(f"Calibration of block {self.block!r}: {misfit}")
         return self
+
+    def about_standard(self, centre: Array, spread: Array) -> Self:
+        """The equations ``A Z = (B - A 1 centre') / spread``, of ``A (centre + spread Z) = B``."""
+        sums = self.A.sum(axis=1)[:, None]
+        return attrs.evolve(self, B=(self.B - sums * centre) / spread)
 
     def residual(self, latent: Array) -> float:
         """||A Z - B||_F over the known equations."""

@@ -77,19 +77,22 @@ class NewRows:
         fitted = problem.tables[name]
         nowhere = np.zeros(0, dtype=np.intp)
         empty = Table((len(self.scores), fitted.shape[1]), nowhere, nowhere, np.zeros(0))
-        table = self.tables.get(name, empty).observed_entries()
+        table = self.tables.get(name, empty.on_standard_of(fitted)).observed_entries()
         names = table.names if fitted.names is None else fitted.names
         return attrs.evolve(table, index=self.index, names=names)
 
     def predictor(self, problem: Problem, name: str, effects: Mapping[str, Array]) -> Array:
-        """z + b of a block (n_new x its latent columns), with the offset of the new data."""
-        z = self.scores @ self.loadings[problem.columns(name)].T
+        """z + b of a block (n_new x its latent columns), with the offset of the new data.
+
+        In the data's own units, by the units of the fit.
+        """
+        z: Array = self.scores @ self.loadings[problem.columns(name)].T
         offset = self.tables[name].offset if name in self.tables else None
         if offset is not None:  # the biases are in there already
-            return z + offset.dense()
-        if name not in effects:
-            return z
-        return problem.layout(name).add_to(z, problem.effects(name, effects))
+            z = z + offset.dense()
+        elif name in effects:
+            z = problem.layout(name).add_to(z, problem.effects(name, effects))
+        return self.table(problem, name).natural(z)
 
 
 def refuse_swapped(data: object, name: object) -> None:
@@ -185,6 +188,7 @@ def with_fitted_biases(
                     f"block {name!r}: new rows have column {new!r} where the fit has {old!r};"
                     " give the columns in the order of the fit"
                 )
+    table = table.on_standard_of(fitted)
     if not problem.layout(name).n_biases:
         return table
     biases = problem.layout(name).biases(problem.effects(name, effects))

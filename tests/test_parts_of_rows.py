@@ -24,6 +24,8 @@ BLOCKS = {
     "effects of rows": mc.Block("y", mc.Gaussian(), bias=True, row_effects=True),
     "an estimated rate": mc.Block("y", RISK, reduce="mean"),
     "thresholds": mc.Block("y", mc.Ordinal(3), reduce="mean"),
+    "standard units": mc.Block("y", mc.Gaussian(), reduce="mean", bias=True, standardize=True),
+    "normal scores": mc.Block("y", mc.Huber(), row_effects=True, standardize="ranks"),
 }
 
 

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.renamed import refuse_old_methods
 from mcframe.contracts.rounding import SET_ROUNDING
 
@@ -231,6 +232,17 @@ class Sums(ABC):
     @abstractmethod
     def residual(self, latent: Array) -> float:
         """How far the sums of Z are from those stated: a Frobenius norm, 0 where they agree."""
+
+    def about_standard(self, centre: Array, spread: Array) -> "Term":
+        """The term that says of Z what this one says of ``centre + spread * Z``.
+
+        With one centre and one spread for each column, of a standardised block. A ``ModelError``
+        where a term does not know.
+        """
+        raise ModelError(
+            f"{type(self).__name__} does not say what it states of a block in standard units; drop"
+            " standardize, or define about_standard(centre, spread)"
+        )
 
 
 class Spectral(Term, Prox):

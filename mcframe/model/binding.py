@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.term import Factored, Regularizer, Spectral, Term
+from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.model.block import Block
 from mcframe.model.model import Model
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
+from mcframe.model.units import AffineUnits
 from mcframe.model.valid_values import check_observed
 
 __all__ = ["bound_term", "tables_of"]
@@ -58,13 +59,20 @@ def stays_unwritten(model: Model, block: Block) -> bool:
 
 
 def bound_term(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
-    """Return a term with the data of its block, checked against the shape of its columns of Z."""
+    """Return a term with the data of its block, checked against the shape of its columns of Z.
+
+    Sums are stated in the data's own units, and become those of Z.
+    """
     if term.block is None:
         return term
     table = tables[term.block].observed_entries()
     n_rows, n_columns = table.shape
     shape = (n_rows, n_columns * model.block(term.block).likelihood.width)
-    return term.bound_to(shape, table.rows, table.columns, table.values)
+    bound = term.bound_to(shape, table.rows, table.columns, table.values)
+    units = None if table.given is None else table.given.standard.units
+    if isinstance(bound, Sums) and isinstance(units, AffineUnits):
+        return bound.about_standard(units.centre, units.spread)
+    return bound
 
 
 def block_names(model: Model) -> str:

@@ -1,11 +1,12 @@
 """A named group of columns with one likelihood."""
 
+import math
 from typing import Any, Literal
 
 import attrs
 
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric
 from mcframe.contracts.validators import positive
 
 __all__ = ["Block"]
@@ -48,6 +49,16 @@ def is_switch(instance: "Block", attribute: "attrs.Attribute[Any]", value: objec
         )
 
 
+def is_standard(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: one of the ways to put columns on one scale."""
+    named = isinstance(value, str) and value in ("robust", "ranks")
+    if not (named or isinstance(value, bool)):
+        raise ModelError(
+            f"block {instance.name!r}: standardize={value!r} was given; False, True, 'robust' or"
+            " 'ranks' is needed"
+        )
+
+
 @attrs.frozen
 class Block:
     """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j + a_i, y_ij)``.
@@ -84,6 +95,27 @@ class Block:
         then exactly 0 or 1. A weight of 0.1 says as much as a tenth of an entry, and keeps
         predictions off 0 and 1 by what the data support. Effects of locations (``Gaussian``,
         ``Huber``, ``Quantile``, ``Equality``) are finite without it, and would be pulled to 0.
+    standardize : False, True, "robust" or "ranks", default False
+        Puts the columns on one scale, whatever their own. For likelihoods of locations
+        (``Gaussian``, ``Huber``, ``Quantile``, ``Equality``) the values are put in standard units,
+        made of the observed entries of each column:
+
+        - True: ``(y - mean) / deviation``, the deviation of all entries (divided by their number)
+        - "robust": ``(y - median) / (interquartile range / 1.349)``; the deviation where that
+          range is 0
+        - "ranks": normal scores ``Phi^-1((rank - 1/2) / number)``, ties by their average rank; the
+          way back goes along lines between observed values, and not beyond them
+
+        Weights of entries count as repetitions; the values are those less their offsets; a column
+        of equal values has spread 1. Z, the effects, the parameters of the likelihood (``delta``,
+        ``variance``) and the terms are then in standard units; ``predict``, ``impute``,
+        ``natural``, ``bias``, ``log_likelihood`` and what is said of new rows in the data's own.
+
+        For all likelihoods with True, and for those of locations in any way, an entry counts
+        besides 1 over the mean loss of its column at the best constant: half the variance of a
+        ``Gaussian``, the entropy of labels and classes, half the deviance an entry of counts
+        (Udell et al., 2016, Generalized low rank models, section 4). A column of which nothing is
+        lost there counts as it is. One weight of a nuclear norm then serves columns of all kinds.
 
     Examples
     --------
@@ -102,6 +134,9 @@ class Block:
     row_effects: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
     effects_weight: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(positive), kw_only=True
+    )
+    standardize: bool | Literal["robust", "ranks"] = attrs.field(
+        default=False, validator=is_standard, kw_only=True
     )
 
     def __attrs_post_init__(self) -> None:
@@ -122,6 +157,34 @@ class Block:
                 f"block {self.name!r}: effects_weight={self.effects_weight:g} was given, but the"
                 " block has no effects; declare bias=True or row_effects=True, or drop it"
             )
+        if self.standardize:
+            self.check_standard(word)
+
+    def check_standard(self, word: str) -> None:
+        """A ``ModelError`` where the likelihood has no values to standardise, or no least loss."""
+        likelihood, said = self.likelihood, f"standardize={self.standardize!r} was given"
+        if self.standardize is not True and not likelihood.location:
+            raise ModelError(
+                f"block {self.name!r}: {said}, which is about values, and the predictors of {word}"
+                " have a unit of their own; standardize=True scales the loss of each column"
+            )
+        if likelihood.reads_unlabeled:
+            raise ModelError(
+                f"block {self.name!r}: {said}, but what {word} loses at a constant, unlabeled"
+                " entries included, is an estimate that may be 0 or below; drop it, and choose"
+                " the block's weight"
+            )
+        if not (isinstance(likelihood, Conjugate) or math.isfinite(likelihood.infimum)):
+            raise ModelError(
+                f"block {self.name!r}: {said}, but {word} has neither a conjugate nor an infimum,"
+                " so that nothing says what its best constant loses; drop it, and choose the"
+                " block's weight"
+            )
+
+    @property
+    def scales_losses(self) -> bool:
+        """Whether the losses of each column are divided by what its best constant loses."""
+        return bool(self.standardize) and not self.likelihood.indicator
 
     @property
     def intercept(self) -> bool:

@@ -3,10 +3,22 @@
 from collections.abc import Sequence
 
 from mcframe.contracts.likelihood import Parametric
-from mcframe.contracts.term import Constraint, Regularizer
+from mcframe.contracts.term import Constraint, Regularizer, Sums, Term
 from mcframe.model.block import Block
 
 __all__ = ["latex_of", "text_of"]
+
+# How an entry in standard units is made of the data, by what a block declares.
+STANDARD = {
+    True: "({x}_ij − mean) / deviation of column j of {name}",
+    "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
+    "ranks": "normal score of {x}_ij in column j of {name}",
+}
+LATEX_STANDARD = {
+    True: r"({x}_{{ij}} - \text{{mean}}_j) / \text{{deviation}}_j",
+    "robust": r"1.349 \, ({x}_{{ij}} - \text{{median}}_j) / \text{{interquartile range}}_j",
+    "ranks": r"\text{{normal score of }} {x}_{{ij}} \text{{ in column }} j",
+}
 
 
 def predictor(block: Block) -> str:
@@ -56,7 +68,32 @@ def text_of(
         for block in blocks
         if block.reduce == "mean"
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *lines_on_standards(blocks, [*regularizers, *constraints])])
+
+
+def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[str]:
+    """What is in standard units, and how losses are scaled; no line where nothing is."""
+    lines = []
+    for block in blocks:
+        if in_standard_units(block):
+            x = block.likelihood.symbol
+            made = STANDARD[block.standardize].format(x=x, name=block.name)
+            lines += [f"{x}°_ij = {made}", f"Z_{block.name} is in the units of {x}°_ij"]
+            if any(isinstance(term, Sums) and term.block == block.name for term in terms):
+                lines[-1] += f", A and B in those of {x}_ij"
+    if any(block.scales_losses for block in blocks):
+        lines.append("ℓ_j = what column j loses per entry at its best constant, 1 where that is 0")
+    return [f"      {line}" for line in lines]
+
+
+def in_standard_units(block: Block) -> bool:
+    """Whether the values of a block, and its columns of Z, are in standard units."""
+    return bool(block.standardize) and block.likelihood.location
+
+
+def symbol_of(block: Block) -> str:
+    """How an observation of a block is written as its likelihood takes it."""
+    return block.likelihood.symbol + "°" * in_standard_units(block)
 
 
 def text_of_block(block: Block) -> str:
@@ -64,7 +101,8 @@ def text_of_block(block: Block) -> str:
     weight = f"{block.weight:g}"
     factor = f"{weight}/N_{block.name} " if block.reduce == "mean" else f"{weight} "
     factor = "" if factor == "1 " else factor
-    loss = block.likelihood.formula(predictor(block), f"{block.likelihood.symbol}_ij")
+    loss = block.likelihood.formula(predictor(block), f"{symbol_of(block)}_ij")
+    loss = f"1/ℓ_j {loss}" if block.scales_losses else loss
     entries = "every (i,j) of " if block.likelihood.reads_unlabeled else "(i,j)∈"
     return f"{factor}Σ_{entries}{block.name} {loss}"
 
@@ -92,6 +130,9 @@ def latex_of(
     if constraints:
         sets = ", ".join(constraint.latex() for constraint in constraints)
         formula += r" \quad \text{subject to } " + sets
+    said = latex_of_standards(blocks)
+    if said:
+        formula += r" \quad \text{where } " + ", ".join(said)
     return rf"$\displaystyle {formula}$"
 
 
@@ -102,8 +143,23 @@ def latex_of_block(block: Block) -> str:
     if block.reduce == "mean":
         weight = rf"\frac{{{weight or 1}}}{{N_{{{name}}}}}"
     z = predictor(block).replace("_ij", "_{ij}")
-    loss = block.likelihood.latex(z, f"{block.likelihood.symbol}_{{ij}}")
+    symbol = symbol_of(block).replace("°", r"^{\circ}")
+    loss = block.likelihood.latex(z, f"{symbol}_{{ij}}")
+    loss = rf"\frac{{1}}{{\ell_j}} {loss}" if block.scales_losses else loss
     return rf"{weight} \sum_{{(i,j) \in {name}}} {loss}"
+
+
+def latex_of_standards(blocks: Sequence[Block]) -> list[str]:
+    """What is in standard units, and how losses are scaled, as LaTeX."""
+    said = []
+    for block in blocks:
+        if in_standard_units(block):
+            x, name = block.likelihood.symbol, block.name.replace("_", "-")
+            made = LATEX_STANDARD[block.standardize].format(x=x)
+            said.append(rf"{x}^{{\circ}}_{{ij}} = {made} \text{{ in }} \mathrm{{{name}}}")
+    if any(block.scales_losses for block in blocks):
+        said.append(r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}")
+    return said
 
 
 def latex_of_ridge(block: Block) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, Term
+from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, Sums, Term
 from mcframe.model.block import Block
 from mcframe.model.mathematics import latex_of, text_of
 
@@ -77,6 +77,12 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
             raise ModelError(
                 f"Model: {term.word} compares Z with the values of block"
                 f" {term.block!r}, which are classes; drop it for that block"
+            )
+        sums = isinstance(term, Sums) and term.block is not None
+        if sums and instance.block(str(term.block)).standardize == "ranks":
+            raise ModelError(
+                f"Model: {term.word} states sums of block {term.block!r}, of which the ranks that"
+                " standardize='ranks' keeps know nothing; take standardize=True or 'robust'"
             )
 
 

@@ -18,6 +18,7 @@ from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.notes import notes_on_sums, notes_on_unobserved
 from mcframe.model.row_labels import same_rows
+from mcframe.model.standardising import standardised
 from mcframe.model.table import Table
 from mcframe.model.targets import layout_of, origins_of, targets_of
 from mcframe.model.totals import Totals
@@ -79,7 +80,8 @@ class Problem:
         """Return the problem of tables that are read, without notes; a table may be empty.
 
         With ``totals`` of other tables these are some of their rows, and what is counted over rows
-        is counted over theirs. Terms are those of the rows that are here.
+        is counted over theirs, units of standardised blocks among it. Terms are those of the rows
+        that are here.
 
         Raises
         ------
@@ -87,6 +89,7 @@ class Problem:
             Where the tables have different rows, or do not fit a likelihood or a term.
         """
         n_items, index = same_rows(tables.items())
+        tables = standardised(model, tables, None if totals is None else totals.standards)
         origins = origins_of(model, tables, None if totals is None else totals.centres)
         totals = totals or Totals.of(model, tables, origins)
         terms = tuple(bound_term(term, model, tables) for term in model.terms)
@@ -107,7 +110,17 @@ class Problem:
         """A digest of the bits of all blocks: equal only for equal entries and their additions."""
         return digest_of(
             [
-                (name, t.shape, t.rows, t.columns, t.values, t.weights, t.offset, t.unwritten)
+                (
+                    name,
+                    t.shape,
+                    t.rows,
+                    t.columns,
+                    t.values,
+                    t.weights,
+                    t.offset,
+                    t.unwritten,
+                    t.given,
+                )
                 for name, t in self.tables.items()
             ]
         )
@@ -228,20 +241,16 @@ class Problem:
         return likelihood
 
     def predictor(self, name: str, latent: LowRank, effects: Mapping[str, Array]) -> Array:
-        """Z + effects + offset of a block (n_items x its latent columns), dense."""
+        """Z + effects + offset of a block (n_items x its latent columns), dense.
+
+        In the data's own units; all that the objective is made of is in standard ones.
+        """
         z = latent.columns(self.columns(name)).dense()
         for numbers in (effects, self.origins):
             if name in numbers:
                 z = self.layout(name).add_to(z, numbers[name])
-        offset = self.tables[name].offset
-        return z if offset is None else z + offset.dense()
-
-    def predictor_at_entries(
-        self, name: str, latent: LowRank, effects: Mapping[str, Array]
-    ) -> Array:
-        """Return Z + effects + offset at the entries with loss: a number each, or one a class."""
         table = self.tables[name]
-        return self.predictor_at(name, latent, effects, table.rows, table.columns)
+        return table.natural(z if table.offset is None else z + table.offset.dense())
 
     def predictor_at(
         self,
@@ -251,12 +260,47 @@ class Problem:
         rows: IntArray,
         columns: IntArray,
     ) -> Array:
-        """Return Z + effects + offset at some entries, by rows and columns; Z is not formed."""
+        """Return Z + effects + offset at some entries, by rows and columns; Z is not formed.
+
+        In the data's own units.
+        """
         z = self.fitted_at(name, latent, effects, rows, columns)
         if name in self.origins:  # of a location, which has one latent column for each of its data
             z = z + self.layout(name).at(rows, columns, self.origins[name])
-        added = self.tables[name].offset_at(rows, columns)
-        return z if added is None else z + added
+        table = self.tables[name]
+        added = table.offset_at(rows, columns)
+        return table.natural_at(z if added is None else z + added, rows, columns)
+
+    def compared(
+        self, name: str, latent: LowRank, effects: Mapping[str, Array]
+    ) -> tuple[Array, Array]:
+        """The predictors and the targets at the entries of a block, as its losses take them.
+
+        In standard units, those of a location less offset and origin.
+        """
+        table = self.tables[name]
+        z = self.fitted_at(name, latent, effects, table.rows, table.columns)
+        added = self.predictor_offsets(name)
+        return z if added is None else z + added, self.targets(name)
+
+    def losses_at(
+        self,
+        name: str,
+        latent: LowRank,
+        effects: Mapping[str, Array],
+        rows: IntArray,
+        columns: IntArray,
+        values: Array,
+    ) -> Array:
+        """The losses of values, as the data have them, at some entries; no weight counts."""
+        fitted = self.tables[name]
+        table = Table(fitted.shape, rows, columns, values, offset=fitted.as_given().offset)
+        table = table.on_standard_of(fitted)
+        z = self.fitted_at(name, latent, effects, rows, columns)
+        y = targets_of(self.model.block(name), table, self.origins.get(name))
+        if not self.model.block(name).likelihood.location and table.offsets is not None:
+            z = z + table.offsets
+        return self.likelihood(name, effects).value(z, y)
 
     def fitted_at(
         self,
@@ -317,11 +361,8 @@ class Problem:
         total = 0.0
         for block in self.model.blocks:
             name, table = block.name, self.tables[block.name]
-            z = self.fitted_at(name, latent, effects, table.rows, table.columns)
-            added = self.predictor_offsets(name)
-            if added is not None:
-                z = z + added
-            losses = self.likelihood(name, effects).value(z, self.targets(name))
+            z, y = self.compared(name, latent, effects)
+            losses = self.likelihood(name, effects).value(z, y)
             losses = losses if table.weights is None else table.weights * losses
             total += self.scale(name) * float(np.sum(losses)) + self.cost_of_effects(name, effects)
             cells = self.unwritten(block.name)
@@ -377,7 +418,7 @@ class Problem:
     def __repr__(self) -> str:
         lines = [str(self.model), ""]
         for block in self.model.blocks:
-            table = self.tables[block.name]
+            table = self.tables[block.name].as_given()
             unlabeled = table.unwritten or table.n_entries > table.n_observed
             lines.append(
                 f"{block.name}: {table.shape[0]} x {table.shape[1]},"

@@ -9,8 +9,27 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.real_numbers import plain
 from mcframe.model.cell_numbers import CellNumbers
+from mcframe.model.units import AffineUnits, Standard
 
-__all__ = ["Table"]
+__all__ = ["Given", "Table"]
+
+
+@attrs.frozen(eq=False)
+class Given:
+    """What a table in standard units was before, and the ``standard`` that it is on.
+
+    ``values``, ``weights`` and ``offset`` are those of the entries as the data have them.
+    """
+
+    values: Array
+    weights: Array | None
+    offset: CellNumbers | None
+    standard: Standard
+
+    def select(self, kept: Mask) -> "Given":
+        """Return values and weights of some of the entries."""
+        weights = None if self.weights is None else self.weights[kept]
+        return attrs.evolve(self, values=self.values[kept], weights=weights)
 
 
 @attrs.frozen(eq=False)
@@ -23,6 +42,10 @@ class Table:
     latent column (K for each column of K classes), or is None. ``index`` and ``names`` are the
     labels of a DataFrame, None for arrays and sparse matrices. With ``unwritten`` all other cells
     carry loss too, as unlabeled, but are not among the entries: there are too many of them.
+
+    Of a standardised block ``given`` holds what is otherwise here: ``values`` of a location are
+    then in standard units, its offset taken off before, and ``weights`` what each entry counts
+    by its own weight and its column's.
     """
 
     shape: tuple[int, int]
@@ -34,6 +57,7 @@ class Table:
     weights: Array | None = None
     offset: CellNumbers | None = None
     unwritten: bool = False
+    given: Given | None = None
 
     @property
     def n_cells(self) -> int:
@@ -52,10 +76,61 @@ class Table:
 
     @property
     def total_weight(self) -> float:
-        """The sum of the weights: the number of entries where all are 1."""
+        """The sum of the weights of the data: the number of entries where all are 1."""
         if self.unwritten:
             return float(self.n_cells)
-        return float(self.n_entries if self.weights is None else np.sum(self.weights))
+        weights = self.as_given().weights
+        return float(self.n_entries if weights is None else np.sum(weights))
+
+    def standardised(self, standard: Standard) -> "Table":
+        """Return the table on a standard, whether that was made from it or from another one."""
+        given = Given(self.values, self.weights, self.offset, standard)
+        weights = standard.weights[self.columns]
+        weights = weights if self.weights is None else self.weights * weights
+        table = attrs.evolve(self, weights=weights, given=given)
+        if standard.units is None:
+            return table
+        values = standard.units.standard(self.less_offsets(), self.columns)
+        return attrs.evolve(table, values=values, offset=None)
+
+    def on_standard_of(self, other: "Table") -> "Table":
+        """Return the table on the standard that another one is on, if that is on one."""
+        return self if other.given is None else self.standardised(other.given.standard)
+
+    def log_spreads(self) -> Array | float:
+        """The logarithm of what one standard unit of each entry is in the data's own."""
+        if self.given is None or not isinstance(self.given.standard.units, AffineUnits):
+            return 0.0
+        spreads: Array = np.log(self.given.standard.units.spread)[self.columns]
+        return spreads
+
+    def as_given(self) -> "Table":
+        """Return the table as the data have it, in their own units."""
+        given = self.given
+        if given is None:
+            return self
+        own = (given.values, given.weights, given.offset)
+        return attrs.evolve(self, values=own[0], weights=own[1], offset=own[2], given=None)
+
+    def less_offsets(self) -> Array:
+        """The values less the offsets of a location."""
+        return self.values if self.offsets is None else self.values - self.offsets
+
+    def natural(self, z: Array) -> Array:
+        """Predictors of all cells (n_rows x latent columns) in the data's own units."""
+        if self.given is None or self.given.standard.units is None:
+            return z
+        natural = self.given.standard.natural(z, np.arange(self.shape[1]))
+        offset = self.given.offset
+        return natural if offset is None else natural + offset.dense()
+
+    def natural_at(self, z: Array, rows: IntArray, columns: IntArray) -> Array:
+        """Predictors at some entries in the data's own units."""
+        if self.given is None or self.given.standard.units is None:
+            return z
+        natural = self.given.standard.natural(z, columns)
+        offset = self.given.offset
+        return natural if offset is None else natural + offset.at(rows, columns)
 
     @property
     def offsets(self) -> Array | None:
@@ -84,6 +159,7 @@ class Table:
             columns=self.columns[kept],
             values=self.values[kept],
             weights=None if self.weights is None else self.weights[kept],
+            given=None if self.given is None else self.given.select(kept),
         )
 
     def with_all_cells(self) -> "Table":

@@ -49,11 +49,9 @@ def origins_of(
 
 def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
     """Return the values of a table; of a location less offset and origin, in this order."""
-    values = table.values
     if not block.likelihood.location:
-        return values
-    if table.offsets is not None:
-        values = values - table.offsets
+        return table.values
+    values = table.less_offsets()
     if origin is not None:
         layout = layout_of(block, table)
         # One kind after the other: each of the differences is exact.

@@ -12,6 +12,7 @@ from mcframe.model.block import Block
 from mcframe.model.model import Model
 from mcframe.model.table import Table
 from mcframe.model.targets import layout_of, targets_of
+from mcframe.model.units import Standard
 
 __all__ = ["Totals"]
 
@@ -31,11 +32,14 @@ class Totals:
         From where the biases of a location are counted, where that is not 0.
     likelihoods : mapping from block name to Likelihood
         Each with what it estimates from all observed values.
+    standards : mapping from block name to Standard
+        Units and weights of the columns of each standardised block.
     """
 
     weights: Mapping[str, float]
     centres: Mapping[str, Array]
     likelihoods: Mapping[str, Likelihood]
+    standards: Mapping[str, Standard]
 
     @classmethod
     def of(
@@ -64,6 +68,9 @@ class Totals:
             likelihoods={
                 block.name: bound_likelihood(block, tables[block.name], targets[block.name], size)
                 for block in model.blocks
+            },
+            standards={
+                name: table.given.standard for name, table in tables.items() if table.given
             },
         )
 

@@ -115,7 +115,9 @@ class HeldOutLoss:
     Over several blocks it is the sum of all their losses over the number of all their entries,
     so that a block counts by its entries: one column of classes does not outweigh a hundred of
     measurements. Weights of blocks and of entries play no part, so that models with different
-    ones can be compared.
+    ones can be compared. Of a block of standardised values l is in its standard units, those of
+    the entries that the fit has seen: models that standardize differently are compared by
+    ``RelativeError``, which is in the data's own units.
     """
 
     block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
@@ -126,8 +128,8 @@ class HeldOutLoss:
         total, count = 0.0, 0
         for name in names:
             entries = entries_of(self, name, fit, held)
-            z = fit.natural(name, entries.rows, entries.columns)
-            total += float(np.sum(fit.likelihood(name).value(z, entries.values)))
+            losses = fit.losses_at(name, entries.rows, entries.columns, entries.values)
+            total += float(np.sum(losses))
             count += entries.values.size
         return total / count
 

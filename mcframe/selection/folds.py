@@ -37,7 +37,8 @@ def drawn_folds(
 ) -> tuple[Fold, ...]:
     """Cut the observed entries of every block into ``count`` parts of equal size, at random.
 
-    Sizes differ by one at most. Memory: one copy of the data a fold.
+    Sizes differ by one at most. All values are in the data's own units: a fit of a standardised
+    block makes its units of what its fold has left. Memory: one copy of the data a fold.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def drawn_folds(
     """
     parts = {}
     for block in problem.model.blocks:
-        observed = problem.tables[block.name].observed_entries()
+        observed = problem.tables[block.name].observed_entries().as_given()
         if observed.n_entries < count:
             raise DataError(
                 f"block {block.name!r}: {count} folds were asked for, and"

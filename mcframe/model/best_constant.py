@@ -1,0 +1,160 @@
+"""What the columns of a block lose at their best constants: a size for each column's losses."""
+
+from typing import Any
+
+import numpy as np
+import scipy
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric
+from mcframe.contracts.rounding import EPS
+
+__all__ = ["losses_at_best_constants"]
+
+# Doublings of the distance at which a slope of the other sign is looked for, and halvings of the
+# interval between, which leave a millionth of a billionth of it.
+DOUBLINGS, HALVINGS = 40, 50
+# A loss below this share of its summands is 0 up to rounding.
+NOTHING = 64.0 * EPS
+
+
+def losses_at_best_constants(
+    likelihood: Likelihood,
+    values: Array,
+    columns: IntArray,
+    weights: Array,
+    n_columns: int,
+    offsets: Array | None = None,
+) -> Array:
+    """Return the mean loss of each column at the predictor, common to it, where that is least.
+
+    From each entry's loss the least that it has at any predictor is taken off, so that the mean is
+    half the deviance of the model without Z, over the number of entries; half the variance of a
+    Gaussian. 0 where all values of a column are alike, and where there are none.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Without unlabeled entries.
+    values, columns, weights : arrays of one length
+        The entries, none missing.
+    n_columns : int
+    offsets : array (N,) or (N, K), optional
+        Known parts of the predictors, which are added to the constant.
+    """
+    if offsets is None:
+        if not likelihood.location:
+            values, columns, weights = counted_once(values, columns, weights)
+        offsets = no_predictors(likelihood, values)
+    lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+    np.minimum.at(lowest, columns, values)
+    np.maximum.at(highest, columns, values)
+    several = lowest < highest
+    if likelihood.indicator or not several.any():
+        return np.zeros(n_columns)
+    kept = several[columns]
+    values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
+    if likelihood.width > 1 or fitted_parameters(likelihood):
+        losses: Array = np.zeros(values.size)
+        for column in np.unique(columns):
+            here = columns == column
+            losses[here] = losses_of_column(likelihood, values[here], weights[here], offsets[here])
+    else:
+        z = best_constants(likelihood, values, columns, weights, n_columns, offsets)
+        losses = likelihood.value(offsets + z[columns], values)
+    least = least_losses(likelihood, values)
+    total = np.bincount(columns, weights, n_columns)
+    lost = np.bincount(columns, weights * (losses - least), n_columns)
+    sizes = np.bincount(columns, weights * (np.abs(losses) + np.abs(least)), n_columns)
+    return np.where(lost > NOTHING * sizes, lost, 0.0) / np.where(several, total, 1.0)
+
+
+def counted_once(
+    values: Array, columns: IntArray, weights: Array
+) -> tuple[Array, IntArray, Array]:
+    """Return equal observations of a column as one of their weight: of labels few are left."""
+    distinct, code = np.unique(values, return_inverse=True)
+    pairs, place = np.unique(columns * distinct.size + code, return_inverse=True)
+    if not pairs.size:
+        return values, columns, weights
+    owners, codes = np.divmod(pairs, distinct.size)
+    counted: Any = np.bincount(place, weights)
+    return distinct[codes], owners, counted
+
+
+def fitted_parameters(likelihood: Likelihood) -> bool:
+    """Whether it has parameters that are fitted with Z."""
+    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
+
+
+def least_losses(likelihood: Likelihood, values: Array) -> Array:
+    """Return the least loss of each observation over all predictors, and parameters if fitted."""
+    if not isinstance(likelihood, Conjugate) or fitted_parameters(likelihood):
+        return np.full(values.size, likelihood.infimum)
+    return -likelihood.conjugate(no_predictors(likelihood, values), values)
+
+
+def no_predictors(likelihood: Likelihood, values: Array) -> Array:
+    """Return zeros in the shape of the predictors of some observations: (N,) or (N, K)."""
+    return np.zeros((values.size, likelihood.width) if likelihood.width > 1 else values.size)
+
+
+def best_constants(
+    likelihood: Likelihood,
+    values: Array,
+    columns: IntArray,
+    weights: Array,
+    n_columns: int,
+    offsets: Array,
+) -> Array:
+    """Return the predictor of each column where its slopes sum to 0, by bisection.
+
+    Of a quadratic by its only Newton step.
+    """
+
+    def slopes(z: Array) -> Array:
+        """The sums of slopes at one predictor a column."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = likelihood.value_and_slope(offsets + z[columns], values)[1]
+            total: Any = np.bincount(columns, weights * own, n_columns)
+        return np.asarray(total)
+
+    if likelihood.quadratic:
+        total = likelihood.curvature * np.bincount(columns, weights, n_columns)
+        return -slopes(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0)
+    start = likelihood.start(values) - offsets
+    low, high = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+    np.minimum.at(low, columns, start)
+    np.maximum.at(high, columns, start)
+    low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
+    for k in range(DOUBLINGS):
+        too_high, too_low = slopes(low) > 0.0, slopes(high) < 0.0
+        if not (too_high.any() or too_low.any()):
+            break
+        low, high = np.where(too_high, low - 2.0**k, low), np.where(too_low, high + 2.0**k, high)
+    for _ in range(HALVINGS):
+        middle = low + 0.5 * (high - low)
+        falls = slopes(middle) < 0.0
+        low, high = np.where(falls, middle, low), np.where(falls, high, middle)
+    return low + 0.5 * (high - low)
+
+
+def losses_of_column(
+    likelihood: Likelihood, values: Array, weights: Array, offsets: Array
+) -> Array:
+    """Return the losses of a column of classes, or of levels with parameters of its own."""
+    if isinstance(likelihood, Parametric) and likelihood.n_parameters:
+        best = likelihood.best_parameters(offsets, values, weights, None)
+        return likelihood.with_parameters(best).value(offsets, values)
+
+    def loss(z: Array) -> tuple[float, Array]:
+        """The mean loss at one predictor a class, and its slopes."""
+        losses, slopes = likelihood.value_and_slope(offsets + z, values)
+        return float(shares @ losses), shares @ slopes
+
+    shares = weights / np.sum(weights)
+    begin = shares @ (likelihood.start(values) - offsets)
+    found = scipy.optimize.minimize(
+        loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-10}
+    )
+    return likelihood.value(offsets + found.x, values)
