@@ -194,7 +194,7 @@ class Fit:
         >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
         >>> fit = mc.fit(model, {"stars": triples})
         >>> fit.predict_pairs("stars", [("bob", "Jaws"), ("eve", "Up")], unknown="nan").round(1)
-        array([1., nan])
+        array([ 1., nan])
         """
         self.model.block(name)  # which names the blocks there are
         axes = Axes.of(name, self.problem.tables[name])
@@ -511,8 +511,8 @@ class Fit:
             raise DataError(
                 f"block {name!r}: all of its {n_rows} x {width} entries take about"
                 f" {gigabytes:.2g} GB, more than {MEMORY_SHARE:.0%} of the machine's"
-                f" {memory:.3g} GB; ask for some of them, as by"
-                f" fit.predict({name!r}, rows=rows, columns=columns)"
+                f" {memory:.3g} GB; ask for some of them, as by fit.predict({name!r}, rows=rows,"
+                f" columns=columns) or by label, fit.predict_pairs({name!r}, pairs)"
             )
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """Tables given as triples with labels: what is read, refused, answered and ranked."""
 
-import datetime
+import datetime as dt
 import pickle
 
 import numpy as np
@@ -8,10 +8,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.datasets import read_ratings
 from mcframe.ranking import largest
+from mcframe.selection import RelativeError
 
 NAN = np.nan
 MODEL = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.2)])
@@ -56,9 +58,13 @@ WANTED = {
 }
 
 
+def fitted():
+    return mc.fit(MODEL, {"stars": read(pd.DataFrame(columns()))}, tol=1e-9)
+
+
 @pytest.fixture(scope="module")
 def fit():
-    return mc.fit(MODEL, {"stars": read(pd.DataFrame(columns()))}, tol=1e-9)
+    return fitted()
 
 
 # Reading
@@ -102,7 +108,7 @@ LABELS = {
     "whole numbers": ([3, 3, 1, 1, -7, -7, 1], 3),
     "tuples": ([("a", 1), ("a", 1), ("b", 1), ("b", 1), ("c", 2), ("c", 2), ("b", 1)], ("a", 1)),
     "times": ([TIMES[k] for k in (0, 0, 1, 1, 2, 2, 1)], TIMES[0]),
-    "dates": ([datetime.date(2024, 1, day) for day in (1, 1, 2, 2, 3, 3, 2)],) * 1,
+    "dates": ([dt.date(2024, 1, day) for day in (1, 1, 2, 2, 3, 3, 2)],) * 1,
     "a mixture": (["ann", "ann", 4, 4, (1, "x"), (1, "x"), 4], "ann"),
     "fractions": ([0.5, 0.5, 1.5, 1.5, 2.5, 2.5, 1.5], 0.5),
 }
@@ -119,16 +125,18 @@ def test_labels_of_any_kind(kind):
         wanted = found.predict("stars", rows=triples.rows, columns=triples.columns)
         np.testing.assert_array_equal(found.predict_pairs("stars", pairs[:6]), wanted)
         ranked = found.top("stars", labels[2])
-        chosen = ranked["film"].tolist() if isinstance(ranked, pd.DataFrame) else [
-            film for _, film, _ in ranked
-        ]
+        chosen = (
+            ranked["film"].tolist()
+            if isinstance(ranked, pd.DataFrame)
+            else [film for _, film, _ in ranked]
+        )
         assert set(chosen) == {"Alien", "Heat"}
 
 
 def test_numpy_times_are_the_times_that_python_has():
     times = np.array(["2024-01-01T10", "2024-01-01T10", "2024-01-02T10"], dtype="datetime64[ns]")
     triples = sequences(times, ["a", "b", "a"], [1, 2, 3])
-    assert triples.row_labels[0] == datetime.datetime(2024, 1, 1, 10)
+    assert triples.row_labels[0] == dt.datetime(2024, 1, 1, 10)
     assert triples.row_labels == sequences(list(times), list("aba"), [1, 2, 3]).row_labels
     found = mc.fit(MODEL, {"stars": triples})
     one, other = found.predict_pairs("stars", [(times[2], "b"), (triples.row_labels[1], "b")])
@@ -137,8 +145,8 @@ def test_numpy_times_are_the_times_that_python_has():
     for given in (finer, list(finer), pl.Series(finer)):
         said = refusal(sequences, given, ["a", "b", "a"], [1, 2, 3])
         assert said == (
-            "label 2024-01-01T10:00:00.000000001 is finer than a microsecond, which times as labels"
-            " are rounded to; give the labels as text or as whole numbers"
+            "label 2024-01-01T10:00:00.000000001 is finer than a microsecond, which times as"
+            " labels are rounded to; give the labels as text or as whole numbers"
         )
 
 
@@ -185,8 +193,8 @@ def test_labels_that_are_declared_are_all_there_in_their_order():
     assert triples.column_labels == ("Alien", "Heat", "Jaws", "Up")
     assert cells(triples) == WANTED
     assert refusal(sequences, rows=["ann", "eve"]) == (
-        "from_triples: row 'bob' in triple 2 (counted from 0) and in 2 more is not among the labels"
-        " that were given; add it to them, or leave such triples out"
+        "from_triples: row 'bob' in triple 2 (counted from 0) and in 2 more is not among the"
+        " labels that were given; add it to them, or leave such triples out"
     )
     assert refusal(sequences, rows=["ann", "bob", "ann"]) == (
         "from_triples: row 'ann' stands twice among the labels that were given; give each once"
@@ -205,8 +213,8 @@ def test_a_pair_that_stands_twice_is_refused_with_both_values(library):
         columns(["ann", "bob", "ann", "bob"], ["Up", "Up", "Up", "Up"], [5.0, 1.0, 2.5, 1.0])
     )
     assert refusal(read, frame) == (
-        "from_triples: user 'ann' and film 'Up' stand together more than once, with the values 5 and"
-        " 2.5 (1 more such pairs); leave one of them, or say what they are worth together by"
+        "from_triples: user 'ann' and film 'Up' stand together more than once, with the values 5"
+        " and 2.5 (1 more such pairs); leave one of them, or say what they are worth together by"
         ' duplicates="mean", "last" or "sum"'
     )
     for way, wanted in {"mean": 3.75, "last": 2.5, "sum": 7.5}.items():
@@ -260,8 +268,8 @@ def test_what_gives_no_triples_is_refused():
         " columns"
     )
     assert refusal(read, columns()) == (
-        "from_triples: a dict was given where a DataFrame of pandas or polars or a table of pyarrow"
-        " is needed"
+        "from_triples: a dict was given where a DataFrame of pandas or polars or a table of"
+        " pyarrow is needed"
     )
     assert refusal(read, pl.LazyFrame(columns())) == (
         "from_triples: the frame is lazy; give frame.collect()"
@@ -280,7 +288,9 @@ def test_what_gives_no_triples_is_refused():
         "from_triples: row is an array of shape (7, 2); one dimension is needed"
     )
     twice = pd.concat([frame, frame["user"]], axis=1)
-    assert "user" in refusal(read, twice)
+    for said in (refusal(read, twice), refusal(fitted().predict_pairs, "stars", twice)):
+        assert "a column name stands twice in the frame: " in said
+        assert "'user' 2 times" in said
 
 
 @pytest.mark.parametrize("library", [*LIBRARIES, "sequences"])
@@ -292,8 +302,8 @@ def test_values_that_are_no_numbers_are_refused_by_their_pair(library):
         if library == "sequences":
             found = refusal(sequences, USERS, films, [1.0, 2.0, 3.0, wrong, 1.0, 2.0, 3.0])
             assert found == (
-                f"from_triples: {said} at row 'bob', column 'Jaws!' is not a number; finite numbers"
-                " are needed, NaN where a value is missing"
+                f"from_triples: {said} at row 'bob', column 'Jaws!' is not a number; finite"
+                " numbers are needed, NaN where a value is missing"
             )
         else:
             found = refusal(read, LIBRARIES[library](given))
@@ -336,7 +346,9 @@ def test_triples_fit_as_their_sparse_matrix_and_their_frame(fit):
     np.testing.assert_array_equal(
         fit.predict_pairs("stars", pairs), wide.predict_pairs("stars", pairs)
     )
-    assert fit.top("stars", "bob").to_numpy().tolist() == wide.top("stars", "bob").to_numpy().tolist()
+    assert (
+        fit.top("stars", "bob").to_numpy().tolist() == wide.top("stars", "bob").to_numpy().tolist()
+    )
     assert list(wide.top("stars", "bob").columns) == ["user", "film", "predicted"]
 
 
@@ -354,7 +366,9 @@ def test_frames_of_features_stand_beside_triples():
     for given in (pd.DataFrame, pl.DataFrame):
         triples = read(given(columns()), rows=features.index)
         fit = mc.fit(model, {"x": features, "stars": triples})
-        assert fit.predict("stars").loc["ann", "Up"] == fit.predict_pairs("stars", [("ann", "Up")])
+        assert isinstance(fit.predict("stars"), pd.DataFrame) == (given is pd.DataFrame)
+        in_place = np.asarray(fit.predict("stars"))[2, triples.column_labels.index("Up")]
+        assert in_place == fit.predict_pairs("stars", [("ann", "Up")])[0]
         assert fit.predict("x").index.tolist() == ["eve", "bob", "ann"]
 
 
@@ -362,11 +376,42 @@ def test_verbs_over_many_fits_take_triples():
     rng = np.random.default_rng(0)
     rows, names = np.nonzero(rng.random((20, 12)) < 0.6)
     triples = sequences([f"u{k}" for k in rows], names, rng.normal(size=rows.size))
-    found = mc.cross_validate(MODEL, {"stars": triples}, n_weights=3, folds=2)
-    assert found.model is not None
-    assert len(mc.path(MODEL, {"stars": triples}, [0.5, 0.1])) == 2
+    matrix = sp.coo_array((triples.values, (triples.rows, triples.columns)), triples.shape)
+    scores = [
+        mc.cross_validate(
+            MODEL, {"stars": given}, criterion=RelativeError("stars"), count=3, folds=2
+        ).scores
+        for given in (triples, matrix)
+    ]
+    np.testing.assert_array_equal(*scores)
+    assert mc.explain(MODEL, {"stars": triples}).chosen
     weighted = mc.fit(MODEL, {"stars": mc.Observations(triples, weights=2.0)})
     assert weighted.predict_pairs("stars", [("u3", 5)]).shape == (1,)
+
+
+def test_weights_are_triples_too():
+    triples = read(pd.DataFrame(columns()))
+    weights = np.array([1.0, 3.0, 0.0, 2.0, 1.0, 0.5])
+    order = [5, 2, 0, 3, 1, 4]
+    given = pd.DataFrame(columns(stars=[*weights, 1.0])).iloc[order]
+    weighted = mc.Observations(triples, weights=read(given))
+    dense = np.full((3, 4), NAN)
+    dense[triples.rows, triples.columns] = triples.values
+    beside = np.zeros((3, 4))
+    beside[triples.rows, triples.columns] = weights
+    found = mc.fit(MODEL, {"stars": weighted}, tol=1e-9)
+    wanted = mc.fit(MODEL, {"stars": mc.Observations(dense, weights=beside)}, tol=1e-9)
+    np.testing.assert_array_equal(found.predict("stars"), wanted.predict("stars"))
+    missing = mc.Observations(triples, weights=read(given[given["user"] != "bob"]))
+    assert refusal(mc.fit, MODEL, {"stars": missing}) == (
+        "block 'stars': weights have no number at user 'bob', film 'Up' and at 1 more pairs; give"
+        " one for each value"
+    )
+    other = mc.Observations(triples, weights=read(given.replace({"film": {"Heat": "Tron"}})))
+    assert refusal(mc.fit, MODEL, {"stars": other}) == (
+        "block 'stars': weights have film 'Tron', which the values have not; leave such"
+        " triples out"
+    )
 
 
 def test_triples_and_fits_are_pickled(fit):
@@ -412,7 +457,7 @@ def test_unknown_labels_are_named_or_have_no_prediction(fit):
     assert np.isnan(found).tolist() == [False, True, True, True, True]
     with pytest.raises(mc.ModelError) as caught:
         fit.predict_pairs("stars", pairs, unknown="skip")
-    assert str(caught.value) == "unknown='skip' was given; take \"refuse\" or \"nan\""
+    assert str(caught.value) == 'unknown=\'skip\' was given; take "refuse" or "nan"'
 
 
 def test_what_gives_no_pairs_is_refused(fit):
@@ -490,7 +535,9 @@ def test_rankings_come_in_the_library_of_the_triples(library):
 def test_rankings_of_many_rows_are_made_in_parts(fit, monkeypatch):
     whole = fit.top("stars", ["eve", "ann", "bob"], observed=True)
     monkeypatch.setattr("mcframe.ranking.BATCH", 5)
-    pd.testing.assert_frame_equal(fit.top("stars", np.array(["eve", "ann", "bob"]), observed=True), whole)
+    pd.testing.assert_frame_equal(
+        fit.top("stars", np.array(["eve", "ann", "bob"]), observed=True), whole
+    )
     assert len(fit.top("stars", [])) == 0
 
 
@@ -499,7 +546,9 @@ def test_row_effects_offsets_and_links_have_their_part_in_rankings():
     counts = rng.poisson(3.0, (6, 5)).astype(float)
     offset = rng.normal(size=(6, 5))
     block = mc.Block("n", mc.Poisson(), bias=True, row_effects=True)
-    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(2.0)]), {"n": mc.Observations(counts, offset=offset)})
+    fit = mc.fit(
+        mc.Model([block], [mc.NuclearNorm(2.0)]), {"n": mc.Observations(counts, offset=offset)}
+    )
     found = fit.top("n", [4, 1], n=5, observed=True)
     for row in (4, 1):
         mine = {column: predicted for one, column, predicted in found if one == row}
@@ -529,7 +578,9 @@ def test_wrong_questions_for_rankings_are_refused(fit):
 def test_new_rows_as_triples_have_the_columns_of_the_fit_by_label(fit):
     new = read(pd.DataFrame(columns(["zed", "zed", "yan"], ["Alien", "Up", "Alien"], [5, 3, 2])))
     order = list(fit.predict("stars").columns)
-    wide = pd.DataFrame([[3, 5, NAN, NAN], [NAN, 2, NAN, NAN]], index=["zed", "yan"], columns=order)
+    wide = pd.DataFrame(
+        [[3, 5, NAN, NAN], [NAN, 2, NAN, NAN]], index=["zed", "yan"], columns=order
+    )
     found = fit.predict_rows({"stars": new}, "stars")
     pd.testing.assert_frame_equal(
         found, fit.predict_rows({"stars": wide}, "stars"), check_names=False
@@ -576,28 +627,31 @@ def test_new_triples_beside_a_fit_of_an_array_have_positions_as_columns():
 # Sizes
 
 
-def test_a_table_of_which_no_whole_fits_into_memory_is_fitted_and_asked():
+def test_a_table_that_does_not_fit_into_memory_is_fitted_and_asked(monkeypatch):
     rng = np.random.default_rng(0)
-    users = rng.integers(0, 10**9, 3000) * 10**6
-    films = [f"film {k}" for k in rng.integers(0, 40, 3000)]
-    names = [f"film {k}" for k in range(10**5)]
-    everybody = np.unique(users)
-    more = np.setdiff1d(np.arange(2 * 10**5), everybody)
+    users, films = np.arange(20_000) * 10**12, [f"film {k}" for k in range(5_000)]
+    rows, names = rng.integers(0, 300, 3000), rng.integers(0, 40, 3000)
     triples = sequences(
-        users, films, rng.normal(size=3000), columns=names, rows=np.append(everybody, more),
+        users[rows],
+        np.take(films, names),
+        rng.normal(size=3000),
+        rows=users,
+        columns=films,
         duplicates="mean",
     )
-    assert triples.shape[0] * triples.shape[1] > 10**10
-    block = mc.Block("stars", mc.Gaussian())
-    model = mc.Model([block], [mc.NuclearNorm(1.0)])
+    assert triples.shape == (20_000, 5_000)
+    model = mc.Model([mc.Block("stars", mc.Gaussian())], [mc.NuclearNorm(3.0)])
+    monkeypatch.setattr("mcframe.answer.physical_gigabytes", lambda: 1.0)
     with pytest.warns(mc.UnobservedWarning):
         fit = mc.fit(model, {"stars": triples}, tol=1e-2)
-    first = users[0], films[0]
-    assert fit.predict_pairs("stars", [first]).shape == (1,)
-    found = fit.top("stars", int(users[0]), n=5)
+    assert "fit.predict_pairs('stars', pairs)" in refusal(fit.predict, "stars")
+    user, film = int(users[rows[0]]), films[names[0]]
+    found = fit.top("stars", user, n=5)
     assert len(found) == 5
-    assert films[0] not in [film for _, film, _ in found]
-    assert "fit.predict('stars', rows=rows" in refusal(fit.predict, "stars")
+    assert film not in [film for _, film, _ in found]
+    pairs = [(user, film) for user, film, _ in found]
+    wanted = [predicted for _, _, predicted in found]
+    np.testing.assert_allclose(fit.predict_pairs("stars", pairs), wanted, atol=1e-12)
 
 
 def test_movielens_end_to_end(data_folder):

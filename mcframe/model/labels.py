@@ -54,7 +54,7 @@ class Labels:
 
     @cached_property
     def places(self) -> Mapping[Any, int]:
-        """Where each label stands.
+        """Return the place of each label.
 
         Raises
         ------

@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import floats_of
+from mcframe.contracts.real_numbers import REAL_KINDS, floats_of
 
 __all__ = [
     "columns_of_frame",
@@ -24,7 +24,10 @@ nw = Deferred("narwhals", "reading columns of frames")
 
 def is_frame(given: Any) -> bool:
     """Whether an object is a table with named columns, in memory or not."""
-    table = nw.from_native(given, pass_through=True)
+    try:
+        table = nw.from_native(given, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        return True
     return isinstance(table, nw.DataFrame | nw.LazyFrame)
 
 
@@ -39,9 +42,12 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
     Raises
     ------
     DataError
-        Where it is no frame, not in memory, or has not each of the columns once.
+        Where it is no frame, not in memory, has not one of the columns, or one of its own twice.
     """
-    table = nw.from_native(frame, pass_through=True)
+    try:
+        table = nw.from_native(frame, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"{what}: a column name stands twice in the frame: {error}") from None
     if isinstance(table, nw.LazyFrame):
         raise DataError(f"{what}: the frame is lazy; give frame.collect()")
     if not isinstance(table, nw.DataFrame):
@@ -56,10 +62,9 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
                 f"{what}: a {type(name).__name__} was given for a column of the frame; give its"
                 " name"
             )
-        if there.count(name) != 1:
-            found = "stands twice" if name in there else "is not there"
+        if name not in there:
             shown = ", ".join(map(repr, there))
-            raise DataError(f"{what}: column {name!r} {found}; the columns are {shown}")
+            raise DataError(f"{what}: column {name!r} is not there; the columns are {shown}")
     return table.implementation.value, [table.get_column(name) for name in names]
 
 
@@ -84,8 +89,8 @@ def numbers_of_column(given: Any) -> Array:
         array = given if isinstance(given, np.ndarray) else np.asarray(given)
     except (ValueError, OverflowError):  # lists among the numbers
         array = np.zeros((1, 1))
-    if array.ndim != 1:
-        array = np.fromiter(given, dtype=object, count=len(given))
+    if array.ndim != 1 or (array is not given and array.dtype.kind not in REAL_KINDS):
+        array = np.fromiter(given, dtype=object, count=len(given))  # else 1 beside "a" is text
     return floats_of(array)
 
 

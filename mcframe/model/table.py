@@ -22,8 +22,9 @@ class Table:
     entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
     element for each, or is None where all are 1; ``offset`` has a number for each row and
     latent column (K for each column of K classes), or is None. ``index`` and ``names`` are the
-    labels of a DataFrame or of triples, None for arrays and sparse matrices. With ``unwritten`` all other cells
-    carry loss too, as unlabeled, but are not among the entries: there are too many of them.
+    labels of a DataFrame or of triples, None for arrays and sparse matrices. With ``unwritten``
+    all other cells carry loss too, as unlabeled, but are not among the entries: there are too
+    many of them.
     """
 
     shape: tuple[int, int]

@@ -1,7 +1,6 @@
 """Tables given as triples: a row, a column and the value there, by labels of any kind."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -15,7 +14,7 @@ from mcframe.model.observations import Observations
 from mcframe.model.series import columns_of_frame, is_series, numbers_of_column, series_of
 from mcframe.model.table import Table
 
-__all__ = ["Triples", "from_triples", "in_columns_of", "table_of_triples"]
+__all__ = ["Triples", "from_triples", "in_cells_of", "in_columns_of", "table_of_triples"]
 
 WAYS = ("refuse", "mean", "last", "sum")
 # What ``DataError``s begin with.
@@ -56,6 +55,11 @@ class Triples:
     def column_labels(self) -> tuple[Any, ...]:
         """The label of each column, in the order of answers."""
         return self.names.values
+
+    @property
+    def cells(self) -> IntArray:
+        """The place of each value in the table read row after row, in ascending order."""
+        return self.rows.astype(np.int64) * len(self.names) + self.columns
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -125,7 +129,7 @@ def from_triples(
     >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
     >>> fit = mc.fit(model, {"stars": stars})
     >>> fit.predict_pairs("stars", [("eve", "Up")]).round(1)
-    array([4.5])
+    array([4.1])
     """
     if duplicates not in WAYS:
         raise ModelError(
@@ -304,11 +308,42 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
     if not isinstance(given, Triples):
         return given
     names = Labels.of(fitted.names, fitted.shape[1], given.names.name)
-    places = names.find(given.column_labels)
-    unknown = [given.names[place] for place in np.flatnonzero(places < 0)]
+    places = places_among(given.names, names, f"block {name!r}: the new rows", "fit has")
+    return sorted_by_cells(attrs.evolve(given, columns=places[given.columns], names=names))
+
+
+def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
+    """Return numbers beside the entries of a table, by its rows and columns.
+
+    Raises
+    ------
+    DataError
+        Where they have a row or a column that the table has not, or none for one of its entries.
+    """
+    index = Labels.of(table.index, table.shape[0], given.index.name)
+    names = Labels.of(table.names, table.shape[1], given.names.name)
+    rows = places_among(given.index, index, what, "values have")[given.rows]
+    columns = places_among(given.names, names, what, "values have")[given.columns]
+    moved = sorted_by_cells(Triples(rows, columns, given.values, index, names))
+    wanted = table.rows.astype(np.int64) * table.shape[1] + table.columns
+    without = np.flatnonzero(~np.isin(wanted, moved.cells, assume_unique=True))
+    if without.size:
+        row, column = index[table.rows[without[0]]], names[table.columns[without[0]]]
+        others = f" and at {without.size - 1} more pairs" if without.size > 1 else ""
+        raise DataError(
+            f"{what} have no number at {index.name} {in_words(row)}, {names.name}"
+            f" {in_words(column)}{others}; give one for each value"
+        )
+    return moved
+
+
+def places_among(own: Labels, others: Labels, what: str, have: str) -> IntArray:
+    """Return the place of each label among other ones, or raise a ``DataError``."""
+    places = others.find(own.values)
+    unknown = own.take(np.flatnonzero(places < 0))
     if unknown:
         raise DataError(
-            f"block {name!r}: the new rows have {names.name} {some_in_words(unknown)}, which the"
-            " fit has not; leave such triples out"
+            f"{what} have {others.name} {some_in_words(unknown)}, which the {have} not; leave such"
+            " triples out"
         )
-    return sorted_by_cells(attrs.evolve(given, columns=places[given.columns], names=names))
+    return places
