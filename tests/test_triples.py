@@ -243,6 +243,20 @@ def test_missing_labels_are_refused(missing):
     assert "place 2" in refusal(sequences, [(user, 1) for user in users])
 
 
+def test_labels_of_arrays_are_those_of_lists():
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-50, 50, 400) * 10**12
+    for array in (numbers, numbers / 7, numbers.astype("datetime64[s]"), numbers.astype("m8[us]")):
+        films, stars = np.arange(400), rng.normal(size=400)
+        one, other = (sequences(users, films, stars) for users in (array, array.tolist()))
+        assert one.row_labels == other.row_labels == tuple(dict.fromkeys(array.tolist()))
+        np.testing.assert_array_equal(one.rows, other.rows)
+        np.testing.assert_array_equal(one.values, other.values)
+    masked = np.ma.masked_array([1, 2, 3], mask=[False, True, False])
+    for users in (masked, np.array([1.0, NAN, 2.0]), np.array(["2024", "NaT", "2025"], "M8[D]")):
+        assert "at place 1 (counted from 0)" in refusal(sequences, users, list("abc"), [1, 2, 3])
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_missing_labels_of_frames_are_refused(library):
     frame = LIBRARIES[library](columns(films=["Up", None, *FILMS[2:]]))

@@ -11,13 +11,15 @@ import numpy as np
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import is_missing, plain
-from mcframe.model.series import is_series
+from mcframe.model.series import is_series, nw
 
 __all__ = ["Labels", "code_labels", "in_words", "pandas_index", "some_in_words"]
 
 # So many labels at a time stand in a list, whatever they came in: a list of 20 million texts
 # would take more memory than their codes.
 CHUNK = 1_000_000
+# Kinds of arrays whose elements are told apart by sorting: numbers and times.
+NUMBERS = "iufmM"
 # How many labels a message shows.
 SHOWN = 3
 # Units of NumPy's times that Python's own have no room for.
@@ -134,17 +136,18 @@ def code_labels(
     codes: IntArray = np.empty(len(given), dtype=np.intp)
     kinds: set[type] = set()
     start = 0
-    for chunk in in_lists(given):
-        kinds.update(map(type, chunk))
-        part = slice(start, start + len(chunk))
+    for labels, own in in_parts(given):
+        kinds.update(map(type, labels))
         try:
             if known is None:
-                codes[part] = [places.setdefault(label, len(places)) for label in chunk]
+                found = [places.setdefault(label, len(places)) for label in labels]
             else:
-                codes[part] = [known.get(label, -1) for label in chunk]
+                found = [known.get(label, -1) for label in labels]
         except TypeError:
-            raise not_hashable(chunk, what) from None
-        start += len(chunk)
+            raise not_hashable(labels, what) from None
+        stop = start + (len(labels) if own is None else own.size)
+        codes[start:stop] = found if own is None else np.asarray(found, dtype=np.intp)[own]
+        start = stop
     refuse_mixed_truth_values(kinds, what)
     if known is not None:
         return known, codes
@@ -158,10 +161,38 @@ def code_labels(
     return places, codes
 
 
-def in_lists(given: Any) -> Iterator[list[Any]]:
-    """Yield the labels as Python's objects, many at a time."""
+def in_parts(given: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
+    """Yield the labels part by part as Python's objects, and which of them stands where.
+
+    Numbers, and what pandas has a dtype for, are told apart in their own library, and yielded
+    once each; of others all are yielded, many at a time, and the second is None.
+    """
+    if is_series(given) and given.dtype.is_numeric() and not given.dtype.is_decimal():
+        given = given if given.null_count() else given.to_numpy()
+    if (
+        isinstance(given, np.ndarray)
+        and given.dtype.kind in "iufmM"
+        and not np.ma.is_masked(given)
+    ):
+        yield by_appearance(given)
+        return
+    if is_series(given) and given.implementation.is_pandas() and given.dtype != nw.Object:
+        codes, labels = given.to_native().factorize(use_na_sentinel=False)
+        yield list(labels), codes
+        return
     for start in range(0, len(given), CHUNK):
-        yield plain_list(given[start : start + CHUNK])
+        yield plain_list(given[start : start + CHUNK]), None
+
+
+def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
+    """Return the different numbers in the order of their first appearance, and their codes."""
+    different, codes = np.unique(np.asarray(numbers), return_inverse=True)
+    first = np.empty(different.size, dtype=np.intp)
+    first[codes[::-1]] = np.arange(numbers.size - 1, -1, -1)  # the last one that is written stays
+    order = np.argsort(first)
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    return plain_list(different[order]), places[codes]
 
 
 def plain_list(given: Any) -> list[Any]:

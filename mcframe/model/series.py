@@ -16,6 +16,7 @@ __all__ = [
     "is_frame",
     "is_series",
     "numbers_of_column",
+    "nw",
     "series_of",
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber
 from mcframe.model.labels import Labels, code_labels, in_words, some_in_words
@@ -245,9 +245,11 @@ def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
         rows, columns, values = rows[~missing], columns[~missing], values[~missing]
     n_columns = len(triples.names)
     cells = rows.astype(np.int64) * n_columns + columns
-    order = np.argsort(cells, kind="stable")
+    order = np.argsort(cells)
+    fresh = begins(cells[order])
+    if not fresh.all():  # then it matters which one was given last; slower by far
+        order = np.argsort(cells, kind="stable")
     cells, values = cells[order], values[order]
-    fresh = np.append(True, cells[1:] != cells[:-1])[: cells.size]
     if not fresh.all():
         if duplicates == "refuse":
             raise repeated(triples, cells, values, fresh)
@@ -262,6 +264,13 @@ def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
     )
 
 
+def begins(ascending: IntArray) -> Mask:
+    """Whether each number is another one than the one before it."""
+    first = np.ones(ascending.size, dtype=bool)
+    first[1:] = ascending[1:] != ascending[:-1]
+    return first
+
+
 def merged(values: Array, starts: IntArray, way: str) -> Array:
     """Return one value for each run of values, which begins at ``starts``, in their order."""
     ends = np.append(starts[1:], values.size)
@@ -274,7 +283,7 @@ def merged(values: Array, starts: IntArray, way: str) -> Array:
     return sums if way == "sum" else sums / (ends - starts)
 
 
-def repeated(triples: Triples, cells: Any, values: Array, fresh: Any) -> DataError:
+def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataError:
     """Return the error about pairs that stand more than once."""
     second = int(np.argmin(fresh))
     row, column = (int(place) for place in divmod(cells[second], len(triples.names)))
