@@ -251,8 +251,9 @@ class Fit:
         axes = Axes.of(name, table)
 
         def predictions(rows: IntArray) -> Array:
-            z = self.problem.predictor_of_rows(name, self.latent, self.effects, rows)
-            return self.mean_of(name, z)
+            columns = np.arange(table.shape[1])
+            cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+            return self.predict(name, *cells).reshape(rows.size, columns.size)
 
         found = best_columns(table, axes.places_of_rows(row), predictions, n, observed)
         return axes.as_triples(*found)

@@ -236,18 +236,6 @@ class Problem:
         offset = self.tables[name].offset
         return z if offset is None else z + offset.dense()
 
-    def predictor_of_rows(
-        self, name: str, latent: LowRank, effects: Mapping[str, Array], rows: IntArray
-    ) -> Array:
-        """Z + effects + offset of some rows of a block (rows x its latent columns), dense."""
-        z = LowRank(latent.left[rows], latent.right[self.columns(name)]).dense()
-        cells = rows[:, None], np.arange(z.shape[1])[None, :]
-        for numbers in (effects, self.origins):
-            if name in numbers:
-                z = z + self.layout(name).at(*cells, numbers[name])
-        offset = self.tables[name].offset
-        return z if offset is None else z + offset.at(*cells)
-
     def predictor_at_entries(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
     ) -> Array:
