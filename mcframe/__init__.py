@@ -10,7 +10,7 @@ Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``expl
 """
 
 # The sentence
-from mcframe.model import Block, Model, Observations, Problem
+from mcframe.model import Block, Model, Observations, Problem, Triples, from_triples
 
 # Its words: all that the rooms name, so that a new one is named in its room alone
 from mcframe import constraints, likelihoods, regularizers, risks
@@ -79,11 +79,13 @@ __all__ = [
     "Record",
     "Reference",
     "Splitting",
+    "Triples",
     "UnobservedWarning",
     "Verification",
     "cross_validate",
     "explain",
     "fit",
+    "from_triples",
     "laws",
     "path",
     "to_cvxpy",

@@ -69,7 +69,8 @@ def fit(
     model : Model
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
-        not stored. ``Observations`` adds weights and offsets.
+        not stored. ``Observations`` adds weights and offsets; ``from_triples`` reads lists of
+        (row, column, value).
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes the one of a ladder (see the notes) that is expected to be done first, and
         hands over to another where it is far slower than that; ``explain`` says the estimates, and

@@ -15,6 +15,7 @@ from mcframe.model.cell_numbers import CellNumbers
 from mcframe.model.reading import read_table
 from mcframe.model.row_labels import same_rows
 from mcframe.model.table import Table
+from mcframe.model.triples import in_columns_of
 from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.regularizers import NuclearNorm
 
@@ -144,9 +145,12 @@ def tables_of_new_rows(
         raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
     for name in data:
         problem.model.block(name)
+    aligned = {
+        name: in_columns_of(problem.tables[name], name, given) for name, given in data.items()
+    }
     return {
         block.name: with_fitted_biases(
-            problem, block.name, read_table(block, data[block.name]), effects
+            problem, block.name, read_table(block, aligned[block.name]), effects
         )
         for block in problem.model.blocks
         if block.name in data

@@ -11,7 +11,7 @@ import mcframe
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
     *("model", "datasets", "selection", "demo", "reproduction", "baselines", "papers", "plots"),
-    *("commands", "storage.py", "prediction.py", "compile", "numerics", "backends"),
+    *("commands", "storage.py", "prediction.py", "ranking.py", "compile", "numerics", "backends"),
     *(
         "likelihoods",
         "risks",

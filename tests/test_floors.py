@@ -24,6 +24,7 @@ FLOORS = {
     "options": 6,
     "fitting": 6,
     "prediction": 6,
+    "ranking": 6,
     "storage": 6,
     "verification": 6,
     "laws": 6,

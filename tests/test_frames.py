@@ -287,8 +287,10 @@ def test_a_long_list_of_entries_is_no_table(names):
     assert f"every pair of {names[0]!r} and {names[1]!r} once" in said
     assert "table of 12 x 8 entries" in said
     # Both remedies, as they are given.
-    rows, columns = (pd.factorize(frame[name])[0] for name in names[:2])
-    assert table_of(sp.coo_array((frame[names[2]], (rows, columns)))).shape == (12, 8)
+    row, column, value = names
+    assert f"mc.from_triples(frame, row={row!r}, column={column!r}, value={value!r})" in said
+    triples = mc.from_triples(frame, row=row, column=column, value=value)
+    assert table_of(triples).shape == (12, 8)
     assert table_of(frame.to_numpy()).shape == (len(frame), 3)
 
 

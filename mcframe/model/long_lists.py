@@ -54,10 +54,8 @@ def refuse_long_list(block: Block, frame: Any) -> None:
             f" {', '.join(repr(name) for name in frame.columns)} has every pair of {keys[0]!r}"
             f" and {keys[1]!r} once, as a long list of entries has, one in a row. To complete the"
             f" table of {rows.max() + 1} x {columns.max() + 1} entries that it lists, give"
-            f" scipy.sparse.coo_array((frame[{value!r}], (rows, columns))) with rows ="
-            f" pandas.factorize(frame[{keys[0]!r}])[0] and columns ="
-            f" pandas.factorize(frame[{keys[1]!r}])[0] (mcframe.datasets.read_ratings reads files"
-            f" of ratings); to complete its own {frame.shape[1]} columns, give frame.to_numpy()"
+            f" mc.from_triples(frame, row={keys[0]!r}, column={keys[1]!r}, value={value!r}); to"
+            f" complete its own {frame.shape[1]} columns, give frame.to_numpy()"
         )
 
 

@@ -18,7 +18,7 @@ class Observations:
 
     Parameters
     ----------
-    values : array, DataFrame or scipy.sparse matrix (n_items x columns of the block)
+    values : array, DataFrame, scipy.sparse matrix or triples (n_items x columns of the block)
         As without weights.
     weights : number or array, optional
         How often each entry counts: survey weights, inverse propensities for entries that are
@@ -33,7 +33,8 @@ class Observations:
 
     Each may be of the block's shape, a column (n_items x 1), a row (1 x columns) or one
     number. A vector is a row, or a column where the block has one; where the block is square it
-    is refused. What a sparse matrix does not store is 0; every exposure has to be stored.
+    is refused. What a sparse matrix does not store is 0; every exposure has to be stored. Beside
+    triples they may be triples with the same labels, one for each of the values.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from mcframe.model.forms import table_of_array, table_of_numbers, table_of_panda
 from mcframe.model.frames import is_pandas, is_pandas_array, numbers_of
 from mcframe.model.observations import Observations
 from mcframe.model.table import Table
+from mcframe.model.triples import Triples, table_of_triples
 from mcframe.model.valid_values import check_values
 from mcframe.model.weights_and_offsets import offset_of, weights_of
 from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
@@ -26,7 +27,7 @@ BYTES_PER_CELL = 80
 
 
 def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
-    """Read and check one block's data: an array, a DataFrame or a scipy.sparse matrix.
+    """Read and check one block's data: an array, a DataFrame, a scipy.sparse matrix, triples.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
     observed zero. A one-dimensional array or a Series is one column. There may be no observed
@@ -63,6 +64,8 @@ def read_values(block: Block, given: Any) -> Table:
     """The observed entries as they are given, if any; their values are not checked."""
     if sp.issparse(given):
         table = table_of_sparse(block, given)
+    elif isinstance(given, Triples):
+        table = table_of_triples(given)
     elif is_pandas(given):
         table = table_of_pandas(block, given)
     elif is_pandas_array(given):

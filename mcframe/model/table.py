@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.real_numbers import plain
 from mcframe.model.cell_numbers import CellNumbers
+from mcframe.model.labels import pandas_index
 from mcframe.model.units import AffineUnits, Standard
 
 __all__ = ["Given", "Table"]
@@ -40,8 +41,9 @@ class Table:
     entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
     element for each, or is None where all are 1; ``offset`` has a number for each row and
     latent column (K for each column of K classes), or is None. ``index`` and ``names`` are the
-    labels of a DataFrame, None for arrays and sparse matrices. With ``unwritten`` all other cells
-    carry loss too, as unlabeled, but are not among the entries: there are too many of them.
+    labels of a DataFrame or of triples, None for arrays and sparse matrices. With ``unwritten``
+    all other cells carry loss too, as unlabeled, but are not among the entries: there are too
+    many of them.
 
     Of a standardised block ``given`` holds what is otherwise here: ``values`` of a location are
     then in standard units, its offset taken off before, and ``weights`` what each entry counts
@@ -184,22 +186,21 @@ class Table:
         With ``parts`` > 1 each column of the data has so many of the answer, labelled
         (name, 0), (name, 1), ...
         """
-        if self.index is None:
+        index = pandas_index(self.index)
+        if index is None:
             return entries
-        pandas = sys.modules["pandas"]
-        names = range(self.shape[1]) if self.names is None else self.names
+        pandas, names = sys.modules["pandas"], pandas_index(self.names, always=True)
+        names = range(self.shape[1]) if names is None else names
         if parts > 1:
             names = pandas.MultiIndex.from_product([names, range(parts)])
-        return pandas.DataFrame(entries, index=self.index, columns=names)
+        return pandas.DataFrame(entries, index=index, columns=names)
 
     def wrap_column(self, entries: Array) -> Any:
         """One number a row in the form the data came in: a Series if the rows had labels."""
-        if self.index is None:
-            return entries
-        return sys.modules["pandas"].Series(entries, index=self.index)
+        index = pandas_index(self.index)
+        return entries if index is None else sys.modules["pandas"].Series(entries, index=index)
 
     def wrap_row(self, entries: Array) -> Any:
         """One number a column in the form the data came in: a Series if they had names."""
-        if self.names is None:
-            return entries
-        return sys.modules["pandas"].Series(entries, index=self.names)
+        names = pandas_index(self.names)
+        return entries if names is None else sys.modules["pandas"].Series(entries, index=names)

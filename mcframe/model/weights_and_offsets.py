@@ -16,6 +16,7 @@ from mcframe.model.forms import row_major
 from mcframe.model.frames import is_pandas
 from mcframe.model.observations import Observations
 from mcframe.model.table import Table
+from mcframe.model.triples import Triples, in_cells_of
 
 __all__ = ["offset_of", "weights_of"]
 
@@ -66,6 +67,9 @@ def refuse_exposure(block: Block) -> None:
 
 def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbers:
     """Return weights or offsets of the cells of a block, or raise a ``DataError``."""
+    if isinstance(given, Triples):
+        moved = in_cells_of(table, given, f"block {block.name!r}: {what}")
+        return CellNumbers(table.shape, moved.values, moved.cells)
     if not sp.issparse(given):
         refuse_other_labels(block, given, what, table)
         return CellNumbers(table.shape, spreadable(block, given, what, table.shape))

@@ -1,0 +1,273 @@
+"""Labels of rows and columns, of any kind, and the place of each among them."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.real_numbers import is_missing, plain
+from mcframe.model.series import is_series, nw
+
+__all__ = ["Labels", "code_labels", "in_words", "pandas_index", "some_in_words"]
+
+# So many labels at a time stand in a list, whatever they came in: a list of 20 million texts
+# would take more memory than their codes.
+CHUNK = 1_000_000
+# Kinds of arrays whose elements are told apart by sorting: numbers and times.
+NUMBERS = "iufmM"
+# How many labels a message shows.
+SHOWN = 3
+# Units of NumPy's times that Python's own have no room for.
+FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
+
+
+@attrs.frozen(eq=False, repr=False)
+class Labels:
+    """The labels of the rows or of the columns of a table, in the order of the table.
+
+    Attributes
+    ----------
+    values : tuple
+    name : str, or what else names a column
+        How a column of a frame that holds them is called.
+    library : str or None
+        Whose frames the data came in, as narwhals calls it ("pandas", "polars", "pyarrow"); None
+        for sequences and arrays.
+    """
+
+    values: tuple[Any, ...]
+    name: Any
+    library: str | None = None
+
+    @classmethod
+    def of(cls, labels: Any, count: int, name: str) -> "Labels":
+        """Return the labels of an axis of a table: as they are, of pandas, or positions from 0."""
+        if isinstance(labels, Labels):
+            return labels
+        if labels is None:
+            return cls(tuple(range(count)), name)
+        own = name if labels.name is None else labels.name
+        return cls(tuple(plain_list(labels.to_numpy(dtype=object))), own, "pandas")
+
+    @cached_property
+    def places(self) -> Mapping[Any, int]:
+        """Return the place of each label.
+
+        Raises
+        ------
+        DataError
+            Where one stands twice, so that it says nothing.
+        """
+        places = {label: place for place, label in enumerate(self.values)}
+        if len(places) < len(self.values):
+            wrong = next(k for k, label in enumerate(self.values) if places[label] != k)
+            raise DataError(
+                f"{self.name} {in_words(self.values[wrong])} stands twice among the labels, so"
+                " that it names no single one; ask by positions, or rename one of them"
+            )
+        return places
+
+    def find(self, given: Any) -> IntArray:
+        """Return the places of some labels, -1 for one that is not among these."""
+        return code_labels(given, self.name, self.places)[1]
+
+    def take(self, places: IntArray) -> list[Any]:
+        """Return the labels at some places."""
+        return [self.values[place] for place in places]
+
+    def equals(self, other: Any) -> bool:
+        """Whether the other ones are the same labels in the same order."""
+        return len(self) == len(other) and all(
+            mine is theirs or bool(mine == theirs)
+            for mine, theirs in zip(self, other, strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.values[place]
+
+    def __repr__(self) -> str:
+        return f"Labels({len(self)} of {self.name!r}: {some_in_words(self.values)})"
+
+
+def pandas_index(labels: Any, always: bool = False) -> Any:
+    """Return the labels of an axis as pandas' ``Index``.
+
+    None where they came from elsewhere, but for ``always``, and where there are none.
+    """
+    if not isinstance(labels, Labels):
+        return labels
+    if labels.library != "pandas" and not always:
+        return None
+    index = sys.modules["pandas"].Index
+    return index(list(labels.values), name=labels.name, tupleize_cols=False)
+
+
+def code_labels(
+    given: Any, what: Any, known: Mapping[Any, int] | None = None
+) -> tuple[Mapping[Any, int], IntArray]:
+    """Return where each label stands, and the place of each of the given ones, one by one.
+
+    Parameters
+    ----------
+    given : sequence, array, or Series of narwhals
+    what : str, or what else names a column
+        How messages call one of them.
+    known : mapping from label to place, optional
+        Those that there are; others have the code -1. Without it all are new, and stand in the
+        order of their first appearance.
+
+    Raises
+    ------
+    DataError
+        Where a label is missing, cannot be compared, or is not told from another one.
+    """
+    places: dict[Any, int] = {}
+    codes: IntArray = np.empty(len(given), dtype=np.intp)
+    kinds: set[type] = set()
+    start = 0
+    for labels, own in in_parts(given):
+        kinds.update(map(type, labels))
+        try:
+            if known is None:
+                found = [places.setdefault(label, len(places)) for label in labels]
+            else:
+                found = [known.get(label, -1) for label in labels]
+        except TypeError:
+            raise not_hashable(labels, what) from None
+        stop = start + (len(labels) if own is None else own.size)
+        codes[start:stop] = found if own is None else np.asarray(found, dtype=np.intp)[own]
+        start = stop
+    refuse_mixed_truth_values(kinds, what)
+    if known is not None:
+        return known, codes
+    for label, place in places.items():
+        if absent(label):
+            raise DataError(
+                f"{what} label {in_words(label)} at place {int(np.argmax(codes == place))}"
+                " (counted from 0): a missing label names nothing; leave it out, in pandas by"
+                f" frame.dropna(subset=[{what!r}])"
+            )
+    return places, codes
+
+
+def in_parts(given: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
+    """Yield the labels part by part as Python's objects, and which of them stands where.
+
+    Numbers, and what pandas has a dtype for, are told apart in their own library, and yielded
+    once each; of others all are yielded, many at a time, and the second is None.
+    """
+    if is_series(given) and given.dtype.is_numeric() and not given.dtype.is_decimal():
+        given = given if given.null_count() else given.to_numpy()
+    if (
+        isinstance(given, np.ndarray)
+        and given.dtype.kind in "iufmM"
+        and not np.ma.is_masked(given)
+    ):
+        yield by_appearance(given)
+        return
+    if is_series(given) and given.implementation.is_pandas() and given.dtype != nw.Object:
+        codes, labels = given.to_native().factorize(use_na_sentinel=False)
+        yield list(labels), codes
+        return
+    for start in range(0, len(given), CHUNK):
+        yield plain_list(given[start : start + CHUNK]), None
+
+
+def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
+    """Return the different numbers in the order of their first appearance, and their codes."""
+    different, codes = np.unique(np.asarray(numbers), return_inverse=True)
+    first = np.empty(different.size, dtype=np.intp)
+    first[codes[::-1]] = np.arange(numbers.size - 1, -1, -1)  # the last one that is written stays
+    order = np.argsort(first)
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    return plain_list(different[order]), places[codes]
+
+
+def plain_list(given: Any) -> list[Any]:
+    """Return labels as Python's objects, which are equal where they mean the same."""
+    if isinstance(given, np.ndarray):
+        found = (in_microseconds(given) if given.dtype.kind in "mM" else given).tolist()
+    elif is_series(given):
+        unit = getattr(given.dtype, "time_unit", None)
+        if unit in FINER_THAN_MICROSECONDS and not given.implementation.is_pandas_like():
+            in_microseconds(given.to_numpy())  # which refuses what lists would round
+        found = given.to_list()
+    else:
+        found = list(given)
+    if {np.datetime64, np.timedelta64} & set(map(type, found)):
+        return [
+            in_microseconds(np.asarray(label)).item()
+            if isinstance(label, np.datetime64 | np.timedelta64)
+            else label
+            for label in found
+        ]
+    return found
+
+
+def in_microseconds(times: Any) -> Any:
+    """Return NumPy's times in units that Python's own times have, or raise a ``DataError``."""
+    if np.datetime_data(times.dtype)[0] not in FINER_THAN_MICROSECONDS:
+        return times
+    coarse = times.astype(f"{times.dtype.kind}8[us]")
+    lost = (coarse.astype(times.dtype) != times) & ~np.isnat(times)
+    if np.any(lost):
+        raise DataError(
+            f"label {np.atleast_1d(times)[np.argmax(np.atleast_1d(lost))]} is finer than a"
+            " microsecond, which times as labels are rounded to; give the labels as text or as"
+            " whole numbers"
+        )
+    return coarse
+
+
+def refuse_mixed_truth_values(kinds: set[type], what: Any) -> None:
+    """Raise a ``DataError`` where True and 1, which are equal, may both be labels."""
+    truths = {kind for kind in kinds if kind in (bool, np.bool_)}
+    numbers = {kind for kind in kinds - truths if issubclass(kind, int | float | np.number)}
+    if truths and numbers:
+        raise DataError(
+            f"{what} labels are truth values and numbers, and True is equal to 1; give labels of"
+            " one kind, for example as text"
+        )
+
+
+def not_hashable(labels: list[Any], what: Any) -> DataError:
+    """Return the error that shows the first label that cannot be looked up."""
+    for label in labels:
+        try:
+            hash(label)
+        except TypeError:
+            return DataError(
+                f"{what} label {label!r} is a {type(label).__name__}, which cannot be looked up;"
+                " give text, numbers, times or tuples"
+            )
+    raise AssertionError("unreachable: a label has just failed")
+
+
+def absent(label: Any) -> bool:
+    """Whether a label is missing, or a tuple with something that is."""
+    if isinstance(label, tuple):
+        return any(map(absent, label))
+    return is_missing(label) or bool(label != label)  # NaN != NaN
+
+
+def in_words(label: Any) -> str:
+    """Return how messages write a label."""
+    return repr(plain(label))
+
+
+def some_in_words(labels: Any) -> str:
+    """Return the first labels, and how many more there are."""
+    first = ", ".join(in_words(label) for label in labels[:SHOWN])
+    return first + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")

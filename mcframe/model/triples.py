@@ -1,0 +1,358 @@
+"""Tables given as triples: a row, a column and the value there, by labels of any kind."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.real_numbers import NotANumber
+from mcframe.model.labels import Labels, code_labels, in_words, some_in_words
+from mcframe.model.observations import Observations
+from mcframe.model.series import columns_of_frame, is_series, numbers_of_column, series_of
+from mcframe.model.table import Table
+
+__all__ = ["Triples", "from_triples", "in_cells_of", "in_columns_of", "table_of_triples"]
+
+WAYS = ("refuse", "mean", "last", "sum")
+# What ``DataError``s begin with.
+HERE = "from_triples"
+
+
+@attrs.frozen(eq=False, repr=False)
+class Triples:
+    """A sparse table with labels, made by ``from_triples``: data of a block of ``mc.fit``.
+
+    Attributes
+    ----------
+    rows, columns : arrays of integers (n_entries,)
+        For each value the places of its labels, row after row, each cell once.
+    values : array (n_entries,)
+        Observed ones alone.
+    index, names : Labels
+        Those of the rows and of the columns.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    values: Array
+    index: Labels
+    names: Labels
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns) of the table."""
+        return len(self.index), len(self.names)
+
+    @property
+    def row_labels(self) -> tuple[Any, ...]:
+        """The label of each row, in the order of answers."""
+        return self.index.values
+
+    @property
+    def column_labels(self) -> tuple[Any, ...]:
+        """The label of each column, in the order of answers."""
+        return self.names.values
+
+    @property
+    def cells(self) -> IntArray:
+        """The place of each value in the table read row after row, in ascending order."""
+        return self.rows.astype(np.int64) * len(self.names) + self.columns
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        return (
+            f"Triples: {len(self)} values in a table of {n_rows} x {n_columns}"
+            f" ({len(self) / (n_rows * n_columns):.1%}),"
+            f" rows by {self.index.name!r}, columns by {self.names.name!r}"
+        )
+
+
+def from_triples(
+    frame: Any = None,
+    *,
+    row: Any,
+    column: Any,
+    value: Any,
+    rows: Any = None,
+    columns: Any = None,
+    duplicates: str = "refuse",
+) -> Triples:
+    """Read a list of (row, column, value), one entry of a table each, as data of a block.
+
+    The table is never written out: what is kept is the value of each entry and the place of its
+    row and of its column. Answers speak in the labels: ``Fit.predict_pairs``, ``Fit.top``.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas or polars, or table of pyarrow, optional
+        One entry in each row. Without it ``row``, ``column`` and ``value`` are sequences.
+    row, column, value : name of a column, or sequence
+        The labels of rows and of columns: text, numbers, times, tuples, whatever can be looked up
+        in a dict. Values are numbers; an entry whose value is missing is not observed, and its
+        labels stand in the table all the same.
+    rows, columns : sequence of labels, optional
+        All rows or columns of the table, in order; an entry elsewhere is refused. Rows that other
+        blocks have too are given so: ``rows=features.index``. By default those that occur, by
+        their first appearance.
+    duplicates : "refuse", "mean", "last" or "sum", default "refuse"
+        What a pair is worth that stands more than once.
+
+    Returns
+    -------
+    Triples
+        With ``row_labels`` and ``column_labels``.
+
+    Raises
+    ------
+    DataError
+        Where there is no triple, a label is missing, a pair stands more than once, or a value is
+        no finite number. The message names pair, value and remedy.
+    ModelError
+        Where ``duplicates`` is none of these.
+
+    Examples
+    --------
+    >>> import mcframe as mc
+    >>> stars = mc.from_triples(
+    ...     row=["ann", "ann", "bob", "bob", "eve"],
+    ...     column=["Up", "Alien", "Up", "Jaws", "Alien"],
+    ...     value=[5, 4, 4, 2, 5],
+    ... )
+    >>> stars
+    Triples: 5 values in a table of 3 x 3 (55.6%), rows by 'row', columns by 'column'
+    >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
+    >>> fit = mc.fit(model, {"stars": stars})
+    >>> fit.predict_pairs("stars", [("eve", "Up")]).round(1)
+    array([4.1])
+    """
+    if duplicates not in WAYS:
+        raise ModelError(
+            f"{HERE}: duplicates={duplicates!r} was given; take one of"
+            f" {', '.join(map(repr, WAYS))}"
+        )
+    library, names, (of_rows, of_columns, given) = three_columns(frame, (row, column, value))
+    index, row_codes = coded(of_rows, names[0], library, rows)
+    labels, column_codes = coded(of_columns, names[1], library, columns)
+    empty = Triples(row_codes, column_codes, np.empty(0), index, labels)
+    try:
+        values = numbers_of_column(given)
+    except NotANumber as error:
+        raise wrong_value(empty, error.position[0], error.value, "is not a number") from None
+    infinite = np.isinf(values)
+    if infinite.any():
+        place = int(np.argmax(infinite))
+        raise wrong_value(empty, place, float(values[place]), "is not finite")
+    return sorted_by_cells(attrs.evolve(empty, values=values), duplicates)
+
+
+def three_columns(
+    frame: Any, given: Sequence[Any]
+) -> tuple[str | None, tuple[Any, Any], Sequence[Any]]:
+    """Return the library of the triples, what their labels are called, and the three columns."""
+    if frame is not None:
+        library, found = columns_of_frame(frame, given, HERE)
+        if len(set(given)) < len(given):
+            raise DataError(
+                f"{HERE}: row={given[0]!r}, column={given[1]!r}, value={given[2]!r} were given;"
+                " name three different columns"
+            )
+        names = (given[0], given[1])
+    else:
+        library, names = None, ("row", "column")
+        found = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
+    lengths = [len(column) for column in found]
+    if len(set(lengths)) > 1:
+        raise DataError(
+            f"{HERE}: row, column and value have {lengths[0]}, {lengths[1]} and {lengths[2]}"
+            " elements; one of each is needed for each triple"
+        )
+    if not lengths[0]:
+        raise DataError(f"{HERE}: not one triple was given; at least one is needed")
+    return library, names, found
+
+
+def sequence(what: str, given: Any) -> Any:
+    """Return a sequence of labels or values as one that has a length and can be cut."""
+    if isinstance(given, str | bytes):
+        raise DataError(
+            f"{HERE}: {what}={given!r} is the name of a column, and no frame was given; give"
+            " from_triples(frame, ...), or a sequence"
+        )
+    if isinstance(given, np.ndarray) and given.ndim != 1:
+        raise DataError(
+            f"{HERE}: {what} is an array of shape {given.shape}; one dimension is needed"
+        )
+    found = series_of(given)
+    if is_series(found) or isinstance(found, np.ndarray | list | tuple | range):
+        return found
+    try:
+        return list(found)
+    except TypeError:
+        raise DataError(
+            f"{HERE}: {what} is a {type(given).__name__}; a sequence is needed, one element for"
+            " each triple"
+        ) from None
+
+
+def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[Labels, IntArray]:
+    """Return the labels of an axis, and the place of the label of each triple among them."""
+    if known is None:
+        places, codes = code_labels(given, name)
+        return Labels(tuple(places), name, library), codes
+    all_of_them, at = code_labels(sequence(f"{name} labels", known), name)
+    if len(all_of_them) < at.size:
+        twice = int(np.argmax(np.bincount(at) > 1))
+        raise DataError(
+            f"{HERE}: {name} {in_words(list(all_of_them)[twice])} stands twice among the labels"
+            " that were given; give each once"
+        )
+    if not all_of_them:
+        raise DataError(f"{HERE}: not one {name} label was given; at least one is needed")
+    labels = Labels(tuple(all_of_them), name, library)
+    codes = labels.find(given)
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        others = f" and in {unknown.size - 1} more" if unknown.size > 1 else ""
+        raise DataError(
+            f"{HERE}: {name} {in_words(given[int(unknown[0])])} in triple {unknown[0]} (counted"
+            f" from 0){others} is not among the labels that were given; add it to them, or leave"
+            " such triples out"
+        )
+    return labels, codes
+
+
+def wrong_value(triples: Triples, place: int, value: object, wrong: str) -> DataError:
+    """Return the error about a value by the pair that it stands at."""
+    row = in_words(triples.index[triples.rows[place]])
+    column = in_words(triples.names[triples.columns[place]])
+    return DataError(
+        f"{HERE}: value {value!r} at {triples.index.name} {row}, {triples.names.name} {column}"
+        f" {wrong}; finite numbers are needed, NaN where a value is missing"
+    )
+
+
+def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
+    """Return the observed triples row after row, and one for each cell."""
+    rows, columns, values = triples.rows, triples.columns, triples.values
+    missing = np.isnan(values)
+    if missing.any():
+        rows, columns, values = rows[~missing], columns[~missing], values[~missing]
+    n_columns = len(triples.names)
+    cells = rows.astype(np.int64) * n_columns + columns
+    order = np.argsort(cells)
+    fresh = begins(cells[order])
+    if not fresh.all():  # then it matters which one was given last; slower by far
+        order = np.argsort(cells, kind="stable")
+    cells, values = cells[order], values[order]
+    if not fresh.all():
+        if duplicates == "refuse":
+            raise repeated(triples, cells, values, fresh)
+        values = merged(values, np.flatnonzero(fresh), duplicates)
+        cells = cells[fresh]
+    at_rows, at_columns = np.divmod(cells, n_columns)
+    return attrs.evolve(
+        triples,
+        rows=at_rows.astype(np.intp, copy=False),
+        columns=at_columns.astype(np.intp, copy=False),
+        values=values,
+    )
+
+
+def begins(ascending: IntArray) -> Mask:
+    """Whether each number is another one than the one before it."""
+    first = np.ones(ascending.size, dtype=bool)
+    first[1:] = ascending[1:] != ascending[:-1]
+    return first
+
+
+def merged(values: Array, starts: IntArray, way: str) -> Array:
+    """Return one value for each run of values, which begins at ``starts``, in their order."""
+    ends = np.append(starts[1:], values.size)
+    if way == "last":
+        return values[ends - 1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums: Array = np.add.reduceat(values, starts)
+    if not np.all(np.isfinite(sums)):
+        raise DataError(f"{HERE}: sums of the values of one pair overflow; rescale the values")
+    return sums if way == "sum" else sums / (ends - starts)
+
+
+def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataError:
+    """Return the error about pairs that stand more than once."""
+    second = int(np.argmin(fresh))
+    row, column = (int(place) for place in divmod(cells[second], len(triples.names)))
+    count = int(np.unique(cells[~fresh]).size)
+    others = f" ({count - 1} more such pairs)" if count > 1 else ""
+    return DataError(
+        f"{HERE}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
+        f" {in_words(triples.names[column])} stand together more than once, with the values"
+        f" {values[second - 1]:g} and {values[second]:g}{others}; leave one of them, or say what"
+        ' they are worth together by duplicates="mean", "last" or "sum"'
+    )
+
+
+def table_of_triples(given: Triples) -> Table:
+    """Return triples as a block's table; nothing is copied."""
+    return Table(given.shape, given.rows, given.columns, given.values, given.index, given.names)
+
+
+def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
+    """Return data of new rows in the columns of a fit, where they are triples.
+
+    Columns that the triples do not have are not observed.
+
+    Raises
+    ------
+    DataError
+        Where they have a column that the fit has not.
+    """
+    if isinstance(given, Observations):
+        return attrs.evolve(given, values=in_columns_of(fitted, name, given.values))
+    if not isinstance(given, Triples):
+        return given
+    names = Labels.of(fitted.names, fitted.shape[1], given.names.name)
+    places = places_among(given.names, names, f"block {name!r}: the new rows", "fit has")
+    return sorted_by_cells(attrs.evolve(given, columns=places[given.columns], names=names))
+
+
+def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
+    """Return numbers beside the entries of a table, by its rows and columns.
+
+    Raises
+    ------
+    DataError
+        Where they have a row or a column that the table has not, or none for one of its entries.
+    """
+    index = Labels.of(table.index, table.shape[0], given.index.name)
+    names = Labels.of(table.names, table.shape[1], given.names.name)
+    rows = places_among(given.index, index, what, "values have")[given.rows]
+    columns = places_among(given.names, names, what, "values have")[given.columns]
+    moved = sorted_by_cells(Triples(rows, columns, given.values, index, names))
+    wanted = table.rows.astype(np.int64) * table.shape[1] + table.columns
+    without = np.flatnonzero(~np.isin(wanted, moved.cells, assume_unique=True))
+    if without.size:
+        row, column = index[table.rows[without[0]]], names[table.columns[without[0]]]
+        others = f" and at {without.size - 1} more pairs" if without.size > 1 else ""
+        raise DataError(
+            f"{what} have no number at {index.name} {in_words(row)}, {names.name}"
+            f" {in_words(column)}{others}; give one for each value"
+        )
+    return moved
+
+
+def places_among(own: Labels, others: Labels, what: str, have: str) -> IntArray:
+    """Return the place of each label among other ones, or raise a ``DataError``."""
+    places = others.find(own.values)
+    unknown = own.take(np.flatnonzero(places < 0))
+    if unknown:
+        raise DataError(
+            f"{what} have {others.name} {some_in_words(unknown)}, which the {have} not; leave such"
+            " triples out"
+        )
+    return places
