@@ -33,6 +33,7 @@ FLOORS = {
     "plots": 7,
     "datasets": 7,
     "baselines": 8,
+    "estimators": 8,
     "demo": 8,
     "reproduction": 9,
     "commands": 10,

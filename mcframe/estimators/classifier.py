@@ -1,0 +1,120 @@
+"""The classifier: labels and classes as columns beside the features."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mcframe.contracts.arrays import Array
+from mcframe.estimators.prediction import TARGETS, Prediction
+from mcframe.estimators.targets import Labels, read_labels
+from mcframe.likelihoods import Bernoulli, Multinomial
+from mcframe.model import Block
+
+__all__ = ["MatrixCompletionClassifier"]
+
+# Probabilities nearer to 0 and 1 than this have that logit.
+NEAREST = 1e-300
+
+
+class MatrixCompletionClassifier(ClassifierMixin, Prediction):
+    """Classify by completing one table: features, and labels as columns beside them.
+
+    Features and labels may have holes, and labels several columns (multi-label). The columns of
+    labels have the logistic loss, those of more than two classes the softmax loss, and share
+    their low-rank structure with the features (Goldberg et al., 2010): unlabeled samples among
+    the rows of the fit help. On rows of the fit ``predict`` is the transductive answer, which
+    knows the labels observed there; on others the rule for new rows.
+
+    Parameters
+    ----------
+    likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
+        Of the features, by name or position; "auto" and those left out: ``Gaussian()``.
+    terms : list of regularizers and constraints, optional
+        By default a ``NuclearNorm``.
+    weight : "cv", float or None, default "cv"
+        Of the norm: the one with the least held-out loss of labels, a number, or that of
+        ``terms``.
+    n_weights, cv : int, default 12 and 3
+        How many weights are tried, and on how many folds.
+    tol, max_iter, random_state, threads : as in ``mcframe.fit``
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels; of several outputs [0, 1].
+    completion_ : Fit
+        With its certificate: ``.gap``, ``.status``, ``.bound``.
+    model_ : Model
+    cross_validation_ : CrossValidation
+        Where the weight was chosen.
+    n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.estimators import MatrixCompletionClassifier
+    >>> X = np.array([[-2.0], [-1.5], [-1.0], [1.0], [np.nan], [2.0]])
+    >>> y = np.array(["low", "low", None, "high", "high", "high"], dtype=object)
+    >>> model = MatrixCompletionClassifier(weight=0.1).fit(X, y)
+    >>> model.predict([[-3.0], [3.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to features (n_samples x n_features) and labels, NaN or None where missing."""
+        table = self.read(X, reset=True)
+        labels = read_labels(y)
+        self.classes_, self.several_ = labels.classes, labels.several
+        self.n_outputs_ = labels.codes.shape[1]
+        if len(labels.classes) == 1:  # nothing to tell apart
+            self.n_iter_ = 1
+            return self
+        self.fit_targets(table, block_of(labels), labels.codes)
+        return self
+
+    def probabilities(self, X: Any) -> Array:
+        """P(1) of each output, or P of each class."""
+        check_is_fitted(self, "classes_")
+        if len(self.classes_) == 1:
+            return np.ones((len(self.read(X, reset=False)), 1))
+        return self.means(X)
+
+    def predict(self, X: Any) -> Any:
+        """The most probable label of each sample, of each output."""
+        found = self.probabilities(X)
+        if self.several_:
+            return (found > 0.5).astype(int)
+        codes = found[:, 0] > 0.5 if len(self.classes_) == 2 else np.argmax(found, axis=1)
+        return self.classes_[np.asarray(codes, dtype=int)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """P of each class (n_samples x n_classes), or P(1) of each of several outputs."""
+        found = self.probabilities(X)
+        if self.several_ or len(self.classes_) != 2:
+            return found
+        return np.hstack([1.0 - found, found])
+
+    def decision_function(self, X: Any) -> Array:
+        """The logit of the second class, or of each output; logarithms of P of several classes."""
+        found = np.clip(self.probabilities(X), NEAREST, 1.0)
+        if not self.several_ and len(self.classes_) > 2:
+            return np.asarray(np.log(found))
+        levels = logit(np.clip(found, NEAREST, 1.0 - np.finfo(float).epsneg))
+        return np.asarray(levels if self.several_ else levels[:, 0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Several outputs are labels."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = False
+        return tags
+
+
+def block_of(labels: Labels) -> Block:
+    """The block of the labels."""
+    binary = labels.several or len(labels.classes) == 2
+    likelihood = Bernoulli() if binary else Multinomial(len(labels.classes))
+    return Block(TARGETS, likelihood, standardize=True, bias=True)

@@ -1,0 +1,75 @@
+"""The regressor: numbers as columns beside the features."""
+
+from typing import Any, Self
+
+from sklearn.base import RegressorMixin
+
+from mcframe.contracts.arrays import Array
+from mcframe.estimators.prediction import TARGETS, Prediction
+from mcframe.estimators.targets import read_numbers
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block
+
+__all__ = ["MatrixCompletionRegressor"]
+
+
+class MatrixCompletionRegressor(RegressorMixin, Prediction):
+    """Regress by completing one table: features, and targets as columns beside them.
+
+    Features and targets may have holes, and there may be several targets. They are fitted in
+    standard units with the squared loss, and share their low-rank structure with the features.
+    On rows of the fit ``predict`` is the transductive answer, which knows the targets observed
+    there; on others the rule for new rows.
+
+    Parameters
+    ----------
+    likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
+        Of the features, by name or position; "auto" and those left out: ``Gaussian()``.
+    terms : list of regularizers and constraints, optional
+        By default a ``NuclearNorm``.
+    weight : "cv", float or None, default "cv"
+        Of the norm: the one with the least held-out loss of targets, a number, or that of
+        ``terms``.
+    n_weights, cv : int, default 12 and 3
+        How many weights are tried, and on how many folds.
+    tol, max_iter, random_state, threads : as in ``mcframe.fit``
+
+    Attributes
+    ----------
+    completion_ : Fit
+        With its certificate: ``.gap``, ``.status``, ``.bound``.
+    model_ : Model
+    cross_validation_ : CrossValidation
+        Where the weight was chosen.
+    n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.estimators import MatrixCompletionRegressor
+    >>> X = np.arange(1.0, 9.0)[:, None]
+    >>> model = MatrixCompletionRegressor(weight=1e-3).fit(X, 2.0 * X[:, 0])
+    >>> print(model.predict([[10.0]]).round(1))
+    [20.]
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to features (n_samples x n_features) and targets, NaN where missing."""
+        table = self.read(X, reset=True)
+        targets = read_numbers(y)
+        self.flat_ = targets.ndim == 1
+        block = Block(TARGETS, Gaussian(), standardize=True, bias=True)
+        self.fit_targets(table, block, targets.reshape(len(targets), -1))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean of each target (n_samples,) or (n_samples x n_targets), as y was given."""
+        found = self.means(X)
+        return found[:, 0] if self.flat_ else found
+
+    def __sklearn_tags__(self) -> Any:
+        """There may be several targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        return tags
