@@ -26,7 +26,30 @@ SHARE = 0.1
 
 
 class Completion(BaseEstimator):
-    """An estimator that fits one model to all of a table."""
+    """An estimator that fits one model to all of a table, with the options common to all."""
+
+    def __init__(
+        self,
+        likelihoods: Any = "auto",
+        terms: Any = None,
+        *,
+        weight: Any = "cv",
+        n_weights: int = 12,
+        cv: int = 3,
+        tol: float = 1e-5,
+        max_iter: int = 20_000,
+        random_state: int | None = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.likelihoods = likelihoods
+        self.terms = terms
+        self.weight = weight
+        self.n_weights = n_weights
+        self.cv = cv
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.threads = threads
 
     def fit_model(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion

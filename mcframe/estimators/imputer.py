@@ -87,20 +87,22 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         random_state: int | None = 0,
         threads: int | None = None,
     ) -> None:
-        self.likelihoods = likelihoods
-        self.terms = terms
-        self.weight = weight
-        self.n_weights = n_weights
-        self.cv = cv
+        super().__init__(
+            likelihoods,
+            terms,
+            weight=weight,
+            n_weights=n_weights,
+            cv=cv,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            threads=threads,
+        )
         self.min_value = min_value
         self.max_value = max_value
         self.missing_values = missing_values
         self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.threads = threads
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to a table (n_samples x n_features), NaN where missing."""

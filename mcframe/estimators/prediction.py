@@ -28,29 +28,6 @@ class Prediction(Completion):
     A row that stood in the fit more than once counts as new.
     """
 
-    def __init__(
-        self,
-        likelihoods: Any = "auto",
-        terms: Any = None,
-        *,
-        weight: Any = "cv",
-        n_weights: int = 12,
-        cv: int = 3,
-        tol: float = 1e-5,
-        max_iter: int = 20_000,
-        random_state: int | None = 0,
-        threads: int | None = None,
-    ) -> None:
-        self.likelihoods = likelihoods
-        self.terms = terms
-        self.weight = weight
-        self.n_weights = n_weights
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.threads = threads
-
     def read(self, X: Any, reset: bool) -> Array:
         """The features as floats, NaN where missing."""
         table: Array = validate_data(
