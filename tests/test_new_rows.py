@@ -691,3 +691,19 @@ def test_rows_that_the_search_does_not_reach_are_said(monkeypatch):
     monkeypatch.setattr(newton, "MOST_STEPS", 1)
     with pytest.warns(mc.NotCertifiedWarning, match=r"of 25 are not exactly the best ones, the"):
         fit.predict_rows(data, "y")
+
+
+@pytest.mark.parametrize("standardize", [True, "robust", "ranks"])
+def test_rows_of_standardised_blocks_come_out_as_fitted_by_names_and_compact(standardize):
+    rng = np.random.default_rng(8)
+    x = 1e6 + rng.standard_normal((25, 2)) @ rng.standard_normal((2, 5)) * np.logspace(-2, 3, 5)
+    frame = pd.DataFrame(x, columns=[*"abcde"]).mask(rng.random(x.shape) < 0.2)
+    block = mc.Block("x", mc.Gaussian(), bias=True, row_effects=True, standardize=standardize)
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(1.0)]), {"x": frame}, tol=1e-11)
+    moved = frame[[*"edcba"]]
+    for asked in (fit, fit.compact()):
+        found = asked.predict_rows({"x": moved}, "x")
+        apart = (found - fit.predict("x")) / frame.std()
+        assert np.abs(apart).to_numpy().max() < 1e-3
+    pd.testing.assert_frame_equal(fit.compact().predict("x"), fit.predict("x"))
+    pd.testing.assert_series_equal(fit.compact().bias("x"), fit.bias("x"))
