@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +10,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import History, Outcome, Paused, Point, Rounding, relative_gap
+from mcframe.backends.new_rows import RowSpace, refuse_rows
 from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
@@ -25,6 +27,17 @@ __all__ = ["Fit"]
 
 # How many arrays of the size of a block a whole answer takes at its peak.
 WHOLE_ARRAYS = 3
+
+
+@attrs.frozen(eq=False)
+class Kept:
+    """What a compact fit keeps of what its data said: the space of new rows, and the notes.
+
+    ``space`` is None where the model leaves new rows no meaning.
+    """
+
+    space: RowSpace | None
+    notes: tuple[str, ...]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -60,6 +73,8 @@ class Fit:
     paused : Paused or None
         Where the solver stood, of the size of a few thin factors: ``fit(..., start=this)`` goes on
         from there. None in fits of paths and after a conic solver.
+    kept : Kept or None
+        Of a fit that ``compact`` made: what the data said of new rows, and its notes.
     """
 
     problem: Problem
@@ -74,6 +89,7 @@ class Fit:
     history: History
     random_state: int = 0
     paused: Paused | None = None
+    kept: Kept | None = None
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
@@ -138,6 +154,8 @@ class Fit:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What was allowed in the data but is worth knowing, and effects that are infinite."""
+        if self.kept is not None:
+            return self.kept.notes
         return (*self.problem.notes, *notes_on_effects(self.problem))
 
     def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
@@ -299,27 +317,24 @@ class Fit:
         [('eve', 'Alien'), ('eve', 'Jaws')]
         """
         self.refuse_classes(name)
-        new, mean = self.new_rows(data, name)
-        table = new.table(self.problem, name)
+        new = self.new_rows(data, name)
+        mean, table = self.mean_of(name, new.predictor(name)), new.table(name)
         found = best_columns(table, np.arange(len(mean)), mean.__getitem__, n, observed)
         return Axes.of(name, table).as_triples(*found)
 
     def predict_rows(self, data: Mapping[str, Any], name: str) -> Any:
         """The mean response of a block for new items, which were not in the fit.
 
-        The rule of Zheng and Hastie (2015, section 3) for any smooth convex loss: with
-        Z = U V' in balanced factors a new row's score minimises
-        ``sum of its losses(u'v_j + b_j) + weight / 2 ||u||^2`` over its observed entries, V, b
-        and the scales of the losses as they were fitted. On the rows of the fit it gives the
-        fitted rows, as exactly as the fit is optimal. Refitting with the new rows would let
-        them change V.
+        Of its rows of Z see ``latent_rows``. Biases, thresholds and what losses were scaled by are
+        those of the fit; a row effect is estimated for each new item, together with its row.
 
         Parameters
         ----------
         data : dict from block name to array, DataFrame, scipy.sparse matrix, ... as in ``fit``
-            Of the new items: some or all blocks, in the columns of the fit; triples by the labels
-            of columns. NaN is missing; a block may hold nothing else, as the labels of new items
-            do.
+            Of the new items: some or all blocks, in the columns of the fit. NaN is missing; a
+            block may hold nothing else, as the labels of new items do. Columns with names come in
+            any order, triples by the labels of columns; those that are absent count as missing,
+            of frames with an ``UnobservedWarning``.
         name : str
             The block that is asked for, given or not. An offset counts where it is given.
 
@@ -330,13 +345,16 @@ class Fit:
         Raises
         ------
         ModelError
-            Where the model has more than a NuclearNorm, effects of rows, or a rough loss.
+            Where terms tie rows to each other (``MaxNorm``, ``MaxNormBall``, ``Calibration``,
+            ``ResidualNuclearNorm``), a ``NuclearBall`` does not bind, or a loss is not convex.
         DataError
             Where the new data do not fit the model.
 
         Notes
         -----
-        Cost: one ridge regression of rank columns a row, or some Newton steps of it.
+        Cost: one ridge regression of rank columns a row, or some Newton steps of it; of losses
+        without a slope and of boxes some dozens. Rows are worked on by batches: memory is that
+        of the data and of the answer.
 
         Examples
         --------
@@ -347,9 +365,9 @@ class Fit:
         >>> print(fit.predict_rows({"x": [[np.nan, 8.0]]}, "x").round(1))
         [[4. 8.]]
         """
-        new, mean = self.new_rows(data, name)
-        width = self.model.block(name).likelihood.width
-        return new.table(self.problem, name).wrap(mean, width)
+        new = self.new_rows(data, name)
+        mean = self.mean_of(name, new.predictor(name))
+        return new.table(name).wrap(mean, self.model.block(name).likelihood.width)
 
     def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
         """A block of new items with observed entries kept and missing ones filled.
@@ -381,8 +399,49 @@ class Fit:
         >>> print(fit.impute_rows({"x": [[np.nan, 8.5]]}, "x").round(1))
         [[4.2 8.5]]
         """
-        new, mean = self.new_rows(data, name)
-        return self.filled(name, new.table(self.problem, name), mean)
+        new = self.new_rows(data, name)
+        return self.filled(name, new.table(name), self.mean_of(name, new.predictor(name)))
+
+    def latent_rows(self, data: Mapping[str, Any]) -> LowRank:
+        """The rows of Z of new items, which were not in the fit: ``latent`` for them.
+
+        With Z = U V' in balanced factors, singular values s, a new item's row u minimises
+        ``sum of its losses at (V u + what is free) + sum_k d_k u_k^2 / 2`` over its observed
+        entries, where ``d_k = weight of the NuclearNorm + weight of the Ridge * s_k``. A
+        ``NuclearBall`` counts by its multiplier at the optimum; bounds of a ``Box`` hold, and a
+        ``OnesColumn`` is 1. V and all that items share stay as they were fitted: this is the rule
+        of Zheng and Hastie (2015, section 3) for any convex loss. On the rows of the fit it gives
+        the fitted rows, as exactly as the fit is optimal; of an item without an entry V u is 0, or
+        as close to it as bounds and a column of ones allow. Refitting with the new rows would let
+        them change V.
+
+        Parameters
+        ----------
+        data : as in ``predict_rows``
+
+        Returns
+        -------
+        LowRank (n_new x columns of Z)
+            The product of two thin factors, ``.left`` with one row for each item and ``.right``,
+            the same for all data; see ``.dense()``. Biases and row effects are no part of it.
+
+        Raises
+        ------
+        ModelError, DataError
+            As in ``predict_rows``.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+        >>> fit = mc.fit(model, {"x": x})
+        >>> rows = fit.latent_rows({"x": [[np.nan, 8.0], [2.0, np.nan]]})
+        >>> print(rows.shape, rows.dense().round(1))
+        (2, 2) [[4. 8.]
+                [2. 4.]]
+        """
+        return self.new_rows(data).latent
 
     def impute(self, name: str) -> Any:
         """The block with observed entries kept and missing ones filled.
@@ -400,12 +459,63 @@ class Fit:
         mean[table.rows, table.columns] = table.as_given().values
         return table.wrap(mean)
 
-    def new_rows(self, data: Mapping[str, Any], name: str) -> tuple[NewRows, Array]:
-        """New items by the rule for them, and the mean response of a block there, an array."""
-        refuse_swapped(data, name)
-        self.model.block(name)  # which names the blocks there are
-        new = NewRows.of(self.problem, self.latent, self.effects, data)
-        return new, self.mean_of(name, new.predictor(self.problem, name, self.effects))
+    def new_rows(self, data: Mapping[str, Any], name: str | None = None) -> NewRows:
+        """New items by the rule for them; ``name`` is a block that is asked for, there or not."""
+        if name is not None:
+            refuse_swapped(data, name)
+            self.model.block(name)  # which names the blocks there are
+        return NewRows.of(self.problem, self.effects, self.row_space, data)
+
+    @property
+    def row_space(self) -> RowSpace:
+        """What a row of Z may be and what it costs, or a ``ModelError`` where rows are tied."""
+        refuse_rows(self.problem)
+        kept = None if self.kept is None else self.kept.space
+        return self.row_space_of_data if kept is None else kept
+
+    @cached_property
+    def row_space_of_data(self) -> RowSpace:
+        """What a row of Z may be and what it costs, from the data of the fit; found once."""
+        return RowSpace.of(self.problem, self.latent, self.effects, self.point.dual)
+
+    def compact(self) -> "Fit":
+        """The fit without the data that it was fitted to: small, and fast to pickle.
+
+        It keeps Z in its factors, effects, labels of rows and columns, the certificate's numbers
+        and the history, and with them ``predict``, ``natural``, ``bias``, ``row_effects``,
+        ``likelihood``, and all that is asked of new rows. What needs an observed entry, as
+        ``impute``, ``log_likelihood``, ``problem.objective`` or a start of another ``fit``, raises
+        a ``ModelError``. Offsets of the data are part of predictions, and are kept.
+
+        Returns
+        -------
+        Fit
+            Of about ``8 rank (n_items + n_columns)`` bytes.
+
+        Examples
+        --------
+        >>> import pickle, numpy as np, mcframe as mc
+        >>> x = np.outer(np.arange(1.0, 500.0), np.arange(1.0, 41.0))
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+        >>> fit = mc.fit(model, {"x": x})
+        >>> small = pickle.loads(pickle.dumps(fit.compact()))
+        >>> print(small.predict_rows({"x": 7 * x[:1]}, "x")[0, :3].round(1))
+        [ 7. 14. 21.]
+        >>> len(pickle.dumps(small)) < 0.05 * len(pickle.dumps(fit))
+        True
+        """
+        if self.kept is not None:
+            return self
+        space = None
+        with suppress(ModelError):  # which ``row_space`` says again when it is asked for
+            space = self.row_space
+        return attrs.evolve(
+            self,
+            problem=self.problem.without_data(),
+            point=Point(self.latent),
+            paused=None,
+            kept=Kept(space, self.notes),
+        )
 
     def bias(self, name: str) -> Any:
         """The fitted biases of a block, one a column; a Series if the data were a DataFrame.

@@ -60,3 +60,15 @@ class CellNumbers:
         """Return the sums with one number for each column."""
         whole = self.numbers if self.cells is None else self.dense()
         return CellNumbers(self.shape, whole + by_column)
+
+    def with_columns(self, places: IntArray, n_columns: int) -> "CellNumbers":
+        """Return those of a wider table that has these columns at some places, 0 elsewhere."""
+        shape = (self.shape[0], n_columns)
+        if self.cells is not None:
+            rows, columns = np.divmod(self.cells, self.shape[1])
+            cells = rows * n_columns + places[columns]
+            order = np.argsort(cells)
+            return CellNumbers(shape, self.numbers[order], cells[order])
+        numbers = np.zeros((self.numbers.shape[0], n_columns))
+        numbers[:, places] = self.numbers
+        return CellNumbers(shape, numbers)

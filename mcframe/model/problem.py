@@ -15,6 +15,7 @@ from mcframe.contracts.renamed import old_name_of
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
 from mcframe.model.binding import bound_term, tables_of
 from mcframe.model.layout import Layout
+from mcframe.model.left_behind import LeftBehind
 from mcframe.model.model import Model
 from mcframe.model.notes import notes_on_sums, notes_on_unobserved
 from mcframe.model.row_labels import same_rows
@@ -135,6 +136,18 @@ class Problem:
         model = attrs.evolve(self.model, terms=changed(self.model.terms))
         return attrs.evolve(self, model=model, terms=changed(self.terms))
 
+    def without_data(self) -> "Problem":
+        """Return the problem without its entries: shapes, labels and what was counted over them.
+
+        What needs an entry raises a ``ModelError``.
+        """
+        tables: Any = {name: LeftBehind.of(name, table) for name, table in self.tables.items()}
+        terms = tuple(
+            declared if declared.needs_values else term
+            for declared, term in zip(self.model.terms, self.terms, strict=True)
+        )
+        return attrs.evolve(self, tables=tables, terms=terms)
+
     @property
     def n_columns(self) -> int:
         """Columns of Z: all blocks, then those that constraints add."""
@@ -226,7 +239,7 @@ class Problem:
             total += self.origins[name]
         if layout.n_biases and layout.n_row_effects and not self.ridge(name):
             own = layout.row_effects(total)
-            mean = float(np.mean(own[np.unique(self.tables[name].rows)]))
+            mean = float(np.mean(own[self.tables[name].rows_with_entries]))
             own -= mean
             layout.biases(total)[:] += mean
         return total

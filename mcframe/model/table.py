@@ -27,7 +27,7 @@ class Given:
     offset: CellNumbers | None
     standard: Standard
 
-    def select(self, kept: Mask) -> "Given":
+    def select(self, kept: Mask | IntArray) -> "Given":
         """Return values and weights of some of the entries."""
         weights = None if self.weights is None else self.weights[kept]
         return attrs.evolve(self, values=self.values[kept], weights=weights)
@@ -148,13 +148,20 @@ class Table:
             return self.offset.at(rows, columns)
         return self.offset.at(rows[:, None], columns[:, None] * width + np.arange(width))
 
+    @property
+    def rows_with_entries(self) -> Mask:
+        """Which rows have an entry."""
+        found = np.zeros(self.shape[0], dtype=bool)
+        found[self.rows] = True
+        return found
+
     def observed_entries(self) -> "Table":
         """The observed entries alone."""
         kept = ~np.isnan(self.values)
         return self if kept.all() else self.select(kept)
 
-    def select(self, kept: Mask) -> "Table":
-        """Some of the entries."""
+    def select(self, kept: Mask | IntArray) -> "Table":
+        """Some of the entries, or all of them in another order."""
         return attrs.evolve(
             self,
             rows=self.rows[kept],
@@ -163,6 +170,22 @@ class Table:
             weights=None if self.weights is None else self.weights[kept],
             given=None if self.given is None else self.given.select(kept),
         )
+
+    def with_columns(self, places: IntArray, names: Any) -> "Table":
+        """The table with its columns at other places, and empty columns at those that are left.
+
+        ``places`` has for each column where it goes, ``names`` the labels of all columns then.
+        """
+        columns = places[self.columns]
+        order = np.lexsort((columns, self.rows))
+        moved = attrs.evolve(self, columns=columns).select(order)
+        offset = self.offset
+        if offset is not None:
+            width = offset.shape[1] // self.shape[1]
+            numbers = (places[:, None] * width + np.arange(width)).ravel()
+            offset = offset.with_columns(numbers, len(names) * width)
+        shape = (self.shape[0], len(names))
+        return attrs.evolve(moved, shape=shape, names=names, offset=offset)
 
     def with_all_cells(self) -> "Table":
         """Every entry of the block, the missing ones with the value NaN."""

@@ -1,7 +1,6 @@
 """Alternating ridge regressions for a nuclear norm: sweeps, then steps of short columns."""
 
-from mcframe.backends.alternating.new_rows import rows_for
 from mcframe.backends.alternating.solver import Alternating
 from mcframe.backends.alternating.state import AlternatingState
 
-__all__ = ["Alternating", "AlternatingState", "rows_for"]
+__all__ = ["Alternating", "AlternatingState"]

@@ -1,0 +1,232 @@
+"""The losses of new rows as functions of their scores, row by row, with free row effects."""
+
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends.new_rows.space import RowSpace
+from mcframe.compile import Piece
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import TwiceDifferentiable
+from mcframe.numerics.loops import kernels
+from mcframe.numerics.operators.pattern import Pattern
+
+__all__ = ["At", "RowLosses", "Scored"]
+
+# What is added to the curvature in row effects, beside the largest one of an entry: they have no
+# cost of their own, and a loss may be flat.
+DAMPING = 1e-10
+
+
+@attrs.frozen(eq=False)
+class Scored:
+    """How the numbers z of some pieces follow from scores t: ``z = L t + base``, row by row.
+
+    Attributes
+    ----------
+    rows, columns : arrays of integers
+        Of each number of z its row, and its row of L.
+    slices : tuple of slices
+        The rows of L of each piece.
+    loadings : array (n x m)
+        L.
+    reach : array (n x (m + pieces with row effects))
+        L, and what each kind of row effects moves.
+    base : array
+        z at t = 0.
+    pattern : Pattern
+        The numbers of z, by rows.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    slices: tuple[slice, ...]
+    loadings: Array
+    reach: Array
+    base: Array
+    pattern: Pattern
+
+    @classmethod
+    def of(
+        cls, n_rows: int, pieces: tuple[Piece, ...], columns: tuple[slice, ...], space: RowSpace
+    ) -> "Scored":
+        """Return how z follows from scores, for pieces that stand at these columns of Z."""
+        ends = np.cumsum([0, *(own.stop - own.start for own in columns)]).tolist()
+        slices = tuple(slice(first, last) for first, last in pairwise(ends))
+        here = np.concatenate([np.arange(own.start, own.stop) for own in columns])
+        loadings = (space.loadings @ space.directions)[here]
+        moved = np.zeros((here.size, len(pieces)))
+        across = []
+        for k, (piece, own) in enumerate(zip(pieces, slices, strict=True)):
+            moved[own, k] = 1.0
+            numbers = piece.columns[:, None] * piece.width + np.arange(piece.width)
+            across.append(own.start + numbers.ravel())
+        rows: Any = np.concatenate([np.repeat(piece.rows, piece.width) for piece in pieces])
+        places: Any = np.concatenate(across)
+        return cls(
+            rows,
+            places,
+            slices,
+            loadings,
+            np.hstack([loadings, moved[:, [piece.effects.n_added > 0 for piece in pieces]]]),
+            (space.loadings @ space.start)[here][places],
+            Pattern.of((n_rows, here.size), rows, places),
+        )
+
+    def numbers(self, scores: Array) -> Array:
+        """Return z at some scores (n_rows x m), piece after piece."""
+        z = np.empty(self.rows.size)
+        self.pattern.entries(np.ascontiguousarray(scores), self.loadings, z)
+        z += self.base
+        return z
+
+    def pulled(self, slopes: Array) -> Array:
+        """S L for a slope S with these numbers (n_rows x m)."""
+        lines, out = self.pattern.by_rows, np.empty((self.n_rows, self.width))
+        kernels.product(lines.starts, lines.across, lines.reorder(slopes), self.loadings, out)
+        return out
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.pattern.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number m of scores of a row."""
+        return int(self.loadings.shape[1])
+
+
+@attrs.frozen(eq=False)
+class At:
+    """Rows at some scores t (n_rows x m), the best row effects solved for.
+
+    ``objectives`` has each row's losses and ``||t||^2 / 2``, ``sizes`` the sum of their sizes,
+    ``slopes`` one number for each of z, and ``gradient`` (n_rows x m) is that of the objectives.
+    """
+
+    scores: Array
+    z: Array
+    effects: tuple[Array | None, ...]
+    objectives: Array
+    sizes: Array
+    slopes: Array
+    gradient: Array
+
+
+@attrs.frozen(eq=False)
+class RowLosses:
+    """``sum of losses at z = L t + base, plus ||t||^2 / 2``, least over row effects, row by row.
+
+    ``pieces`` are the losses of blocks, their ``part`` one after the other, their effects those of
+    rows or none.
+    """
+
+    pieces: tuple[Piece, ...]
+    scored: Scored
+
+    def at(self, scores: Array, warm: At | None = None) -> At:
+        """The rows at these scores; the search for effects begins at those of ``warm``."""
+        z = self.scored.numbers(scores)
+        slopes = np.empty_like(z)
+        squares: Array = 0.5 * np.einsum("ij,ij->i", scores, scores)
+        objectives, sizes, solved = squares, squares, []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, piece in enumerate(self.pieces):
+                own = piece.offset_part(z)
+                effects = piece.solve(own, None if warm is None else warm.effects[k])
+                predictor = piece.predictor(own, effects)
+                losses, slope = piece.at(effects).value_and_slope(predictor, piece.y)
+                slopes[piece.part] = np.ravel(piece.stretch * slope)
+                losses = piece.scale * losses
+                objectives = objectives + self.by_rows(piece, losses)
+                sizes = sizes + self.by_rows(piece, np.abs(losses))
+                ridge = piece.effects.ridge
+                if ridge is not None and effects is not None:
+                    away = effects - ridge.towards
+                    objectives = objectives + 0.5 * ridge.weight * np.square(away)
+                solved.append(effects)
+            gradient = self.scored.pulled(slopes) + scores
+        return At(scores, z, tuple(solved), objectives, sizes, slopes, gradient)
+
+    def by_rows(self, piece: Piece, numbers: Array) -> Array:
+        """The sum over each row of a piece's entries."""
+        found: Any = np.bincount(piece.rows, weights=numbers, minlength=self.scored.n_rows)
+        return found
+
+    def newton_steps(self, here: At) -> Array:
+        """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
+        scored = self.scored
+        curvatures, hessians = self.curvatures(here)
+        largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
+        damping = DAMPING * (largest or 1.0)
+        costs, images = [np.ones(scored.width)], [-here.scores]
+        for piece in self.pieces:
+            if piece.effects.n_added:
+                costs.append(np.array([piece.effects.stiffness + damping]))
+                # They are the best ones: what the entries pull at them with is taken back.
+                images.append(self.by_rows(piece, here.slopes[piece.part])[:, None])
+        own = np.diag(np.concatenate(costs))[None]
+        if hessians is not None:
+            own = own + hessians
+        shared = kernels.Shared(own, np.ones(scored.n_rows), np.hstack(images))
+        steps, lines = np.empty((scored.n_rows, own.shape[1])), scored.pattern.by_rows
+        order = (lines.starts, lines.across, lines.places)
+        kernels.ridge_solutions(*order, curvatures, -here.slopes, scored.reach, 0.0, steps, shared)
+        found: Array = steps[:, : scored.width]
+        return found
+
+    def curvatures(self, here: At) -> tuple[Array, Array | None]:
+        """The second derivative at each number of z, and what entries of several numbers add.
+
+        The latter are matrices in the coordinates of ``reach``, one for each row; the second
+        derivatives of their numbers are then 0.
+        """
+        found: Array = np.zeros(here.z.size)
+        hessians: Array | None = None
+        for piece, rows, effects in zip(
+            self.pieces, self.scored.slices, here.effects, strict=True
+        ):
+            likelihood = piece.at(effects)
+            predictor = piece.predictor(piece.offset_part(here.z), effects)
+            if piece.width > 1:
+                added = self.hessians(piece, likelihood, predictor, self.scored.reach[rows])
+                hessians = added if hessians is None else hessians + added
+            elif isinstance(likelihood, TwiceDifferentiable):
+                second = likelihood.second_derivative(predictor, piece.y)
+                found[piece.part] = piece.scale * second
+            else:
+                found[piece.part] = piece.scale * float(likelihood.curvature)
+        return found, hessians
+
+    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, reach: Array) -> Array:
+        """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry."""
+        n_numbers, size = piece.width, reach.shape[1]
+        if isinstance(likelihood, TwiceDifferentiable):
+            product = likelihood.hessian_at(predictor, piece.y)
+        else:
+            product = partial(np.multiply, float(likelihood.curvature))
+        bends = np.empty((piece.y.size, n_numbers, n_numbers))
+        for k, unit in enumerate(np.eye(n_numbers)):
+            bends[:, k] = piece.stretch * product(np.broadcast_to(unit, predictor.shape))
+        found: Array = np.zeros((self.scored.n_rows, size * size))
+        for column, own in enumerate(reach.reshape(-1, n_numbers, size)):
+            here = piece.columns == column
+            pairs = np.einsum("ap,bq->abpq", own, own).reshape(n_numbers**2, size**2)
+            # Each row has one entry in a column at most.
+            found[piece.rows[here]] += bends[here].reshape(-1, n_numbers**2) @ pairs
+        return found.reshape(self.scored.n_rows, size, size)
+
+    def off(self, here: At, share: float) -> Any:
+        """Rows whose gradient is longer than a share of what it sums: a mask.
+
+        Its length bounds how far their scores are from the best ones.
+        """
+        scored = self.scored
+        pulls = np.abs(here.slopes) * np.linalg.norm(scored.loadings, axis=1)[scored.columns]
+        sizes = np.bincount(scored.rows, weights=pulls, minlength=scored.n_rows)
+        sizes = sizes + np.linalg.norm(here.scores, axis=1)
+        return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)

@@ -1,0 +1,62 @@
+"""A table whose entries were left behind: what answers need of it, and an error for all else."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Mask
+from mcframe.contracts.errors import ModelError
+from mcframe.model.table import Table
+
+__all__ = ["LeftBehind"]
+
+# What a table without entries tells as well as one with them.
+KEPT = frozenset(
+    {
+        "column_label",
+        "given",
+        "index",
+        "n_cells",
+        "names",
+        "natural",
+        "natural_at",
+        "offset",
+        "offset_at",
+        "row_label",
+        "shape",
+        "unwritten",
+        "wrap",
+        "wrap_column",
+        "wrap_row",
+    }
+)
+
+
+@attrs.frozen(eq=False)
+class LeftBehind:
+    """A block's shape, labels and offset in the place of its ``Table``.
+
+    It answers what these answer. Whatever asks for entries, their values or their weights gets a
+    ``ModelError``, wherever in the package it asks.
+    """
+
+    block: str
+    empty: Table
+    rows_with_entries: Mask
+
+    @classmethod
+    def of(cls, block: str, table: Table) -> "LeftBehind":
+        """Leave the entries of a table behind."""
+        nowhere = np.zeros(0, dtype=np.intp)
+        return cls(block, table.select(nowhere), table.rows_with_entries)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in KEPT:
+            return getattr(self.empty, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ModelError(
+            f"block {self.block!r}: this needs the observed entries ({name} of the table), and a"
+            " compact fit has left its data behind; ask the fit that fit.compact() was made of"
+        )
