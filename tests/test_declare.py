@@ -610,3 +610,74 @@ def test_long_and_wide_tables():
     wide = pd.DataFrame(rng.standard_normal((3, 10_000)))
     wide.iloc[1, ::10] = NAN
     assert not completed(wide).isna().to_numpy().any()
+
+
+# New rows
+
+
+def test_new_rows_are_coded_as_the_table_was():
+    frame = mixed()
+    declared = mc.declare(frame, {"visits": "count", "day": "date"})
+    again = declared.rows(frame[frame.columns[::-1]])
+    assert list(again) == list(declared.data)
+    for block, codes in declared.data.items():
+        pd.testing.assert_frame_equal(again[block], codes)
+    fit = mc.fit(declared.model, declared.data, tol=1e-9)
+    numbers = fit.predict_rows({name: again[name].iloc[:5] for name in again}, "numbers")
+    np.testing.assert_allclose(numbers, fit.predict("numbers").iloc[:5], rtol=1e-3)
+
+
+def test_values_never_seen_are_missing_with_one_warning_or_an_error():
+    declared = mc.declare(mixed())
+    new = mixed().iloc[:3].assign(
+        town=["Ulm", "Wien", "Graz"], sex=["m", "x", None], ill=[True, None, False]
+    )
+    sentence = (
+        "values that were never seen: 'x' in column 'sex', 'Wien' in column 'town', 'Graz' in"
+        " column 'town'"
+    )
+    with pytest.warns(UserWarning) as told:
+        data = declared.rows(new)
+    assert [str(each.message) for each in told] == [f"{sentence}; they count as missing"]
+    np.testing.assert_array_equal(data["3 classes"]["town"], [2.0, NAN, NAN])
+    np.testing.assert_array_equal(data["labels"]["sex"], [1.0, NAN, NAN])
+    with pytest.raises(mc.DataError) as caught:
+        declared.rows(new, unseen="error")
+    assert str(caught.value) == f"{sentence}; unseen='missing' takes them as missing"
+    with pytest.raises(mc.ModelError, match="unseen='drop' was given; 'missing' or 'error'"):
+        declared.rows(new, unseen="drop")
+
+
+def test_absent_columns_count_as_missing_with_one_warning():
+    declared = mc.declare(mixed())
+    with pytest.warns(UserWarning) as told:
+        data = declared.rows(mixed()[["town", "length", "visits"]].iloc[:2])
+    assert [str(each.message) for each in told] == [
+        "columns that the new rows do not have count as missing: 'weight', 'ill', 'sex', 'stage'"
+    ]
+    assert np.isnan(data["labels"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"age": [1.0, 2.0]},
+            "the new rows have columns that the declared table has not: 'age'; drop or rename them",
+        ),
+        (
+            {"length": ["a", "b"]},
+            "column 'length' was declared 'number', but its values are text ('a' in row 0)",
+        ),
+        (
+            {"length": [1.0, np.inf]},
+            "column 'length': value inf in row 1; every observed value must be finite. Replace"
+            " infinities by NaN if they stand for missing values",
+        ),
+    ],
+    ids=str,
+)
+def test_new_rows_that_do_not_fit(change, sentence):
+    with pytest.raises(mc.DataError) as caught:
+        mc.declare(mixed()).rows(mixed().iloc[:2].assign(**change))
+    assert str(caught.value) == sentence

@@ -2,7 +2,8 @@
 
 from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
-from mcframe.tables.declared import Declared, DeclaredColumn
+from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declaring import declare
 from mcframe.tables.judging import ColumnScores, JudgedColumns
 from mcframe.tables.kinds import KINDS

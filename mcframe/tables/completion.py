@@ -9,7 +9,7 @@ from mcframe.answer import Fit
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.selection import CrossValidation
-from mcframe.tables.declared import Declared, taken_for
+from mcframe.tables.declared import Declared
 from mcframe.tables.judging import JudgedColumns
 from mcframe.tables.printing import lines_of
 
@@ -69,7 +69,7 @@ class Completion:
         """The rows of the report."""
         weight, rows = self.chosen.best_weight, []
         for position, each in enumerate(self.declared.columns):
-            told = (str(plain(each.name)), taken_for(each), each.share_missing)
+            told = (str(plain(each.name)), each.kind, each.share_missing)
             scores = None if each.place is None else self.judged.at(weight, position)
             if scores is None:
                 rows.append((*told, None, None, None, None, weight))

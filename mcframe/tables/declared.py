@@ -1,8 +1,7 @@
 """The answer of ``declare``: a model, its data, and the way back to a table."""
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import narwhals as nw
@@ -13,67 +12,12 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
-from mcframe.tables.coding import Choice, Coding
-from mcframe.tables.columns import Column
-from mcframe.tables.filling import filled_series
-from mcframe.tables.kinds import Taken
+from mcframe.tables.coded_rows import coded_rows
+from mcframe.tables.coding import Choice
+from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.printing import lines_of
 
-__all__ = ["Declared", "DeclaredColumn"]
-
-
-@attrs.frozen(eq=False)
-class DeclaredColumn:
-    """A column of a table, what it was taken for, and where it stands in the model.
-
-    Attributes
-    ----------
-    column : Column
-        As it was read.
-    taken : Taken
-        Its kind, and why.
-    place : int or None
-        Which column of its block it is; None of one that stands in no block.
-    """
-
-    column: Column
-    taken: Taken
-    place: int | None = None
-
-    @property
-    def name(self) -> Any:
-        """The name in the table."""
-        return self.column.name
-
-    @property
-    def share_missing(self) -> float:
-        """The share of entries that are missing."""
-        return float(np.mean(self.column.missing))
-
-    @cached_property
-    def codes(self) -> Array:
-        """The numbers that the likelihood reads (n_items,), NaN where missing."""
-        return self.modelled[0].codes(self.column)
-
-    def filled(self, fit: Fit) -> Any:
-        """The column as a ``narwhals.Series``, its missing entries filled where there is a way."""
-        rows = np.flatnonzero(self.column.missing)
-        if rows.size == 0:
-            return self.column.series
-        if self.taken.constant:
-            return filled_series(self.column.series, rows, self.taken.constant * rows.size)
-        if self.place is None:
-            return self.column.series
-        coding, block = self.modelled
-        codes = coding.predicted(fit, block, rows, np.full(rows.size, self.place))
-        return filled_series(self.column.series, rows, coding.values(codes))
-
-    @property
-    def modelled(self) -> tuple[Coding, str]:
-        """Coding and block of a column that stands in one."""
-        assert self.taken.coding is not None
-        assert self.taken.block is not None
-        return self.taken.coding, self.taken.block
+__all__ = ["Declared"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -118,6 +62,30 @@ class Declared:
         """
         changed = [each.filled(fit) for each in self.columns if each.column.missing.any()]
         return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
+
+    def rows(self, frame: Any, *, unseen: Literal["missing", "error"] = "missing") -> dict[str, Any]:
+        """The data of new rows, coded as this table was: ``fit.predict_rows`` takes them.
+
+        Parameters
+        ----------
+        frame : DataFrame or Table
+            With the columns of this table in any order; of those that are absent every entry
+            counts as missing, with a ``UserWarning`` that names them.
+        unseen : "missing" or "error", default "missing"
+            What values are that no row of this table has, as a category that is new: missing,
+            with one ``UserWarning`` that names them, or a ``DataError``.
+
+        Returns
+        -------
+        dict from block name to DataFrame or array (n_new x columns of the block)
+
+        Raises
+        ------
+        DataError
+            Where the frame is no table, has a column that this one has not, or values of another
+            form.
+        """
+        return coded_rows(self.model, self.columns, frame, unseen)
 
     def predict(self, fit: Fit, name: Any) -> Any:
         """What a fit says of a column in every row, in the library that the table came in.
@@ -171,12 +139,7 @@ class Declared:
             f" block{'s' * (blocks != 1)}"
         ]
         rows = [
-            (str(plain(each.name)), f"{each.share_missing:.0%}", taken_for(each), each.taken.why)
+            (str(plain(each.name)), f"{each.share_missing:.0%}", each.kind, each.taken.why)
             for each in self.columns
         ]
         return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
-
-
-def taken_for(each: DeclaredColumn) -> str:
-    """The kind of a column in a word or two."""
-    return "set aside" if each.taken.kind == "skip" else each.taken.kind

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
-from mcframe.model import Block, Model
+from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import weight_max
+from mcframe.tables.blocks import blocks_of, data_of
 from mcframe.tables.columns import Column, read_columns, read_frame
-from mcframe.tables.declared import Declared, DeclaredColumn
+from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.kinds import KINDS, Taken, declared_kind, kind_of
 
 __all__ = ["declare"]
@@ -94,7 +94,8 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     if all(each.place is None for each in placed):
         raise nothing_left(placed)
     blocks = blocks_of(placed)
-    data = {block.name: codes_of(block.name, placed, table) for block in blocks}
+    codes = {each.name: each.codes for each in placed if each.place is not None}
+    data = data_of(blocks, placed, codes, table)
     beside = weight_max(Model(blocks, [NuclearNorm(1.0)]), data)
     model = Model(blocks, [NuclearNorm(STARTING_SHARE * beside)])
     return Declared(model, data, placed, table)
@@ -150,31 +151,3 @@ def nothing_left(placed: Iterable[DeclaredColumn]) -> DataError:
         f"no column is left for a model ({'; '.join(said[:5])}{more}); declare what they are by"
         " types={name: kind}"
     )
-
-
-def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
-    """A block for each kind, in the order in which they appear."""
-    found: dict[str, Likelihood] = {}
-    for each in placed:
-        if each.taken.block is not None and each.taken.likelihood is not None:
-            found.setdefault(each.taken.block, each.taken.likelihood)
-    return [
-        Block(name, likelihood, bias=not fits_thresholds(likelihood), standardize=True)
-        for name, likelihood in found.items()
-    ]
-
-
-def fits_thresholds(likelihood: Likelihood) -> bool:
-    """Whether a likelihood fits thresholds, which hold an offset already."""
-    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
-
-
-def codes_of(block: str, placed: Iterable[DeclaredColumn], table: Any) -> Any:
-    """The codes of the columns of a block: a DataFrame where the table is one of pandas."""
-    members = [each for each in placed if each.taken.block == block]
-    codes = np.column_stack([each.codes for each in members])
-    if not table.implementation.is_pandas():
-        return codes
-    native = table.to_native()
-    names = native.columns[[native.columns.get_loc(each.name) for each in members]]
-    return type(native)(codes, index=native.index, columns=names)

@@ -10,7 +10,8 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import Held
-from mcframe.tables.declared import Declared, DeclaredColumn
+from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import DeclaredColumn
 
 __all__ = ["ColumnScores", "JudgedColumns"]
 

@@ -1,0 +1,186 @@
+"""A table with holes in, the same table without them out."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import mcframe as mc
+from mcframe.tables import coding
+
+from .test_declare import mixed
+
+NAN = np.nan
+TYPES = {"visits": "count", "day": "date"}
+
+
+@pytest.fixture(scope="module")
+def completed():
+    return mc.complete(mixed(), TYPES)
+
+
+def test_a_table_is_completed(completed):
+    frame = mixed()
+    assert completed.fit.status == "certified"
+    assert not completed.table.isna().to_numpy().any()
+    assert (completed.table.dtypes == frame.dtypes).all()
+    assert completed.model is completed.fit.model
+    assert completed.model.terms == (mc.NuclearNorm(completed.chosen.best_weight),)
+    expected = completed.declared.table(completed.fit)
+    pd.testing.assert_frame_equal(completed.table, expected)
+
+
+def test_the_report_says_how_well_columns_are_predicted(completed):
+    report = completed.report()
+    assert isinstance(report, pd.DataFrame)
+    assert report["column"].tolist() == list(mixed().columns)
+    assert report["type"].tolist() == [
+        *("number", "number", "label", "label", "count", "ordinal", "category", "date")
+    ]
+    np.testing.assert_allclose(report["missing"], mixed().isna().mean())
+    assert (report["weight"] == completed.chosen.best_weight).all()
+    # Two factors explain every column: each is predicted better than by its constant.
+    assert (report["loss"] < 1.0).all()
+    assert (report["error"] <= report["error_of_constant"]).all()
+    assert report["measure"].tolist() == [
+        *["root mean square"] * 2,
+        *["share wrong"] * 2,
+        "root mean square",
+        "mean levels off",
+        "share wrong",
+        "root mean square, days",
+    ]
+
+
+def test_the_score_is_the_mean_of_the_losses_of_columns(completed):
+    """The report and the choice speak of the same numbers."""
+    best = completed.chosen.best[1]
+    folds = completed.judged.seen[completed.chosen.best_weight]
+    means = [np.mean([scores.loss for scores in fold.values()]) for fold in folds]
+    np.testing.assert_allclose(completed.chosen.scores[0, best], means)
+
+
+def test_held_out_errors_are_those_of_fits_that_have_not_seen_them():
+    """Of noise nothing can be predicted: its loss is that of the constant or above."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_normal((80, 4)), columns=list("abcd"))
+    frame["e"] = rng.random(80) < 0.5
+    report = mc.complete(frame).report()
+    assert (report["loss"] > 0.95).all()
+
+
+def test_what_is_printed(completed):
+    lines = str(completed).splitlines()
+    n_holes = int(mixed().isna().to_numpy().sum())
+    assert lines[0].startswith(f"Completion: {n_holes} entries filled, certified (gap ")
+    assert lines[1].endswith("chosen by held-out entries; loss 1 is that of the best constant")
+    assert lines[2].split() == [
+        *("column", "type", "missing", "loss", "error", "error_of_constant", "measure")
+    ]
+    assert [line.split()[0] for line in lines[3:]] == list(mixed().columns)
+
+
+def test_the_seed_draws_the_folds(completed):
+    again = mc.complete(mixed(), TYPES)
+    pd.testing.assert_frame_equal(again.table, completed.table)
+    np.testing.assert_array_equal(again.chosen.scores, completed.chosen.scores)
+    other = mc.complete(mixed(), TYPES, seed=1)
+    assert not np.array_equal(other.chosen.scores, completed.chosen.scores)
+
+
+def test_probabilities_are_at_hand(completed):
+    towns = completed.predict("town")
+    assert list(towns.columns) == ["Bonn", "Kiel", "Ulm"]
+    np.testing.assert_allclose(towns.sum(axis=1), 1.0)
+
+
+def test_the_library_stays():
+    frame = pl.DataFrame({"x": [1.5, None, 3.0, 4.5] * 5, "s": ["u", "u", None, "v"] * 5})
+    completed = mc.complete(frame)
+    assert completed.table.schema == frame.schema
+    assert completed.table.null_count().sum_horizontal().item() == 0
+    assert isinstance(completed.report(), pl.DataFrame)
+    assert completed.predict("s").columns == ["u", "v"]
+
+
+def test_columns_that_keep_their_holes_are_named():
+    frame = mixed().assign(name=[f"n{k}" if k % 7 else None for k in range(60)])
+    with pytest.warns(UserWarning, match="set aside") as told:
+        completed = mc.complete(frame)
+    assert [str(each.message) for each in told] == [
+        "columns that are set aside keep their holes: 'day', 'name'; print(mc.declare(frame))"
+        " says why, types={name: kind} declares what they are"
+    ]
+    pd.testing.assert_series_equal(completed.table["name"], frame["name"])
+    report = completed.report().set_index("column")
+    assert report.loc["name", "type"] == "set aside"
+    assert np.isnan(report.loc["name", "loss"])
+
+
+def test_rows_without_an_entry_are_said_once():
+    frame = mixed()[["length", "ill", "town"]]
+    frame.loc[5] = pd.NA
+    with pytest.warns(mc.UnobservedWarning) as told:
+        completed = mc.complete(frame)
+    assert len(told) == 1
+    assert not completed.table.isna().to_numpy().any()
+
+
+def test_a_budget_that_is_too_small_is_said_and_gives_an_answer():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 5)) @ rng.standard_normal((5, 60))
+    frame = pd.DataFrame(x + rng.standard_normal(x.shape)).mask(rng.random(x.shape) < 0.3)
+    with pytest.warns(mc.NotCertifiedWarning) as told:
+        completed = mc.complete(frame, budget_seconds=0.2)
+    assert "give a larger budget_seconds" in str(told[0].message)
+    assert not completed.table.isna().to_numpy().any()
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, np.inf, NAN, None, "1"])
+def test_a_budget_is_a_positive_number(budget):
+    with pytest.raises(mc.ModelError, match="budget_seconds"):
+        mc.complete(mixed(), budget_seconds=budget)
+
+
+def test_few_entries_are_enough():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 4.0, NAN], "y": [2.0, NAN, 8.0, 6.0]})
+    assert not mc.complete(frame).table.isna().to_numpy().any()
+
+
+# The parts of a loss
+
+
+def test_best_constants_lose_one():
+    """Losses are relative to what is lost where every column is at its own constant."""
+    frame = mixed()
+    declared = mc.declare(frame, TYPES)
+    flat = mc.Model(declared.model.blocks, [mc.NuclearNorm(1e9)])
+    fit = mc.fit(flat, declared.data)
+    for each in declared.columns:
+        own, block = each.modelled
+        seen = np.flatnonzero(~np.isnan(each.codes))
+        places, codes = np.full(seen.size, each.place), each.codes[seen]
+        mean = np.mean(own.losses(fit, block, seen, places, codes))
+        assert mean == pytest.approx(own.loss_of_constant(codes), rel=1e-6)
+
+
+def test_errors_and_constants():
+    codes = np.array([0.0, 0.0, 2.0, 2.0, 2.0, 1.0])
+    numbers, classes, levels = coding.Numbers(), coding.Classes("abc"), coding.Levels("abc")
+    assert numbers.constant(codes) == pytest.approx(7.0 / 6.0)
+    assert numbers.error(codes + 3.0, codes) == pytest.approx(3.0)
+    assert numbers.error(1e-300 * codes, 0.0 * codes) == pytest.approx(1e-300 * np.sqrt(13 / 6))
+    assert classes.constant(codes) == 2.0
+    assert classes.error(np.zeros(6), codes) == pytest.approx(4.0 / 6.0)
+    assert levels.constant(codes) == 1.0
+    assert levels.error(np.zeros(6), codes) == pytest.approx(7.0 / 6.0)
+
+
+def test_no_probability_is_so_small_that_one_entry_outweighs_all():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "s": ["u", "u", "v", None]})
+    declared = mc.declare(frame)
+    labels = declared.column("s")
+    fit = mc.fit(declared.model, declared.data)
+    own, block = labels.modelled
+    codes = own.losses(fit, block, np.array([3]), np.array([0]), np.array([0.0]))
+    assert 0.0 <= codes[0] <= np.log(2.0 * 3)
