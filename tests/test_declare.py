@@ -356,8 +356,8 @@ def test_what_is_printed():
     assert str(declared).splitlines()[:4] == [
         "Declared: 60 rows, 7 of 8 columns in 5 blocks",
         "  column  missing  taken for  why",
-        "  length  25%      number     numbers",
-        "  weight  10%      number     numbers",
+        "  length  17%      number     numbers",
+        "  weight  20%      number     numbers",
     ]
     assert str(declared).splitlines()[-1].split() == [
         *("day", "22%", "set", "aside", "dates;", "types={'day':", "'date'}"),
@@ -451,6 +451,7 @@ def test_rows_keep_their_labels_also_equal_ones(index):
 
 def test_names_need_not_be_strings():
     frame = mixed()[["length", "ill", "town"]].set_axis([0, ("a", 1), "0"], axis=1)
+    frame = frame.dropna(how="all")
     whole = completed(frame)
     assert list(whole.columns) == [0, ("a", 1), "0"]
     assert not whole.isna().to_numpy().any()
@@ -549,6 +550,7 @@ def test_nan_of_polars_is_missing():
 @pytest.mark.parametrize("unit", ["ns", "us", "s"])
 def test_dates_of_pandas_come_back_with_unit_and_zone(zone, unit):
     days = pd.Series(pd.date_range("2020-03-27", periods=8, freq="13h", tz=zone)).dt.as_unit(unit)
+    days = days.rename("day")
     frame = pd.DataFrame({"day": days, "x": np.arange(8.0) ** 1.01})
     frame.loc[4, "day"] = pd.NaT
     whole = completed(frame, {"day": "date"})
@@ -571,7 +573,7 @@ def test_dates_of_other_libraries_come_back():
 
 
 def test_a_date_is_days_since_a_centre_exactly():
-    times = pd.to_datetime(["1900-01-01", "2262-01-01", "2000-06-01 12:00:00.000001", None])
+    times = pd.to_datetime(["1900-01-01", "2262-01-01", "2000-06-01 12:00:00.000001", None], format="ISO8601")
     frame = pd.DataFrame({"t": times, "x": [1.0, 2.0, 1.5, 1.7]})
     _, data = mc.declare(frame, {"t": "date"})
     day = datetime.timedelta(days=1)
@@ -597,7 +599,9 @@ def test_units_of_numbers_do_not_matter(scale, offset):
 
 
 def test_one_column_and_two_rows():
-    assert completed(pd.DataFrame({"x": [1.5, NAN, 2.5]}))["x"][1] == pytest.approx(2.0)
+    with pytest.warns(mc.UnobservedWarning, match="row 1 without one observed entry"):
+        whole = completed(pd.DataFrame({"x": [1.5, NAN, 2.5]}))
+    assert whole["x"][1] == pytest.approx(2.0)
     frame = pd.DataFrame({"x": [1.5, 3.5], "y": [0.5, 0.25]})
     pd.testing.assert_frame_equal(completed(frame), frame)
 

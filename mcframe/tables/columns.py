@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, Literal
 
 import attrs
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 

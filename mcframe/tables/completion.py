@@ -3,7 +3,7 @@
 from typing import Any
 
 import attrs
-import narwhals as nw
+import narwhals.stable.v2 as nw
 
 from mcframe.answer import Fit
 from mcframe.contracts.real_numbers import plain

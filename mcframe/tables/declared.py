@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import attrs
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.answer import Fit

@@ -1,9 +1,10 @@
 """The verb ``declare``: a table becomes a model."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
@@ -96,7 +97,9 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     blocks = blocks_of(placed)
     codes = {each.name: each.codes for each in placed if each.place is not None}
     data = data_of(blocks, placed, codes, table)
-    beside = weight_max(Model(blocks, [NuclearNorm(1.0)]), data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
+        beside = weight_max(Model(blocks, [NuclearNorm(1.0)]), data)
     model = Model(blocks, [NuclearNorm(STARTING_SHARE * beside)])
     return Declared(model, data, placed, table)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import IntArray

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import attrs
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.errors import DataError
