@@ -15,6 +15,7 @@ from mcframe.tables.columns import Column
 __all__ = ["Choice", "Classes", "Coding", "Counts", "Dates", "Labels", "Levels", "Numbers"]
 
 DAY = 86_400e6  # microseconds
+LEAST_PROBABILITY = 1e-4
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -25,6 +26,8 @@ class Coding(ABC):
     ----------
     measure : str
         What ``error`` is, in words.
+
+    An *answer* is what a fit says of entries: means, or probabilities (n_entries x n_values).
     """
 
     measure: ClassVar[str]
@@ -38,55 +41,66 @@ class Coding(ABC):
         """The values that numbers stand for, as Python objects."""
 
     @abstractmethod
-    def predicted(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The numbers that a fit fills these entries of a block with."""
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """What a fit says of some entries of a block: one row, or one number, for each."""
 
     @abstractmethod
-    def losses(
-        self, fit: Fit, block: str, rows: IntArray, columns: IntArray, codes: Array
-    ) -> Array:
-        """What a fit loses on these numbers at these entries, one loss each, in one unit."""
+    def predicted(self, answer: Array) -> Array:
+        """The numbers that entries are filled with, of an answer."""
+
+    @abstractmethod
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """What an answer loses on observed numbers, one loss each."""
 
     @abstractmethod
     def loss_of_constant(self, codes: Array) -> float:
-        """What the best constant loses on observed numbers, on average, in the same unit."""
+        """What the best constant loses on observed numbers, on average."""
 
     @abstractmethod
     def constant(self, codes: Array) -> float:
         """The one number for all observed ones that has the least error."""
 
     @abstractmethod
-    def error(self, predicted: Array, codes: Array) -> float:
-        """How far predictions are off: 0 where they are right."""
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """How far predictions are off, one number each: 0 where they are right."""
+
+    def error(self, mean: float) -> float:
+        """The mean of the errors, in the unit of the measure."""
+        return mean
 
 
 class Metric(Coding):
-    """Numbers whose differences have a meaning; the loss is the square of the difference."""
+    """Numbers whose differences have a meaning; losses and errors are squares of differences."""
 
     measure = "root mean square"
 
-    def losses(
-        self, fit: Fit, block: str, rows: IntArray, columns: IntArray, codes: Array
-    ) -> Array:
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The mean response."""
+        return np.asarray(fit.predict(block, rows, columns))
+
+    def predicted(self, answer: Array) -> Array:
+        """The mean response itself."""
+        return answer
+
+    def losses(self, answer: Array, codes: Array) -> Array:
         """Squares of the differences."""
-        return np.square(self.predicted(fit, block, rows, columns) - codes)
+        return self.errors(answer, codes)
 
     def loss_of_constant(self, codes: Array) -> float:
         """The variance."""
         return float(np.mean(np.square(codes - np.mean(codes))))
 
-    def predicted(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The mean response."""
-        return np.asarray(fit.predict(block, rows, columns))
-
     def constant(self, codes: Array) -> float:
         """The mean."""
         return float(np.mean(codes))
 
-    def error(self, predicted: Array, codes: Array) -> float:
-        """The root of the mean square of the differences."""
-        largest = float(np.max(np.abs(predicted - codes), initial=0.0)) or 1.0
-        return largest * float(np.sqrt(np.mean(np.square((predicted - codes) / largest))))
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """Squares of the differences."""
+        return np.square(predicted - codes)
+
+    def error(self, mean: float) -> float:
+        """The root of the mean square."""
+        return float(np.sqrt(mean))
 
 
 @attrs.frozen
@@ -117,12 +131,10 @@ class Numbers(Metric):
 class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
 
-    def losses(
-        self, fit: Fit, block: str, rows: IntArray, columns: IntArray, codes: Array
-    ) -> Array:
+    def losses(self, answer: Array, codes: Array) -> Array:
         """Half the deviance, at means that are kept off 0."""
-        mean = np.maximum(self.predicted(fit, block, rows, columns), np.finfo(float).tiny)
-        return xlogy(codes, codes / mean) - codes + mean
+        mean = np.maximum(answer, np.finfo(float).tiny)
+        return np.asarray(xlogy(codes, codes / mean) - codes + mean)
 
     def loss_of_constant(self, codes: Array) -> float:
         """Half the deviance around the mean."""
@@ -187,45 +199,34 @@ class Choice(Coding):
         """The values at these places."""
         return [self.places[int(code)] for code in codes]
 
-    def losses(
-        self, fit: Fit, block: str, rows: IntArray, columns: IntArray, codes: Array
-    ) -> Array:
-        """-log of the probability, which one over twice the entries of the block keeps off 0.
+    def predicted(self, answer: Array) -> Array:
+        """The most probable value, the first one where several are."""
+        return np.argmax(answer, axis=1).astype(np.float64)
 
-        So many entries could not tell a smaller one from 0.
-        """
-        shares = self.probabilities(fit, block, rows, columns)
-        chosen = shares[np.arange(codes.size), codes.astype(np.intp)]
-        return -np.log(np.maximum(chosen, 0.5 / fit.problem.tables[block].n_entries))
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """-log of the probability, kept so far off 0 that no entry outweighs all others."""
+        chosen = answer[np.arange(codes.size), codes.astype(np.intp)]
+        return -np.log(np.maximum(chosen, LEAST_PROBABILITY))
 
     def loss_of_constant(self, codes: Array) -> float:
         """The entropy of the shares of the values."""
         return float(np.sum(entr(np.bincount(codes.astype(np.intp)) / codes.size)))
 
-    @abstractmethod
-    def probabilities(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The probability of each value at some entries (n_entries x n_values)."""
-
-    def predicted(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The most probable value, the first one where several are."""
-        shares = self.probabilities(fit, block, rows, columns)
-        return np.argmax(shares, axis=1).astype(np.float64)
-
     def constant(self, codes: Array) -> float:
         """The most frequent value."""
         return float(np.argmax(np.bincount(codes.astype(np.intp))))
 
-    def error(self, predicted: Array, codes: Array) -> float:
-        """The share of wrong ones."""
-        return float(np.mean(predicted != codes))
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """1 where they are wrong."""
+        return (predicted != codes).astype(np.float64)
 
 
 @attrs.frozen
 class Labels(Choice):
     """One of two values as 0 and 1."""
 
-    def probabilities(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """1 - p and p."""
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The probabilities 1 - p and p."""
         p = np.asarray(fit.predict(block, rows, columns))
         return np.column_stack([1.0 - p, p])
 
@@ -234,8 +235,8 @@ class Labels(Choice):
 class Classes(Choice):
     """One of several values in no order that counts."""
 
-    def probabilities(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The mean response, one number a class."""
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The probability of each class."""
         return np.asarray(fit.predict(block, rows, columns))
 
 
@@ -245,7 +246,7 @@ class Levels(Choice):
 
     measure = "mean levels off"
 
-    def probabilities(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
         """exp(-loss) of each level: the loss is the whole negative log-likelihood."""
         likelihood, z = fit.likelihood(block), np.asarray(fit.natural(block, rows, columns))
         levels = np.arange(float(len(self.places)))
@@ -256,6 +257,6 @@ class Levels(Choice):
         """The median, the lower one of two."""
         return float(np.sort(codes)[(codes.size - 1) // 2])
 
-    def error(self, predicted: Array, codes: Array) -> float:
-        """How many levels lie between, on average."""
-        return float(np.mean(np.abs(predicted - codes)))
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """How many levels lie between."""
+        return np.abs(predicted - codes)

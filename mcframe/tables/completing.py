@@ -11,16 +11,25 @@ from mcframe.contracts.errors import ModelError, NotCertifiedWarning, Unobserved
 from mcframe.contracts.real_numbers import plain
 from mcframe.contracts.validators import number
 from mcframe.fitting import fit
+from mcframe.options import checked_budget
 from mcframe.selection import CrossValidation, cross_validate
+from mcframe.selection.chosen_term import chosen_place
+from mcframe.selection.work import CertifiedPath
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declaring import declare
 from mcframe.tables.judging import JudgedColumns
+from mcframe.tables.timed_path import TimedPath
 
 __all__ = ["complete"]
 
-# Weights that are tried, on how many folds, and the share of the budget that they may take.
-WEIGHTS, FOLDS, CHOOSING = 12, 3, 0.7
+# Weights that are tried, on how many folds, and how many worse ones in a row end the search.
+WEIGHTS, FOLDS, PATIENCE = 12, 3, 2
+# The share of the budget that choosing may take, and the share of that for one fit. Time is looked
+# at between fits, so that the fits of all folds at one weight may come on top of it.
+CHOOSING, SHARE_OF_A_FIT = 0.5, 0.1
+# As in cross_validate: of fits that are compared, and of the ridge on their effects.
+TOLERANCE, MOST_STEPS, EFFECTS_WEIGHT = 1e-3, 20_000, 0.1
 # The last fit is given at least this, in seconds: choosing cannot be stopped within a step.
 LEAST_SECONDS = 0.1
 
@@ -87,31 +96,36 @@ def complete(
 def chosen_weight(
     declared: Declared, judged: JudgedColumns, seconds: float, seed: int
 ) -> CrossValidation:
-    """The cross-validation of the weight; one warning where its fits ran out of time."""
+    """The cross-validation of the weight, with a warning where time ended it too early."""
     fewest = min(np.count_nonzero(~np.isnan(codes)) for codes in declared.data.values())
-    folds = int(np.clip(fewest, 2, FOLDS))
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        chosen = cross_validate(
-            declared.model,
-            declared.data,
-            criterion=judged,
-            count=WEIGHTS,
-            folds=folds,
-            patience=2,
-            max_seconds=seconds / (WEIGHTS * folds),
-            random_state=seed,
+    budget = checked_budget(TOLERANCE, MOST_STEPS, seconds * SHARE_OF_A_FIT)
+    place = chosen_place(declared.model, None)
+    certified = CertifiedPath(place, "auto", budget, EFFECTS_WEIGHT)
+    timed = TimedPath(certified, time.perf_counter() + seconds)
+    chosen = cross_validate(
+        declared.model,
+        declared.data,
+        criterion=judged,
+        count=WEIGHTS,
+        folds=int(np.clip(fewest, 2, FOLDS)),
+        patience=PATIENCE,
+        path=timed,
+        random_state=seed,
+    )
+    if timed.n_open:
+        warnings.warn(
+            f"{timed.n_open} of the {timed.n_fits} fits by which the weight was chosen ended before"
+            " they were certified; a larger budget_seconds may choose another",
+            NotCertifiedWarning,
+            stacklevel=3,
         )
-    for each in told:
-        if issubclass(each.category, NotCertifiedWarning):
-            warnings.warn(
-                f"the weight was chosen among fits that the budget ended early: {each.message};"
-                " give a larger budget_seconds",
-                NotCertifiedWarning,
-                stacklevel=3,
-            )
-        elif not issubclass(each.category, UnobservedWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    elif time.perf_counter() > timed.deadline and chosen.at_edge == "smallest":
+        warnings.warn(
+            f"the budget ended the search at the weight {chosen.best_weight:.3g}, the smallest"
+            " and best of those that were tried; a larger budget_seconds tries smaller ones",
+            UserWarning,
+            stacklevel=3,
+        )
     return chosen
 
 

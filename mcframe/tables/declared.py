@@ -109,11 +109,11 @@ class Declared:
         coding, block = each.modelled
         rows = np.arange(self.frame.shape[0])
         columns = np.full(rows.size, each.place)
+        answer = coding.answer(fit, block, rows, columns)
         if not isinstance(coding, Choice):
-            return self.like_frame({str(name): coding.predicted(fit, block, rows, columns)})
-        shares = coding.probabilities(fit, block, rows, columns)
+            return self.like_frame({str(name): answer})
         return self.like_frame(
-            {str(plain(value)): shares[:, k] for k, value in enumerate(coding.places)}
+            {str(plain(value)): answer[:, k] for k, value in enumerate(coding.places)}
         )
 
     def column(self, name: Any) -> DeclaredColumn:

@@ -64,8 +64,8 @@ class DeclaredColumn:
         if self.place is None:
             return self.column.series
         coding, block = self.modelled
-        codes = coding.predicted(fit, block, rows, np.full(rows.size, self.place))
-        return filled_series(self.column.series, rows, coding.values(codes))
+        answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
+        return filled_series(self.column.series, rows, coding.values(coding.predicted(answer)))
 
     @property
     def modelled(self) -> tuple[Coding, str]:
