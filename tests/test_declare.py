@@ -360,7 +360,7 @@ def test_what_is_printed():
         "  weight  20%      number     numbers",
     ]
     assert str(declared).splitlines()[-1].split() == [
-        *("day", "22%", "set", "aside", "dates;", "types={'day':", "'date'}"),
+        *("day", "17%", "set", "aside", "dates;", "types={'day':", "'date'}"),
         *("takes", "them", "as", "days"),
     ]
 

@@ -26,12 +26,15 @@ class TimedPath:
         By ``time.perf_counter``.
     n_fits, n_open : int
         How many fits were made, and how many of them are not certified.
+    ended : bool
+        Whether time ended a path.
     """
 
     path: CertifiedPath
     deadline: float
     n_fits: int = 0
     n_open: int = 0
+    ended: bool = False
 
     def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
         """A fit at each weight, as long as there is time."""
@@ -40,4 +43,5 @@ class TimedPath:
             self.n_open += fit.status != "certified"
             yield fit
             if time.perf_counter() > self.deadline:
+                self.ended = True
                 return
