@@ -134,7 +134,7 @@ def test_rows_without_an_entry_are_said_once():
 
 
 def test_a_budget_that_is_too_small_is_said_and_gives_an_answer():
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="ended the search") as told:
         completed = mc.complete(mixed(), TYPES, budget_seconds=1e-6)
     weight = completed.chosen.best_weight
     assert str(told[0].message) == (

@@ -1,6 +1,6 @@
 """Tables of any columns: what each is taken for and why, as a model, and the way back."""
 
-import datetime
+import datetime as dt
 
 import attrs
 import numpy as np
@@ -93,7 +93,7 @@ def completed(frame, types=None):
             "dates; types={'x': 'date'} takes them as days",
         ),
         (
-            [datetime.date(2020, 1, 1), None, datetime.date(2021, 1, 1), None],
+            [dt.date(2020, 1, 1), None, dt.date(2021, 1, 1), None],
             "skip",
             "it holds Python dates; convert it by pandas.to_datetime",
         ),
@@ -237,7 +237,9 @@ def test_skipped_columns_stand_in_no_block():
     ids=str,
 )
 def test_columns_that_are_not_what_they_are_declared_to_be(values, types, sentence):
-    assert refusal(pd.DataFrame({"x": values}), {"x": types}) == f"column 'x' was declared {sentence}"
+    assert (
+        refusal(pd.DataFrame({"x": values}), {"x": types}) == f"column 'x' was declared {sentence}"
+    )
 
 
 def test_types_are_checked():
@@ -537,7 +539,9 @@ def test_an_enum_of_polars_is_ordered_and_arrow_says_it():
 
 
 def test_nan_of_polars_is_missing():
-    frame = pl.DataFrame({"x": [1.5, float("nan"), None, 4.0, 2.0], "y": [1.0, 2.0, 3.0, 4.0, 2.5]})
+    frame = pl.DataFrame(
+        {"x": [1.5, float("nan"), None, 4.0, 2.0], "y": [1.0, 2.0, 3.0, 4.0, 2.5]}
+    )
     whole = completed(frame)
     assert whole["x"].is_finite().all()
     assert whole["x"].null_count() == 0
@@ -560,7 +564,7 @@ def test_dates_of_pandas_come_back_with_unit_and_zone(zone, unit):
 
 
 def test_dates_of_other_libraries_come_back():
-    days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=3 * k) for k in range(8)]
+    days = [dt.date(2020, 1, 1) + dt.timedelta(days=3 * k) for k in range(8)]
     days[3] = None
     x = [k**1.01 for k in range(8)]
     zoned = pl.Series(days).cast(pl.Datetime("ms")).dt.replace_time_zone("Asia/Tokyo")
@@ -573,10 +577,12 @@ def test_dates_of_other_libraries_come_back():
 
 
 def test_a_date_is_days_since_a_centre_exactly():
-    times = pd.to_datetime(["1900-01-01", "2262-01-01", "2000-06-01 12:00:00.000001", None], format="ISO8601")
+    times = pd.to_datetime(
+        ["1900-01-01", "2262-01-01", "2000-06-01 12:00:00.000001", None], format="ISO8601"
+    )
     frame = pd.DataFrame({"t": times, "x": [1.0, 2.0, 1.5, 1.7]})
     _, data = mc.declare(frame, {"t": "date"})
-    day = datetime.timedelta(days=1)
+    day = dt.timedelta(days=1)
     expected = [(time - times[2]) / day for time in times[:3]]
     np.testing.assert_array_equal(data["numbers"]["t"][:3], expected)
 
@@ -633,14 +639,16 @@ def test_new_rows_are_coded_as_the_table_was():
 
 def test_values_never_seen_are_missing_with_one_warning_or_an_error():
     declared = mc.declare(mixed())
-    new = mixed().iloc[:3].assign(
-        town=["Ulm", "Wien", "Graz"], sex=["m", "x", None], ill=[True, None, False]
+    new = (
+        mixed()
+        .iloc[:3]
+        .assign(town=["Ulm", "Wien", "Graz"], sex=["m", "x", None], ill=[True, None, False])
     )
     sentence = (
         "values that were never seen: 'x' in column 'sex', 'Wien' in column 'town', 'Graz' in"
         " column 'town'"
     )
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="never seen") as told:
         data = declared.rows(new)
     assert [str(each.message) for each in told] == [f"{sentence}; they count as missing"]
     np.testing.assert_array_equal(data["3 classes"]["town"], [2.0, NAN, NAN])
@@ -654,7 +662,7 @@ def test_values_never_seen_are_missing_with_one_warning_or_an_error():
 
 def test_absent_columns_count_as_missing_with_one_warning():
     declared = mc.declare(mixed())
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="do not have") as told:
         data = declared.rows(mixed()[["town", "length", "visits"]].iloc[:2])
     assert [str(each.message) for each in told] == [
         "columns that the new rows do not have count as missing: 'weight', 'ill', 'sex', 'stage'"
@@ -667,7 +675,8 @@ def test_absent_columns_count_as_missing_with_one_warning():
     [
         (
             {"age": [1.0, 2.0]},
-            "the new rows have columns that the declared table has not: 'age'; drop or rename them",
+            "the new rows have columns that the declared table has not: 'age'; drop or rename"
+            " them",
         ),
         (
             {"length": ["a", "b"]},

@@ -49,8 +49,7 @@ def data_of(
         if each.place is not None:
             members[each.modelled[1]].append(each.name)
     data: dict[str, Any] = {
-        block: np.column_stack([codes[name] for name in names])
-        for block, names in members.items()
+        block: np.column_stack([codes[name] for name in names]) for block, names in members.items()
     }
     if not table.implementation.is_pandas():
         return data

@@ -56,7 +56,7 @@ def coded_rows(
 
 
 def codes_of(each: DeclaredColumn, column: Column) -> Array:
-    """The codes of a column of new rows, or a ``DataError`` where its values are of another form."""
+    """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
     if column.n_observed == 0:
         return np.full(column.missing.size, np.nan)
     coding: Coding = each.modelled[0]

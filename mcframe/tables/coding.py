@@ -1,6 +1,6 @@
 """Values of a column as the numbers that its likelihood reads, and the way back from a fit."""
 
-import datetime
+import datetime as dt
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ __all__ = ["Choice", "Classes", "Coding", "Counts", "Dates", "Labels", "Levels",
 
 DAY = 86_400e6  # microseconds
 LEAST_PROBABILITY = 1e-4
-EPOCH = datetime.datetime(1970, 1, 1)
+EPOCH = dt.datetime(1970, 1, 1)
 
 
 class Coding(ABC):
@@ -165,14 +165,14 @@ class Dates(Metric):
     def values(self, codes: Array) -> list[Any]:
         """Dates, or points in time, in UTC where there is a zone."""
         times = [
-            EPOCH + datetime.timedelta(microseconds=round(self.centre + DAY * code))
+            EPOCH + dt.timedelta(microseconds=round(self.centre + DAY * code))
             for code in codes.tolist()
         ]
         if self.form == "date":
-            half = datetime.timedelta(hours=12)
+            half = dt.timedelta(hours=12)
             return [(time + half).date() for time in times]
         if self.form == "zoned time":
-            return [time.replace(tzinfo=datetime.UTC) for time in times]
+            return [time.replace(tzinfo=dt.UTC) for time in times]
         return list(times)
 
 

@@ -1,6 +1,6 @@
 """Columns of DataFrames of any library, read through narwhals: their form, numbers and values."""
 
-import datetime
+import datetime as dt
 import sys
 from collections import Counter
 from decimal import Decimal
@@ -45,7 +45,7 @@ class Column:
 
     @cached_property
     def numbers(self) -> Array:
-        """Numbers and truth values as float64, dates as microseconds since 1970; NaN if missing."""
+        """Numbers and truth values, dates as microseconds since 1970: float64, NaN if missing."""
         series = self.series
         if series.dtype in (nw.String, nw.Object):  # Python numbers in a column of objects
             return np.array([np.nan if v is None else float(v) for v in self.values])
@@ -194,9 +194,11 @@ def sort_of(value: object) -> str:
         return "text"
     if isinstance(value, bool | np.bool_):
         return "truth values"
-    if isinstance(value, Real) and not isinstance(value, np.timedelta64 | Decimal):
+    if isinstance(value, Decimal):
+        return "Decimal objects"
+    if isinstance(value, Real) and type(value) is not np.timedelta64:
         return "numbers"
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return "Python dates"
     return f"{type(value).__name__} objects"
 

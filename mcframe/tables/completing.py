@@ -25,6 +25,8 @@ __all__ = ["complete"]
 
 # Weights that are tried, on how many folds, and how many clearly worse ones end the search.
 WEIGHTS, FOLDS, PATIENCE = 10, 3, 1
+# The smallest weight beside the largest. Tables of few columns have their best one far down.
+RATIO = 0.003
 # The share of the budget that choosing may take, and the share of that for one fit. Time is looked
 # at between fits, so that the fits of all folds at one weight may come on top of it.
 CHOOSING, SHARE_OF_A_FIT = 0.5, 0.1
@@ -72,7 +74,9 @@ def complete(
     Examples
     --------
     >>> import pandas as pd, mcframe as mc
-    >>> frame = pd.DataFrame({"height": [1.6, 1.7, None, 1.9] * 6, "tall": ["no", "no", "yes", None] * 6})
+    >>> frame = pd.DataFrame({
+    ...     "height": [1.6, 1.7, None, 1.9] * 6, "tall": ["no", "no", "yes", None] * 6,
+    ... })
     >>> completed = mc.complete(frame)
     >>> completed.table.isna().to_numpy().any()
     np.False_
@@ -107,6 +111,7 @@ def chosen_weight(
         declared.data,
         criterion=judged,
         count=WEIGHTS,
+        ratio=RATIO,
         folds=int(np.clip(fewest, 2, FOLDS)),
         patience=PATIENCE,
         path=timed,
@@ -114,8 +119,8 @@ def chosen_weight(
     )
     if timed.n_open:
         warnings.warn(
-            f"{timed.n_open} of the {timed.n_fits} fits by which the weight was chosen ended before"
-            " they were certified; a larger budget_seconds may choose another",
+            f"{timed.n_open} of the {timed.n_fits} fits by which the weight was chosen ended"
+            " before they were certified; a larger budget_seconds may choose another",
             NotCertifiedWarning,
             stacklevel=3,
         )

@@ -67,7 +67,8 @@ class Completion:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows of the report."""
-        weight, rows = self.chosen.best_weight, []
+        weight = self.chosen.best_weight
+        rows: list[tuple[Any, ...]] = []
         for position, each in enumerate(self.declared.columns):
             told = (str(plain(each.name)), each.kind, each.share_missing)
             scores = None if each.place is None else self.judged.at(weight, position)

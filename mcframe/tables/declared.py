@@ -63,7 +63,9 @@ class Declared:
         changed = [each.filled(fit) for each in self.columns if each.column.missing.any()]
         return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
 
-    def rows(self, frame: Any, *, unseen: Literal["missing", "error"] = "missing") -> dict[str, Any]:
+    def rows(
+        self, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> dict[str, Any]:
         """The data of new rows, coded as this table was: ``fit.predict_rows`` takes them.
 
         Parameters

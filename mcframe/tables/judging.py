@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import attrs
 import numpy as np
@@ -120,7 +119,7 @@ class JudgedColumns:
         return sums
 
     def at(self, weight: float, position: int) -> ColumnScores | None:
-        """The scores of a column, by its position, at a weight, over all folds; None without any."""
+        """The scores of a column, by its position, at a weight, over all folds, if any."""
         each = self.declared.columns[position]
         loss, error, count = np.sum([sums[:, position] for sums in self.seen[weight]], axis=0)
         if each.place is None or count == 0.0:

@@ -370,7 +370,9 @@ def need_finite(column: Column, given: Any) -> None:
 def need_few(column: Column, given: str) -> None:
     """A ``DataError`` where there are not two different values, or too many."""
     if column.n_distinct < 2:
-        raise contradiction(column, given, f"every observed value is {plain(column.distinct[0])!r}")
+        raise contradiction(
+            column, given, f"every observed value is {plain(column.distinct[0])!r}"
+        )
     if column.n_distinct > MOST_CLASSES:
         raise contradiction(
             column,

@@ -14,7 +14,8 @@ def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
     kept = [header, *body[:SHOWN]]
     widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
     lines = [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in kept
     ]
     if len(body) > SHOWN:
