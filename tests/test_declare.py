@@ -12,6 +12,7 @@ import pytest
 import mcframe as mc
 
 NAN = np.nan
+ENCODED = pa.dictionary(pa.int32(), pa.string())
 LETTERS = ["a", "b", "c", None] * 5
 
 
@@ -545,6 +546,46 @@ def test_nan_of_polars_is_missing():
     whole = completed(frame)
     assert whole["x"].is_finite().all()
     assert whole["x"].null_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pl.Series([1, None, 5, 3], dtype=pl.Int128), "number"),
+        (pl.Series([1, None, 5, 3], dtype=pl.UInt8), "number"),
+        (pl.Series([1.5, None, 5.0, 3.0], dtype=pl.Float32), "number"),
+        (pl.Series([None] * 4), "set aside"),
+        (pl.Series([1, 2.5, None, 3], dtype=pl.Object), "set aside"),
+        (pl.Series(["1.5", "2.5", None, "3.5"]).cast(pl.Decimal(10, 2)), "set aside"),
+        (pl.Series([[1], [2], None, [1]]), "set aside"),
+        (pa.array(["a", "b", None, "a"], pa.string_view()), "label"),
+        (pa.array(["a", "b", None, "a"], pa.large_string()), "label"),
+        (pa.array([True, False, None, True]), "label"),
+        (pa.array([1, None, 7, 3], pa.int16()), "number"),
+        (pa.nulls(4), "set aside"),
+        (pa.chunked_array([["a", "b", None], ["c"], ["a"]]).dictionary_encode(), "category"),
+        (pd.Series(["a", "b", None, "a"], dtype=pd.ArrowDtype(ENCODED)), "set aside"),
+        (pd.Series(pd.Categorical([True, None, False, True])), "label"),
+    ],
+    ids=lambda column: str(getattr(column, "dtype", getattr(column, "type", column))),
+)
+def test_dtypes_stay_whatever_they_are(column, kind):
+    library = {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame}.get(type(column), pa.table)
+    given = library({"y": [1.5, 2.5, 3.5, 4.0, 6.0][: len(column)], "x": column})
+    declared = mc.declare(given)
+    assert declared.column("x").kind == kind
+    whole = declared.table(mc.fit(declared.model, declared.data, tol=1e-3))
+    if library is pd.DataFrame:
+        assert (whole.dtypes == given.dtypes).all()
+    else:
+        assert whole.schema == given.schema
+    values = whole["x"].to_pylist() if library is pa.table else whole["x"].to_list()
+    assert any(value is None or value is pd.NA for value in values) == (kind == "set aside")
+
+
+def test_python_numbers_too_large_for_a_float_are_infinite():
+    frame = pd.DataFrame({"x": [10**400, 1, 2], "y": [1.5, 2.5, 3.5]})
+    assert refusal(frame).startswith("column 'x': value inf in row 0; every observed value must")
 
 
 # Dates

@@ -15,7 +15,7 @@ from narwhals.exceptions import DuplicateError
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import is_missing, plain
+from mcframe.contracts.real_numbers import as_float, is_missing, plain
 
 __all__ = ["Column", "Form", "read_columns", "read_frame"]
 
@@ -48,7 +48,7 @@ class Column:
         """Numbers and truth values, dates as microseconds since 1970: float64, NaN if missing."""
         series = self.series
         if series.dtype in (nw.String, nw.Object):  # Python numbers in a column of objects
-            return np.array([np.nan if v is None else float(v) for v in self.values])
+            return np.array([as_float(value) for value in self.values], dtype=np.float64)
         if self.form == "date":
             series = series.dt.timestamp("us")
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
@@ -137,15 +137,22 @@ def read_column(series: Any) -> Column:
     refuse_sparse(series)
     if dtype == nw.Boolean:
         return Column(name, series, "boolean")
-    if dtype == nw.Categorical or dtype == nw.Enum:
+    if dtype in (nw.Categorical, nw.Enum):
+        if series.implementation.is_pandas() and not hasattr(series.to_native(), "cat"):
+            return Column(name, series, "other", trouble_of("an Arrow dictionary"))
         return Column(name, series, "ordered" if is_ordered(series) else "category")
     if dtype in (nw.Datetime, nw.Date):
         return Column(name, series, "date")
+    if dtype == nw.Object and series.implementation.is_polars():  # which sets no entry of them
+        return Column(name, series, "other", trouble_of("Python objects"))
     if dtype in (nw.String, nw.Object):
         return column_of_objects(series)
     if dtype.is_numeric() and dtype != nw.Decimal:
         return Column(name, series, "number")
-    held = series.to_native().dtype if dtype == nw.Unknown else dtype
+    if len(series) == series.null_count():  # libraries have a dtype of its own for nothing
+        return Column(name, series, "text")
+    native = series.to_native()
+    held = getattr(native, "dtype", dtype) if dtype == nw.Unknown else dtype
     return Column(name, series, "other", trouble_of(str(held)))
 
 
@@ -196,7 +203,9 @@ def sort_of(value: object) -> str:
         return "truth values"
     if isinstance(value, Decimal):
         return "Decimal objects"
-    if isinstance(value, Real) and type(value) is not np.timedelta64:
+    if isinstance(value, np.timedelta64):  # which numpy counts among whole numbers
+        return "timedelta64 objects"
+    if isinstance(value, Real):
         return "numbers"
     if isinstance(value, dt.date):
         return "Python dates"
@@ -208,6 +217,7 @@ def trouble_of(what: str) -> str:
     remedies = {
         "Python dates": "convert it by pandas.to_datetime",
         "Decimal objects": "convert it to float",
+        "an Arrow dictionary": "convert it by .astype('category')",
     }
     if what.startswith("Decimal"):
         what = "Decimal objects"

@@ -35,7 +35,13 @@ def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any
     if not pa.types.is_dictionary(native.type):
         chosen = np.zeros(len(native), dtype=bool)
         chosen[rows] = True
-        return pa.compute.replace_with_mask(native, chosen, pa.array(values, type=native.type))
+        try:
+            return pa.compute.replace_with_mask(native, chosen, pa.array(values, type=native.type))
+        except pa.ArrowNotImplementedError:  # of views of strings
+            listed = native.to_pylist()
+            for row, value in zip(rows, values, strict=True):
+                listed[row] = value
+            return pa.chunked_array([pa.array(listed, type=native.type)])
     coded = native.unify_dictionaries().combine_chunks()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     code_of = {value: code for code, value in enumerate(coded.dictionary.to_pylist())}

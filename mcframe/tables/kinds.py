@@ -193,8 +193,9 @@ def whole_range(column: Column) -> tuple[int, int] | None:
     dtype = column.series.dtype
     if not dtype.is_integer():
         return None
-    bounds = np.iinfo(str(dtype).lower())
-    return int(bounds.min), int(bounds.max)
+    word = str(dtype)  # Int8, UInt64, also Int128, which numpy has not
+    bits = int(word.lstrip("UInt"))
+    return (0, 2**bits - 1) if word.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 # As it was declared.
