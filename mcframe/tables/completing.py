@@ -106,17 +106,20 @@ def chosen_weight(
     place = chosen_place(declared.model, None)
     certified = CertifiedPath(place, "auto", budget, EFFECTS_WEIGHT)
     timed = TimedPath(certified, time.perf_counter() + seconds)
-    chosen = cross_validate(
-        declared.model,
-        declared.data,
-        criterion=judged,
-        count=WEIGHTS,
-        ratio=RATIO,
-        folds=int(np.clip(fewest, 2, FOLDS)),
-        patience=PATIENCE,
-        path=timed,
-        random_state=seed,
-    )
+    with warnings.catch_warnings():
+        # Whoever calls ``complete`` has no grid to change where the best weight is at its edge.
+        warnings.filterwarnings("ignore", "the lowest mean stands at the", UserWarning)
+        chosen = cross_validate(
+            declared.model,
+            declared.data,
+            criterion=judged,
+            count=WEIGHTS,
+            ratio=RATIO,
+            folds=int(np.clip(fewest, 2, FOLDS)),
+            patience=PATIENCE,
+            path=timed,
+            random_state=seed,
+        )
     if timed.n_open:
         warnings.warn(
             f"{timed.n_open} of the {timed.n_fits} fits by which the weight was chosen ended"
