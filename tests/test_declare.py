@@ -350,8 +350,8 @@ def test_every_kind_has_a_block():
     ]
     assert list(data["numbers"].columns) == ["length", "weight", "day"]
     assert list(data["labels"].columns) == ["ill", "sex"]
-    half = attrs.evolve(model, terms=[mc.NuclearNorm(1.0)])
-    assert model.terms[0].weight == pytest.approx(0.5 * mc.weight_max(half, data))
+    other = attrs.evolve(model, terms=[mc.NuclearNorm(1.0)])
+    assert model.terms[0].weight == pytest.approx(0.1 * mc.weight_max(other, data))
 
 
 def test_what_is_printed():

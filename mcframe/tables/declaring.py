@@ -19,7 +19,8 @@ from mcframe.tables.kinds import KINDS, Taken, declared_kind, kind_of
 __all__ = ["declare"]
 
 # The weight to begin with, beside the one from which on nothing is left of Z.
-STARTING_SHARE = 0.5
+# Cross-validation of tables of 5 to 14 columns came to 0.003 to 0.14 of it.
+STARTING_SHARE = 0.1
 
 
 def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
@@ -39,7 +40,7 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
       stands in no block either; its holes are filled with that value.
 
     Every block has ``standardize=True``, so that one ``NuclearNorm`` serves columns of any unit
-    and kind, and a bias where that has a meaning. Its weight is half of that from which on
+    and kind, and a bias where that has a meaning. Its weight is a tenth of that from which on
     nothing is left of Z; ``cross_validate`` chooses a better one, ``attrs.evolve`` changes
     anything.
 
