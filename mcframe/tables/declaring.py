@@ -83,7 +83,7 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
       town        20%  category   text, of 3 values
     >>> model, data = declared
     >>> declared.table(mc.fit(model, data))["town"].tolist()
-    ['Ulm', 'Bonn', 'Ulm', 'Ulm', 'Kiel']
+    ['Ulm', 'Bonn', 'Ulm', 'Bonn', 'Kiel']
     """
     table = read_frame(frame)
     columns = read_columns(table)
