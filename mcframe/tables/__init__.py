@@ -6,7 +6,7 @@ from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declaring import declare
 from mcframe.tables.judging import ColumnScores, JudgedColumns
-from mcframe.tables.kinds import KINDS
+from mcframe.tables.taken import KINDS
 
 __all__ = [
     "KINDS",

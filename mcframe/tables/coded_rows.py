@@ -14,7 +14,7 @@ from mcframe.tables.blocks import data_of
 from mcframe.tables.coding import Choice, Coding, Dates
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.kinds import contradiction, refuse_infinite, what
+from mcframe.tables.declared_kinds import contradiction, what
 
 __all__ = ["coded_rows"]
 
@@ -61,7 +61,7 @@ def codes_of(each: DeclaredColumn, column: Column) -> Array:
         return np.full(column.missing.size, np.nan)
     coding: Coding = each.modelled[0]
     if column.form == "number":
-        refuse_infinite(column)
+        column.refuse_infinite()
     if column.form == "other":
         raise contradiction(column, each.taken.kind, column.trouble)
     wanted = {"date"} if isinstance(coding, Dates) else {"number"}

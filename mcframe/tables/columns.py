@@ -85,6 +85,17 @@ class Column:
             return int(np.unique(self.numbers[~self.missing]).size)
         return len(self.distinct)
 
+    def refuse_infinite(self) -> None:
+        """A ``DataError`` where a number is infinite."""
+        infinite = np.flatnonzero(np.isinf(self.numbers))
+        if infinite.size:
+            row = int(infinite[0])
+            raise DataError(
+                f"column {plain(self.name)!r}: value {self.numbers[row]:g} in row {row}; every"
+                " observed value must be finite. Replace infinities by NaN if they stand for"
+                " missing values"
+            )
+
 
 def read_frame(frame: Any) -> Any:
     """Return a table as a ``narwhals.DataFrame``.

@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.tables.coding import Coding
 from mcframe.tables.columns import Column
 from mcframe.tables.filling import filled_series
-from mcframe.tables.kinds import Taken
+from mcframe.tables.taken import Taken
 
 __all__ = ["DeclaredColumn"]
 

@@ -14,7 +14,9 @@ from mcframe.tables.blocks import blocks_of, data_of
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.kinds import KINDS, Taken, declared_kind, kind_of
+from mcframe.tables.declared_kinds import declared_kind
+from mcframe.tables.kinds import kind_of
+from mcframe.tables.taken import KINDS, Taken
 
 __all__ = ["declare"]
 
