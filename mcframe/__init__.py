@@ -6,7 +6,7 @@ regularizers, constraints or a ``Calibration``, which is either. The packages
 ``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
 
 Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``explain``,
-``to_cvxpy``. See the README for an example.
+``to_cvxpy``; of tables ``declare`` and ``complete``. See the README for an example.
 """
 
 # The sentence
@@ -36,6 +36,7 @@ from mcframe.backends import (
 from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.selection import CrossValidation, Path, cross_validate, path, weight_max
+from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # The public harness
@@ -61,8 +62,10 @@ __all__ = [
     "Calibration",
     "CalibrationConstraint",
     "CalibrationPenalty",
+    "Completion",
     "CrossValidation",
     "DataError",
+    "Declared",
     "Explanation",
     "FactoredDescent",
     "Fit",
@@ -82,7 +85,9 @@ __all__ = [
     "Triples",
     "UnobservedWarning",
     "Verification",
+    "complete",
     "cross_validate",
+    "declare",
     "explain",
     "fit",
     "from_triples",

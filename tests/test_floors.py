@@ -29,6 +29,7 @@ FLOORS = {
     "verification": 6,
     "laws": 6,
     "selection": 7,
+    "tables": 7,
     "papers": 7,
     "plots": 7,
     "datasets": 7,

@@ -1,0 +1,20 @@
+"""Floor 7: a table of any columns becomes a model, and a completed table."""
+
+from mcframe.tables.completing import complete
+from mcframe.tables.completion import Completion
+from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declaring import declare
+from mcframe.tables.judging import ColumnScores, JudgedColumns
+from mcframe.tables.taken import KINDS
+
+__all__ = [
+    "KINDS",
+    "ColumnScores",
+    "Completion",
+    "Declared",
+    "DeclaredColumn",
+    "JudgedColumns",
+    "complete",
+    "declare",
+]

@@ -1,0 +1,96 @@
+"""New rows of a declared table as the data of its blocks, coded as the table was."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.real_numbers import plain
+from mcframe.model import Model
+from mcframe.tables.blocks import data_of
+from mcframe.tables.coding import Choice, Coding, Dates
+from mcframe.tables.columns import Column, read_columns, read_frame
+from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declared_kinds import contradiction, what
+
+__all__ = ["coded_rows"]
+
+# How many values or columns a warning names.
+SHOWN = 5
+
+
+def coded_rows(
+    model: Model, columns: Sequence[DeclaredColumn], frame: Any, unseen: str
+) -> dict[str, Any]:
+    """Return the data of each block for new rows, as ``Declared.rows`` says."""
+    if unseen not in ("missing", "error"):
+        raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
+    table = read_frame(frame)
+    given = {column.name: column for column in read_columns(table)}
+    known = {each.name for each in columns}
+    strange = [repr(plain(name)) for name in given if name not in known]
+    if strange:
+        raise DataError(
+            f"the new rows have columns that the declared table has not: {listed(strange)}; drop"
+            " or rename them"
+        )
+    modelled = [each for each in columns if each.place is not None]
+    warn_of_absent([each for each in modelled if each.name not in given])
+    codes, never = {}, []
+    for each in modelled:
+        column = given.get(each.name)
+        if column is None:
+            codes[each.name] = np.full(table.shape[0], np.nan)
+            continue
+        codes[each.name] = codes_of(each, column)
+        never += values_never_seen(column, codes[each.name])
+    said = f"values that were never seen: {listed(never)}"
+    if never and unseen == "error":
+        raise DataError(f"{said}; unseen='missing' takes them as missing")
+    if never:
+        warnings.warn(f"{said}; they count as missing", UserWarning, stacklevel=4)
+    return data_of(model.blocks, modelled, codes, table)
+
+
+def codes_of(each: DeclaredColumn, column: Column) -> Array:
+    """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
+    if column.n_observed == 0:
+        return np.full(column.missing.size, np.nan)
+    coding: Coding = each.modelled[0]
+    if column.form == "number":
+        column.refuse_infinite()
+    if column.form == "other":
+        raise contradiction(column, each.taken.kind, column.trouble)
+    wanted = {"date"} if isinstance(coding, Dates) else {"number"}
+    if isinstance(coding, Choice):
+        wanted = {"boolean", "number", "text", "category", "ordered"}
+    if column.form not in wanted:
+        raise contradiction(column, each.taken.kind, f"its values are {what(column)}")
+    return coding.codes(column)
+
+
+def values_never_seen(column: Column, codes: Array) -> list[str]:
+    """The values of a column that have no code, in words."""
+    places = np.flatnonzero(np.isnan(codes) & ~column.missing)
+    values = dict.fromkeys(column.values[int(row)] for row in places)
+    return [f"{plain(value)!r} in column {plain(column.name)!r}" for value in values]
+
+
+def warn_of_absent(absent: Sequence[DeclaredColumn]) -> None:
+    """A ``UserWarning`` that names columns which new rows do not have."""
+    if absent:
+        named = listed([repr(plain(each.name)) for each in absent])
+        warnings.warn(
+            f"columns that the new rows do not have count as missing: {named}",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def listed(named: Sequence[str]) -> str:
+    """Names in a row; of very many the first ones."""
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return ", ".join(named[:SHOWN]) + more

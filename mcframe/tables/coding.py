@@ -1,0 +1,262 @@
+"""Values of a column as the numbers that its likelihood reads, and the way back from a fit."""
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+from scipy.special import entr, xlogy
+
+from mcframe.answer import Fit
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.tables.columns import Column
+
+__all__ = ["Choice", "Classes", "Coding", "Counts", "Dates", "Labels", "Levels", "Numbers"]
+
+DAY = 86_400e6  # microseconds
+LEAST_PROBABILITY = 1e-4
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+class Coding(ABC):
+    """The way from a column's values to numbers, and back.
+
+    Attributes
+    ----------
+    measure : str
+        What ``error`` is, in words.
+
+    An *answer* is what a fit says of entries: means, or probabilities (n_entries x n_values).
+    """
+
+    measure: ClassVar[str]
+
+    @abstractmethod
+    def codes(self, column: Column) -> Array:
+        """The numbers of a column (n_items,), NaN where missing."""
+
+    @abstractmethod
+    def values(self, codes: Array) -> list[Any]:
+        """The values that numbers stand for, as Python objects."""
+
+    @abstractmethod
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """What a fit says of some entries of a block: one row, or one number, for each."""
+
+    @abstractmethod
+    def predicted(self, answer: Array) -> Array:
+        """The numbers that entries are filled with, of an answer."""
+
+    @abstractmethod
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """What an answer loses on observed numbers, one loss each."""
+
+    @abstractmethod
+    def loss_of_constant(self, codes: Array) -> float:
+        """What the best constant loses on observed numbers, on average."""
+
+    @abstractmethod
+    def constant(self, codes: Array) -> float:
+        """The one number for all observed ones that has the least error."""
+
+    @abstractmethod
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """How far predictions are off, one number each: 0 where they are right."""
+
+    def error(self, mean: float) -> float:
+        """The mean of the errors, in the unit of the measure."""
+        return mean
+
+
+class Metric(Coding):
+    """Numbers whose differences have a meaning; losses and errors are squares of differences."""
+
+    measure = "root mean square"
+
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The mean response."""
+        return np.asarray(fit.predict(block, rows, columns))
+
+    def predicted(self, answer: Array) -> Array:
+        """The mean response itself."""
+        return answer
+
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """Squares of the differences."""
+        return self.errors(answer, codes)
+
+    def loss_of_constant(self, codes: Array) -> float:
+        """The variance."""
+        return float(np.mean(np.square(codes - np.mean(codes))))
+
+    def constant(self, codes: Array) -> float:
+        """The mean."""
+        return float(np.mean(codes))
+
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """Squares of the differences."""
+        return np.square(predicted - codes)
+
+    def error(self, mean: float) -> float:
+        """The root of the mean square."""
+        return float(np.sqrt(mean))
+
+
+@attrs.frozen
+class Numbers(Metric):
+    """Numbers as they are; a column of whole numbers is filled with the nearest ones.
+
+    Parameters
+    ----------
+    whole : (lowest, highest) or None
+        What the dtype holds, if that is whole numbers alone.
+    """
+
+    whole: tuple[int, int] | None = None
+
+    def codes(self, column: Column) -> Array:
+        """The numbers themselves."""
+        return column.numbers
+
+    def values(self, codes: Array) -> list[Any]:
+        """Floats, or integers inside the range of the dtype."""
+        if self.whole is None:
+            return list(codes.tolist())
+        lowest, highest = self.whole
+        return [min(max(round(code), lowest), highest) for code in codes.tolist()]
+
+
+@attrs.frozen
+class Counts(Numbers):
+    """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
+
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """Half the deviance, at means that are kept off 0."""
+        mean = np.maximum(answer, np.finfo(float).tiny)
+        return np.asarray(xlogy(codes, codes / mean) - codes + mean)
+
+    def loss_of_constant(self, codes: Array) -> float:
+        """Half the deviance around the mean."""
+        return float(np.mean(xlogy(codes, codes / np.mean(codes))))
+
+
+@attrs.frozen
+class Dates(Metric):
+    """Days since a centre, which is one of the dates: exact to a microsecond within 285 years.
+
+    Parameters
+    ----------
+    centre : float
+        Microseconds since 1970, in UTC where the dates have a time zone.
+    form : "date", "time" or "zoned time"
+        Days alone; points in time without a zone, and with one.
+    """
+
+    centre: float
+    form: str
+
+    measure = "root mean square, days"
+
+    def codes(self, column: Column) -> Array:
+        """Days since the centre."""
+        return (column.numbers - self.centre) / DAY
+
+    def values(self, codes: Array) -> list[Any]:
+        """Dates, or points in time, in UTC where there is a zone."""
+        times = [
+            EPOCH + dt.timedelta(microseconds=round(self.centre + DAY * code))
+            for code in codes.tolist()
+        ]
+        if self.form == "date":
+            half = dt.timedelta(hours=12)
+            return [(time + half).date() for time in times]
+        if self.form == "zoned time":
+            return [time.replace(tzinfo=dt.UTC) for time in times]
+        return list(times)
+
+
+@attrs.frozen
+class Choice(Coding):
+    """One of several values as its place among them: 0, 1, 2, ...
+
+    Parameters
+    ----------
+    places : tuple
+        The values; every other one is missing.
+    """
+
+    places: tuple[Any, ...]
+
+    measure = "share wrong"
+
+    def codes(self, column: Column) -> Array:
+        """The place of each value."""
+        code_of = {value: float(code) for code, value in enumerate(self.places)}
+        return np.array([code_of.get(value, np.nan) for value in column.values])
+
+    def values(self, codes: Array) -> list[Any]:
+        """The values at these places."""
+        return [self.places[int(code)] for code in codes]
+
+    def predicted(self, answer: Array) -> Array:
+        """The most probable value, the first one where several are."""
+        return np.argmax(answer, axis=1).astype(np.float64)
+
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """-log of the probability, kept so far off 0 that no entry outweighs all others."""
+        chosen = answer[np.arange(codes.size), codes.astype(np.intp)]
+        return -np.log(np.maximum(chosen, LEAST_PROBABILITY))
+
+    def loss_of_constant(self, codes: Array) -> float:
+        """The entropy of the shares of the values."""
+        return float(np.sum(entr(np.bincount(codes.astype(np.intp)) / codes.size)))
+
+    def constant(self, codes: Array) -> float:
+        """The most frequent value."""
+        return float(np.argmax(np.bincount(codes.astype(np.intp))))
+
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """1 where they are wrong."""
+        return (predicted != codes).astype(np.float64)
+
+
+@attrs.frozen
+class Labels(Choice):
+    """One of two values as 0 and 1."""
+
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The probabilities 1 - p and p."""
+        p = np.asarray(fit.predict(block, rows, columns))
+        return np.column_stack([1.0 - p, p])
+
+
+@attrs.frozen
+class Classes(Choice):
+    """One of several values in no order that counts."""
+
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The probability of each class."""
+        return np.asarray(fit.predict(block, rows, columns))
+
+
+@attrs.frozen
+class Levels(Choice):
+    """One of several ordered values, from the lowest."""
+
+    measure = "mean levels off"
+
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """exp(-loss) of each level: the loss is the whole negative log-likelihood."""
+        likelihood, z = fit.likelihood(block), np.asarray(fit.natural(block, rows, columns))
+        levels = np.arange(float(len(self.places)))
+        losses = [likelihood.value(z, np.full(z.shape, level)) for level in levels]
+        return np.exp(-np.column_stack(losses))
+
+    def constant(self, codes: Array) -> float:
+        """The median, the lower one of two."""
+        return float(np.sort(codes)[(codes.size - 1) // 2])
+
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """How many levels lie between."""
+        return np.abs(predicted - codes)

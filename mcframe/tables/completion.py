@@ -1,0 +1,106 @@
+"""The answer of ``complete``: the completed table, and how good its columns are."""
+
+from typing import Any
+
+import attrs
+import narwhals.stable.v2 as nw
+
+from mcframe.answer import Fit
+from mcframe.contracts.real_numbers import plain
+from mcframe.model import Model
+from mcframe.selection import CrossValidation
+from mcframe.tables.declared import Declared
+from mcframe.tables.judging import JudgedColumns
+from mcframe.tables.printing import lines_of
+
+__all__ = ["Completion"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Completion:
+    """A completed table, with the fit that completed it.
+
+    Attributes
+    ----------
+    table : DataFrame or Table
+        In the library and with the dtypes that came in; observed entries are untouched.
+    fit : Fit
+        With its certificate.
+    declared : Declared
+        What each column was taken for.
+    chosen : CrossValidation
+        How the weight was chosen.
+    judged : JudgedColumns
+        What the fits of the cross-validation lost on held-out entries, column by column.
+    """
+
+    table: Any
+    fit: Fit
+    declared: Declared
+    chosen: CrossValidation
+    judged: JudgedColumns
+
+    @property
+    def model(self) -> Model:
+        """The model that was fitted, with the chosen weight."""
+        return self.fit.model
+
+    def predict(self, name: Any) -> Any:
+        """What the fit says of a column in every row: probabilities of its values, or its mean.
+
+        As ``Declared.predict``.
+        """
+        return self.declared.predict(self.fit, name)
+
+    def report(self) -> Any:
+        """How well each column is predicted where it was held out, in the library of the table.
+
+        One row for each column of the table: ``column``, ``type``, ``missing`` (a share),
+        ``loss`` (of held-out entries, relative to that of the best constant: 1 is no better),
+        ``error`` and ``error_of_constant`` by ``measure`` (the root mean square, the share of
+        wrong labels, or how many levels off), and the ``weight`` that was chosen. Losses and
+        errors are missing of columns that stand in no block.
+        """
+        rows = self.rows()
+        columns = {name: [row[k] for row in rows] for k, name in enumerate(HEADER)}
+        return nw.from_dict(columns, backend=self.declared.frame.implementation).to_native()
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows of the report."""
+        weight = self.chosen.best_weight
+        rows: list[tuple[Any, ...]] = []
+        for position, each in enumerate(self.declared.columns):
+            told = (str(plain(each.name)), each.kind, each.share_missing)
+            scores = None if each.place is None else self.judged.at(weight, position)
+            if scores is None:
+                rows.append((*told, None, None, None, None, weight))
+                continue
+            measure = each.modelled[0].measure
+            errors = (scores.error, scores.error_of_constant)
+            rows.append((*told, scores.loss, *errors, measure, weight))
+        return rows
+
+    def __repr__(self) -> str:
+        n_filled = sum(
+            int(each.column.missing.sum())
+            for each in self.declared.columns
+            if each.place is not None or each.taken.constant
+        )
+        head = [
+            f"Completion: {n_filled} entries filled, {self.fit.status} (gap {self.fit.gap:.1e})",
+            f"  NuclearNorm({self.chosen.best_weight:.6g}), chosen by held-out entries;"
+            " loss 1 is that of the best constant",
+        ]
+        rows = [
+            (name, kind, f"{missing:.0%}", *map(shown, (loss, error, constant)), measure or "")
+            for name, kind, missing, loss, error, constant, measure, _ in self.rows()
+        ]
+        return "\n".join([*head, *lines_of([HEADER[:-1], *rows])])
+
+
+HEADER = ("column", "type", "missing", "loss", "error", "error_of_constant", "measure", "weight")
+
+
+def shown(number: float | None) -> str:
+    """A number in three digits, or nothing."""
+    return "" if number is None else f"{number:.3g}"

@@ -1,0 +1,147 @@
+"""The answer of ``declare``: a model, its data, and the way back to a table."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import attrs
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.answer import Fit
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.real_numbers import plain
+from mcframe.model import Model
+from mcframe.tables.coded_rows import coded_rows
+from mcframe.tables.coding import Choice
+from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.printing import lines_of
+
+__all__ = ["Declared"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Declared:
+    """A table as a model and its data; ``model, data = mc.declare(frame)`` unpacks them.
+
+    ``print`` says what each column was taken for, and why.
+
+    Attributes
+    ----------
+    model : Model
+        A block for each kind of column, and a ``NuclearNorm``.
+    data : dict from block name to DataFrame or array
+        Codes of the columns of each block, NaN where missing: DataFrames where the table is one
+        of pandas, with its index.
+    columns : tuple of DeclaredColumn
+        All columns in the order of the table.
+    frame : narwhals.DataFrame
+        The table as it was given.
+    """
+
+    model: Model
+    data: Mapping[str, Any]
+    columns: tuple[DeclaredColumn, ...]
+    frame: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.data))
+
+    def table(self, fit: Fit) -> Any:
+        """The table with its missing entries filled by a fit, in the library it came in.
+
+        Observed entries are untouched, and dtypes stay: numbers by their mean, rounded where the
+        dtype holds whole numbers alone, labels, classes and levels by the most probable one, as
+        the value that the column has for it. Columns that are set aside are returned as they
+        were, holes included; a constant one is filled with its constant.
+
+        Parameters
+        ----------
+        fit : Fit
+            Of this model, or of a changed one with the same blocks, to this data.
+        """
+        changed = [each.filled(fit) for each in self.columns if each.column.missing.any()]
+        return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
+
+    def rows(
+        self, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> dict[str, Any]:
+        """The data of new rows, coded as this table was: ``fit.predict_rows`` takes them.
+
+        Parameters
+        ----------
+        frame : DataFrame or Table
+            With the columns of this table in any order; of those that are absent every entry
+            counts as missing, with a ``UserWarning`` that names them.
+        unseen : "missing" or "error", default "missing"
+            What values are that no row of this table has, as a category that is new: missing,
+            with one ``UserWarning`` that names them, or a ``DataError``.
+
+        Returns
+        -------
+        dict from block name to DataFrame or array (n_new x columns of the block)
+
+        Raises
+        ------
+        DataError
+            Where the frame is no table, has a column that this one has not, or values of another
+            form.
+        """
+        return coded_rows(self.model, self.columns, frame, unseen)
+
+    def predict(self, fit: Fit, name: Any) -> Any:
+        """What a fit says of a column in every row, in the library that the table came in.
+
+        Of a label, a category or levels one column of probabilities for each of its values,
+        named as the value; of a number or a count its mean, in a table of one column.
+
+        Parameters
+        ----------
+        fit : Fit
+            As for ``table``.
+        name : object
+            A column that stands in a block; a ``ModelError`` says why another one does not.
+        """
+        each = self.column(name)
+        if each.place is None:
+            raise ModelError(
+                f"column {plain(name)!r} stands in no block, so that nothing is predicted of it:"
+                f" {each.taken.why}"
+            )
+        coding, block = each.modelled
+        rows = np.arange(self.frame.shape[0])
+        columns = np.full(rows.size, each.place)
+        answer = coding.answer(fit, block, rows, columns)
+        if not isinstance(coding, Choice):
+            return self.like_frame({str(name): answer})
+        return self.like_frame(
+            {str(plain(value)): answer[:, k] for k, value in enumerate(coding.places)}
+        )
+
+    def column(self, name: Any) -> DeclaredColumn:
+        """The column of that name; ``ModelError`` where there is none."""
+        for each in self.columns:
+            if each.name == name:
+                return each
+        raise ModelError(f"there is no column {plain(name)!r} in the table")
+
+    def like_frame(self, columns: Mapping[str, Array]) -> Any:
+        """Numbers for each row as a table of the same library, with the index of a pandas one."""
+        made = nw.from_dict(dict(columns), backend=self.frame.implementation).to_native()
+        if self.frame.implementation.is_pandas():
+            made.index = self.frame.to_native().index
+        return made
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.frame.shape
+        modelled = sum(each.place is not None for each in self.columns)
+        blocks = len(self.model.blocks)
+        lines = [
+            f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in {blocks}"
+            f" block{'s' * (blocks != 1)}"
+        ]
+        rows = [
+            (str(plain(each.name)), f"{each.share_missing:.0%}", each.kind, each.taken.why)
+            for each in self.columns
+        ]
+        return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])

@@ -1,0 +1,75 @@
+"""A column of a table, what it was taken for, and where it stands in the model."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.answer import Fit
+from mcframe.contracts.arrays import Array
+from mcframe.tables.coding import Coding
+from mcframe.tables.columns import Column
+from mcframe.tables.filling import filled_series
+from mcframe.tables.taken import Taken
+
+__all__ = ["DeclaredColumn"]
+
+
+@attrs.frozen(eq=False)
+class DeclaredColumn:
+    """A column of a table, what it was taken for, and where it stands in the model.
+
+    Attributes
+    ----------
+    column : Column
+        As it was read.
+    taken : Taken
+        Its kind, and why.
+    place : int or None
+        Which column of its block it is; None of one that stands in no block.
+    """
+
+    column: Column
+    taken: Taken
+    place: int | None = None
+
+    @property
+    def name(self) -> Any:
+        """The name in the table."""
+        return self.column.name
+
+    @property
+    def kind(self) -> str:
+        """What it was taken for, in a word or two."""
+        return "set aside" if self.taken.kind == "skip" else self.taken.kind
+
+    @property
+    def share_missing(self) -> float:
+        """The share of entries that are missing."""
+        return float(np.mean(self.column.missing))
+
+    @cached_property
+    def codes(self) -> Array:
+        """The numbers that the likelihood reads (n_items,), NaN where missing."""
+        return self.modelled[0].codes(self.column)
+
+    def filled(self, fit: Fit) -> Any:
+        """The column as a ``narwhals.Series``, its missing entries filled where there is a way."""
+        rows = np.flatnonzero(self.column.missing)
+        if rows.size == 0:
+            return self.column.series
+        if self.taken.constant:
+            return filled_series(self.column.series, rows, self.taken.constant * rows.size)
+        if self.place is None:
+            return self.column.series
+        coding, block = self.modelled
+        answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
+        return filled_series(self.column.series, rows, coding.values(coding.predicted(answer)))
+
+    @property
+    def modelled(self) -> tuple[Coding, str]:
+        """Coding and block of a column that stands in one."""
+        assert self.taken.coding is not None
+        assert self.taken.block is not None
+        return self.taken.coding, self.taken.block

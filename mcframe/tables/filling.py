@@ -1,0 +1,52 @@
+"""Missing entries of a column filled in place, in the dtype that the column has."""
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.contracts.arrays import IntArray
+
+__all__ = ["filled_series"]
+
+
+def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
+    """Return a copy of a ``narwhals.Series`` with these values at these rows.
+
+    The dtype stays: its categories and their order, its time zone, nullable or not. narwhals has
+    one name for several of them, so that each library fills its own.
+    """
+    native = series.to_native()
+    library = series.implementation
+    if library.is_polars():
+        given = type(native)(native.name, values, dtype=native.dtype)
+        whole = native.clone().scatter(rows, given)
+    elif library.is_pyarrow():
+        whole = filled_arrow(series.__native_namespace__(), native, rows, values)
+    else:
+        given = type(native)(values, dtype=native.dtype)
+        whole = native.copy()
+        whole.iloc[rows] = given.array
+    return nw.from_native(whole, series_only=True).alias(series.name)
+
+
+def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any:
+    """Return a chunked array with these values at these rows."""
+    if not pa.types.is_dictionary(native.type):
+        chosen = np.zeros(len(native), dtype=bool)
+        chosen[rows] = True
+        try:
+            return pa.compute.replace_with_mask(native, chosen, pa.array(values, type=native.type))
+        except pa.ArrowNotImplementedError:  # of views of strings
+            listed = native.to_pylist()
+            for row, value in zip(rows, values, strict=True):
+                listed[row] = value
+            return pa.chunked_array([pa.array(listed, type=native.type)])
+    coded = native.unify_dictionaries().combine_chunks()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    code_of = {value: code for code, value in enumerate(coded.dictionary.to_pylist())}
+    codes = coded.indices.to_numpy(zero_copy_only=False).copy()
+    codes[rows] = [code_of[value] for value in values]
+    indices = pa.array(codes, type=native.type.index_type, from_pandas=True)
+    whole = pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=native.type.ordered)
+    return pa.chunked_array([whole])

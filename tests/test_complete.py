@@ -1,0 +1,229 @@
+"""A table with holes in, the same table without them out."""
+
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import mcframe as mc
+from mcframe.backends import Budget
+from mcframe.selection.work import CertifiedPath
+from mcframe.tables import coding, completing
+from mcframe.tables.timed_path import TimedPath
+
+from .test_declare import mixed
+
+NAN = np.nan
+TYPES = {"visits": "count", "day": "date"}
+
+
+@pytest.fixture(scope="module")
+def completed():
+    return mc.complete(mixed(), TYPES)
+
+
+def test_a_table_is_completed(completed):
+    frame = mixed()
+    assert completed.fit.status == "certified"
+    assert not completed.table.isna().to_numpy().any()
+    assert (completed.table.dtypes == frame.dtypes).all()
+    assert completed.model is completed.fit.model
+    assert completed.model.terms == (mc.NuclearNorm(completed.chosen.best_weight),)
+    expected = completed.declared.table(completed.fit)
+    pd.testing.assert_frame_equal(completed.table, expected)
+
+
+def test_the_report_says_how_well_columns_are_predicted(completed):
+    report = completed.report()
+    assert isinstance(report, pd.DataFrame)
+    assert report["column"].tolist() == list(mixed().columns)
+    assert report["type"].tolist() == [
+        *("number", "number", "label", "label", "count", "ordinal", "category", "date")
+    ]
+    np.testing.assert_allclose(report["missing"], mixed().isna().mean())
+    assert (report["weight"] == completed.chosen.best_weight).all()
+    # Two factors explain every column, but noise is most of a small count.
+    explained = report[report["type"] != "count"]
+    assert (explained["loss"] < 1.0).all()
+    assert (explained["error"] <= explained["error_of_constant"]).all()
+    assert report["measure"].tolist() == [
+        *["root mean square"] * 2,
+        *["share wrong"] * 2,
+        "root mean square",
+        "mean levels off",
+        "share wrong",
+        "root mean square, days",
+    ]
+
+
+def test_the_score_is_the_mean_of_the_losses_of_columns(completed):
+    """The report and the choice speak of the same numbers."""
+    best, judged = completed.chosen.best[1], completed.judged
+    for fold, sums in enumerate(judged.seen[completed.chosen.best_weight]):
+        losses = sums[0] / sums[2] / judged.losses_of_constants
+        assert completed.chosen.scores[0, best, fold] == pytest.approx(np.mean(losses))
+
+
+def test_held_out_errors_are_those_of_fits_that_have_not_seen_them():
+    """Of noise nothing can be predicted: its loss is that of the constant or above."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_normal((80, 4)), columns=list("abcd"))
+    frame["e"] = rng.random(80) < 0.5
+    report = mc.complete(frame).report()
+    assert (report["loss"] > 0.95).all()
+
+
+def test_what_is_printed(completed):
+    lines = str(completed).splitlines()
+    n_holes = int(mixed().isna().to_numpy().sum())
+    assert lines[0].startswith(f"Completion: {n_holes} entries filled, certified (gap ")
+    assert lines[1].endswith("chosen by held-out entries; loss 1 is that of the best constant")
+    assert lines[2].split() == [
+        *("column", "type", "missing", "loss", "error", "error_of_constant", "measure")
+    ]
+    assert [line.split()[0] for line in lines[3:]] == list(mixed().columns)
+
+
+def test_the_seed_draws_the_folds():
+    frame = mixed()[["length", "ill", "sex"]].dropna(how="all")
+    first, again, other = (mc.complete(frame, seed=seed) for seed in (0, 0, 1))
+    pd.testing.assert_frame_equal(again.table, first.table)
+    np.testing.assert_array_equal(again.chosen.scores, first.chosen.scores)
+    assert not np.array_equal(other.chosen.scores, first.chosen.scores)
+
+
+def test_probabilities_are_at_hand(completed):
+    towns = completed.predict("town")
+    assert list(towns.columns) == ["Bonn", "Kiel", "Ulm"]
+    np.testing.assert_allclose(towns.sum(axis=1), 1.0)
+
+
+def test_the_library_stays():
+    frame = pl.DataFrame({"x": [1.5, None, 3.0, 4.5] * 5, "s": ["u", "u", None, "v"] * 5})
+    completed = mc.complete(frame)
+    assert completed.table.schema == frame.schema
+    assert completed.table.null_count().sum_horizontal().item() == 0
+    assert isinstance(completed.report(), pl.DataFrame)
+    assert completed.predict("s").columns == ["u", "v"]
+
+
+def test_columns_that_keep_their_holes_are_named():
+    frame = mixed().assign(name=[f"n{k}" if k % 7 else None for k in range(60)])
+    with pytest.warns(UserWarning, match="set aside") as told:
+        completed = mc.complete(frame)
+    assert [str(each.message) for each in told] == [
+        "columns that are set aside keep their holes: 'day', 'name'; print(mc.declare(frame))"
+        " says why, types={name: kind} declares what they are"
+    ]
+    pd.testing.assert_series_equal(completed.table["name"], frame["name"])
+    report = completed.report().set_index("column")
+    assert report.loc["name", "type"] == "set aside"
+    assert np.isnan(report.loc["name", "loss"])
+
+
+def test_rows_without_an_entry_are_said_once():
+    frame = mixed()[["length", "ill", "town"]]
+    frame.loc[5] = pd.NA
+    with pytest.warns(mc.UnobservedWarning) as told:
+        completed = mc.complete(frame)
+    assert len(told) == 1
+    assert not completed.table.isna().to_numpy().any()
+
+
+def test_a_budget_that_is_too_small_is_said_and_gives_an_answer():
+    with pytest.warns(UserWarning, match="ended the search") as told:
+        completed = mc.complete(mixed(), TYPES, budget_seconds=1e-6)
+    weight = completed.chosen.best_weight
+    assert str(told[0].message) == (
+        f"the budget ended the search at the weight {weight:.3g}, the best of the 1 that were"
+        " tried and the smallest; a larger budget_seconds tries more"
+    )
+    assert not completed.table.isna().to_numpy().any()
+
+
+def test_fits_that_the_budget_ended_early_are_counted(monkeypatch):
+    monkeypatch.setattr(completing, "MOST_STEPS", 1)
+    with pytest.warns(mc.NotCertifiedWarning) as told:
+        mc.complete(mixed()[["length", "weight", "ill", "town"]].dropna(how="all"))
+    assert re.fullmatch(
+        r"\d+ of the \d+ fits by which the weight was chosen ended before they were certified; a"
+        " larger budget_seconds may choose another",
+        str(told[0].message),
+    )
+
+
+def test_a_path_ends_where_its_time_does():
+    model, data = mc.declare(mixed()[["length", "weight"]].dropna(how="all"))
+    path = CertifiedPath(0, "auto", Budget(1e-3, 1000, np.inf), None)
+    weights = np.array([3.0, 2.0, 1.0])
+    late = TimedPath(path, time.perf_counter())
+    assert len(list(late(model, data, weights))) == 1
+    early = TimedPath(path, np.inf)
+    assert [fit.model.terms[0].weight for fit in early(model, data, weights)] == [3.0, 2.0, 1.0]
+    assert (early.n_fits, early.n_open, early.ended, late.ended) == (3, 0, False, True)
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, np.inf, NAN, None, "1"])
+def test_a_budget_is_a_positive_number(budget):
+    with pytest.raises(mc.ModelError, match="budget_seconds"):
+        mc.complete(mixed(), budget_seconds=budget)
+
+
+def test_few_entries_are_enough():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 4.0, NAN], "y": [2.0, NAN, 8.0, 6.0]})
+    assert not mc.complete(frame).table.isna().to_numpy().any()
+
+
+# The parts of a loss
+
+
+def test_best_constants_lose_one():
+    """Losses are relative to what is lost where every column is at its own constant."""
+    declared = mc.declare(mixed(), TYPES)
+    flat = mc.Model(declared.model.blocks, [mc.NuclearNorm(1e9)])
+    fit = mc.fit(flat, declared.data)
+    for each in declared.columns:
+        own, block = each.modelled
+        seen = np.flatnonzero(~np.isnan(each.codes))
+        answer = own.answer(fit, block, seen, np.full(seen.size, each.place))
+        mean = np.mean(own.losses(answer, each.codes[seen]))
+        assert mean == pytest.approx(own.loss_of_constant(each.codes[seen]), rel=1e-6)
+
+
+def test_errors_of_constants_are_of_what_was_not_held_out(completed):
+    """Against a plain recount of one fold."""
+    judged, declared = completed.judged, completed.declared
+    held, sums = next(iter(judged.constants.values()))
+    towns = declared.column("town")
+    entries = held["3 classes"]
+    left = np.delete(towns.codes, entries.rows)
+    most = np.argmax(np.bincount(left[~np.isnan(left)].astype(int)))
+    position = [each.name for each in declared.columns].index("town")
+    assert sums[position] == np.count_nonzero(entries.values != most)
+    entries = held["numbers"]
+    here = entries.columns == 1
+    codes = declared.column("weight").codes
+    mean = np.nanmean(np.delete(codes, entries.rows[here]))
+    assert sums[1] == pytest.approx(np.sum((entries.values[here] - mean) ** 2))
+
+
+def test_errors_and_constants():
+    codes = np.array([0.0, 0.0, 2.0, 2.0, 2.0, 1.0])
+    numbers, classes, levels = coding.Numbers(), coding.Classes("abc"), coding.Levels("abc")
+    assert numbers.constant(codes) == pytest.approx(7.0 / 6.0)
+    assert numbers.error(np.mean(numbers.errors(codes + 3.0, codes))) == pytest.approx(3.0)
+    assert classes.constant(codes) == 2.0
+    np.testing.assert_array_equal(classes.errors(np.zeros(6), codes), [0, 0, 1, 1, 1, 1])
+    assert levels.constant(codes) == 1.0
+    np.testing.assert_array_equal(levels.errors(np.zeros(6), codes), codes)
+
+
+def test_no_probability_is_so_small_that_one_entry_outweighs_all():
+    sure = np.array([[1.0, 0.0], [0.5, 0.5]])
+    losses = coding.Labels((False, True)).losses(sure, np.array([1.0, 1.0]))
+    np.testing.assert_allclose(losses, [-np.log(1e-4), np.log(2.0)])
+    zero = coding.Counts().losses(np.array([0.0, 2.0]), np.array([0.0, 2.0]))
+    np.testing.assert_allclose(zero, 0.0, atol=1e-300)
