@@ -11,7 +11,7 @@ from decimal import Decimal
 import attrs
 
 from mcframe.reproduction.experiment import Experiment, Measured, Published, Trial, summarised
-from mcframe.reproduction.progress import duration
+from mcframe.selection.progress import duration
 from mcframe.reproduction.store import Store
 
 __all__ = ["Report", "show"]
