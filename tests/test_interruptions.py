@@ -14,6 +14,8 @@ from mcframe.backends import loop
 from mcframe.numerics.machine.clock import check_time
 from mcframe.selection import HeldOutLoss, jobs
 
+pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+
 WEIGHTS = [1.0, 0.5, 0.25]
 X = np.random.default_rng(0).standard_normal((12, 8))
 MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
