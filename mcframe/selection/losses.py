@@ -9,7 +9,12 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Likelihood,
+    Parametric,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import block_name
 from mcframe.model import Model
 from mcframe.selection.best_constants import best_constants
@@ -118,6 +123,8 @@ def refusal(likelihood: Likelihood) -> str | None:
         return f"has {word}, whose loss is 0 or infinite; take RelativeError(...)"
     if likelihood.reads_unlabeled:
         return f"has {word}, whose entries without a label carry loss too; take LabelError(...)"
+    if likelihood.smooth and not isinstance(likelihood, TwiceDifferentiable):
+        return f"has {word}, whose best constant needs a second derivative; take HeldOutLoss(...)"
     if not isinstance(likelihood, Conjugate | Parametric) and likelihood.infimum == -np.inf:
         return f"has {word}, whose least losses are not known; take HeldOutLoss(...)"
     return None
