@@ -29,7 +29,12 @@ def itself(fit, held):
 
 
 def searched(**options):
-    options = {"criterion": itself, "path": bowl, "weights": [1.0, 0.5, 0.25], "folds": 3} | options
+    options = {
+        "criterion": itself,
+        "path": bowl,
+        "weights": [1.0, 0.5, 0.25],
+        "folds": 3,
+    } | options
     return search_block_weights(MODEL, DATA, **options)
 
 

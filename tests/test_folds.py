@@ -86,7 +86,11 @@ def test_entries_are_held_out_once_where_rows_are_short():
 
 @pytest.mark.parametrize(
     ("likelihood", "values"),
-    [(mc.Bernoulli(), [0.0, 1.0]), (mc.Multinomial(3), [0.0, 1.0, 2.0]), (mc.Ordinal(3), [1, 2, 3])],
+    [
+        (mc.Bernoulli(), [0.0, 1.0]),
+        (mc.Multinomial(3), [0.0, 1.0, 2.0]),
+        (mc.Ordinal(3), [1, 2, 3]),
+    ],
 )
 def test_each_fold_has_its_share_of_rare_values(likelihood, values):
     rng = np.random.default_rng(1)
@@ -246,7 +250,12 @@ def test_the_future_is_held_out_entry_by_entry():
 def test_blocks_without_a_held_out_entry_do_not_count(model, table):
     folds = TimeFolds({"labels": np.arange(20.0)[:, None]}, count=2)
     options = {"folds": folds, "weights": [0.05, 0.01], "tol": 1e-2}
-    several = [HeldOutLoss(), HeldOutLoss("labels"), RelativeDeviance(), RelativeDeviance("labels")]
+    several = [
+        HeldOutLoss(),
+        HeldOutLoss("labels"),
+        RelativeDeviance(),
+        RelativeDeviance("labels"),
+    ]
     found = mc.cross_validate(model, table, criterion=several, **options)
     scores = list(found.all_scores.values())
     np.testing.assert_array_equal(scores[0], scores[1])
@@ -300,7 +309,9 @@ X = np.random.default_rng(0).standard_normal((6, 4))
 )
 def test_wrong_folds_are_named(folds, named):
     with pytest.raises((mc.ModelError, mc.DataError), match=named):
-        mc.cross_validate(GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), folds=folds(), weights=[1.0])
+        mc.cross_validate(
+            GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), folds=folds(), weights=[1.0]
+        )
 
 
 def test_dates_beside_numbers_are_refused():

@@ -27,6 +27,8 @@ from mcframe.reproduction.experiment import (
 from mcframe.reproduction.registry import PAPERS
 from mcframe.reproduction.runner import Interrupted, attempts
 from mcframe.reproduction.store import Header, Result, Store
+from mcframe.selection.progress import duration
+from mcframe.selection.progress import lines as progress_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 FULL = ["reproduce", "noise-table1", "--jobs", "1"]

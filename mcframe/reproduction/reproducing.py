@@ -12,12 +12,12 @@ import attrs
 
 from mcframe.reproduction.experiment import Experiment, Trial, summarised
 from mcframe.reproduction.picture import draw
-from mcframe.selection.progress import progress
 from mcframe.reproduction.registry import find
 from mcframe.reproduction.report import Report, show
 from mcframe.reproduction.runner import Failure, Interrupted, attempts, prompt_interrupts
 from mcframe.reproduction.store import Header, Store
 from mcframe.selection.jobs import joblib
+from mcframe.selection.progress import progress
 
 __all__ = ["Run", "reproduce"]
 

@@ -17,6 +17,7 @@ from mcframe.selection.scoring import clearly_above
 
 __all__ = ["CoordinateSearch", "Step", "search_block_weights"]
 
+
 @attrs.frozen
 class Step:
     """The best of what was tried for one block: its weight, and the score at the best term weight.

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import whole
 from mcframe.model import Problem
@@ -144,7 +144,10 @@ def keep_rows(
 
 def keep_columns(part: IntArray, table: Table) -> None:
     """Hold out one entry less of each column that is in one part alone, after moves."""
-    lowest, highest = np.full(table.shape[1], np.iinfo(np.intp).max), np.full(table.shape[1], NEVER)
+    lowest, highest = (
+        np.full(table.shape[1], np.iinfo(np.intp).max),
+        np.full(table.shape[1], NEVER),
+    )
     np.minimum.at(lowest, table.columns, part)
     np.maximum.at(highest, table.columns, part)
     lost = (lowest == highest) & (lowest != NEVER)

@@ -29,19 +29,23 @@ def successive_parts(times: Any, count: int, what: str) -> IntArray:
     Raises
     ------
     DataError
-        Where a time is missing, or times are so much alike that a part is empty.
+        Where a time is missing, or there are fewer distinct times than parts.
     """
     if np.isnat(times).any() if times.dtype.kind == "M" else not np.isfinite(times).all():
         raise DataError(f"{what}: a time is missing or infinite; each needs one")
     distinct, place, sizes = np.unique(times, return_inverse=True, return_counts=True)
-    # The part of a time is that of its middle entry, in the order of time.
-    middle = np.cumsum(sizes) - 0.5 * sizes
-    part_of_time = np.minimum((middle / times.size * count).astype(np.intp), count - 1)
-    empty = count - np.unique(part_of_time).size
-    if empty:
+    if distinct.size < count:
         raise DataError(
-            f"{what}: {distinct.size} distinct times cannot be cut into {count} successive parts"
-            f" of about equal size, one more than there are folds ({empty} would be empty); ask"
-            " for fewer folds"
+            f"{what}: {distinct.size} distinct times cannot be cut into {count} successive parts,"
+            " one more than there are folds; ask for fewer folds"
         )
+    # A part begins with the time that is nearest to its share, one time after the last at least
+    # and with a time left for each part to come.
+    before = np.cumsum(sizes) - sizes
+    part_of_time = np.zeros(distinct.size, dtype=np.intp)
+    begin = 0
+    for part in range(1, count):
+        nearest = int(np.argmin(np.abs(before - part * times.size / count)))
+        begin = min(max(nearest, begin + 1), distinct.size - count + part)
+        part_of_time[begin:] = part
     return np.asarray(part_of_time[place.ravel()])

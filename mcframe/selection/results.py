@@ -141,9 +141,9 @@ def warn_of(results: Results, answer: CrossValidation, tol: float | None) -> Non
         model, position, fold = undefined[0]
         more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""
         warnings.warn(
-            f"criterion {results.names[0]} is nan at weight {answer.grids[model, position]:g} of model"
-            f" {model} on fold {fold}{more}: such a weight has no mean, and a fold with nothing"
-            " else counts for none",
+            f"criterion {answer.criterion} is nan at weight {answer.grids[model, position]:g} of"
+            f" model {model} on fold {fold}{more}: such a weight has no mean, and a fold with"
+            " nothing else counts for none",
             UserWarning,
             stacklevel=3,
         )

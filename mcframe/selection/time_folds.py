@@ -53,7 +53,7 @@ class TimeFolds:
     [[2, 3], [4, 5]]
     """
 
-    order: Mapping[str, Any]
+    order: Mapping[str, Any] = attrs.field()
     count: int = attrs.field(default=5, validator=number_of_folds)
 
     @order.validator
