@@ -95,8 +95,9 @@ def test_entries_are_held_out_once_where_rows_are_short():
 def test_each_fold_has_its_share_of_rare_values(likelihood, values):
     rng = np.random.default_rng(1)
     y = rng.choice(values, p=[0.9, 0.1] if len(values) == 2 else [0.8, 0.15, 0.05], size=(200, 3))
-    model = mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)])
-    folds = draw(EntryFolds(5), model, {"y": y})
+    blocks = [mc.Block("y", likelihood), mc.Block("x", mc.Gaussian())]
+    x = rng.standard_normal((200, 9))  # so that no row has all its entries in one part
+    folds = draw(EntryFolds(5), mc.Model(blocks, [mc.NuclearNorm(1.0)]), {"y": y, "x": x})
     for column in range(3):
         for value in values:
             shares = [

@@ -32,7 +32,7 @@ class EntryFolds:
 
     The observed entries of every block are dealt out to ``count`` parts, column by column, and of
     labels, classes and levels value by value: each part has its share of the entries of a column
-    and of a rare label's positives, up to one. Each part is held out once.
+    and of a rare label's positives. Each part is held out once.
 
     No row and no column is left without an entry to be fitted. The only entry that a row has in
     all blocks is never held out, nor the only one of a column; where the lot puts all entries of
