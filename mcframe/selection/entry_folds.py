@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import whole
 from mcframe.model import Problem
@@ -129,11 +129,7 @@ def keep_rows(
     rng: np.random.Generator,
 ) -> None:
     """Move one entry of each row that is in one part alone into another part."""
-    lowest, highest = np.full(n_items, count), np.full(n_items, NEVER)
-    for name, table in observed.items():
-        np.minimum.at(lowest, table.rows, parts[name])
-        np.maximum.at(highest, table.rows, parts[name])
-    lost = (lowest == highest) & (lowest != NEVER)
+    lost = in_one_part([(table.rows, parts[name]) for name, table in observed.items()], n_items)
     for name, table in observed.items():
         within = np.flatnonzero(lost[table.rows])
         moved = within[np.unique(table.rows[within], return_index=True)[1]]
@@ -144,12 +140,15 @@ def keep_rows(
 
 def keep_columns(part: IntArray, table: Table) -> None:
     """Hold out one entry less of each column that is in one part alone, after moves."""
-    lowest, highest = (
-        np.full(table.shape[1], np.iinfo(np.intp).max),
-        np.full(table.shape[1], NEVER),
-    )
-    np.minimum.at(lowest, table.columns, part)
-    np.maximum.at(highest, table.columns, part)
-    lost = (lowest == highest) & (lowest != NEVER)
+    lost = in_one_part([(table.columns, part)], table.shape[1])
     within = np.flatnonzero(lost[table.columns])
     part[within[np.unique(table.columns[within], return_index=True)[1]]] = NEVER
+
+
+def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
+    """Which lines, by the line and the part of each entry, have all entries in a part."""
+    lowest, highest = np.full(size, np.iinfo(np.intp).max), np.full(size, NEVER)
+    for line, part in pairs:
+        np.minimum.at(lowest, line, part)
+        np.maximum.at(highest, line, part)
+    return np.asarray((lowest == highest) & (lowest != NEVER))
