@@ -108,7 +108,7 @@ def test_an_interrupted_fit_is_not_judged():
             MODEL, {"x": X}, criterion=HeldOutLoss(), path=path, weights=WEIGHTS, folds=3
         )
     assert len(fits) == len(WEIGHTS) + 2
-    assert "means are over 1 of 3 folds" in str(said[-1].message)
+    assert any("means are over 1 of 3 folds" in str(warning.message) for warning in said)
     assert np.isnan(found.scores).sum() == 2 + len(WEIGHTS)
 
 

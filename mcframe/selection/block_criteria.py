@@ -76,7 +76,7 @@ class LabelError(OfOneBlock):
         return float(np.mean(answers != entries.values))
 
     def refusal(self, likelihood: Likelihood) -> str | None:
-        """Of anything but labels and classes."""
+        """Why anything but labels and classes cannot be judged."""
         if reads_labels(likelihood) or reads_classes(likelihood):
             return None
         return (
@@ -103,7 +103,7 @@ class RelativeError(OfOneBlock):
         return float(np.sum(np.square(missed))) / squares if squares > 0.0 else np.nan
 
     def refusal(self, likelihood: Likelihood) -> str | None:
-        """Of classes."""
+        """Why classes cannot be judged."""
         return refusal_of_classes(likelihood, self.block)
 
 
@@ -123,7 +123,7 @@ class MeanAbsoluteError(OfOneBlock):
         return float(np.mean(np.abs(self.predicted(fit, entries) - entries.values)))
 
     def refusal(self, likelihood: Likelihood) -> str | None:
-        """Of classes."""
+        """Why classes cannot be judged."""
         return refusal_of_classes(likelihood, self.block)
 
 
@@ -146,7 +146,7 @@ class OrdinalDistance(OfOneBlock):
         return float(np.mean(np.abs(levels - entries.values)))
 
     def refusal(self, likelihood: Likelihood) -> str | None:
-        """Of anything but levels."""
+        """Why anything but levels cannot be judged."""
         if reads_levels(likelihood):
             return None
         suited = "LabelError" if reads_classes(likelihood) else "MeanAbsoluteError"
@@ -181,7 +181,7 @@ class OneMinusAUC(OfOneBlock):
         return 1.0 - float(np.mean(areas)) if areas else np.nan
 
     def refusal(self, likelihood: Likelihood) -> str | None:
-        """Of anything but labels."""
+        """Why anything but labels cannot be judged."""
         if reads_labels(likelihood):
             return None
         suited = "LabelError" if reads_classes(likelihood) else "RelativeError"
@@ -209,7 +209,7 @@ class LogLoss(OfOneBlock):
         return float(-np.mean(fit.likelihood(self.block).log_likelihood(z, entries.values)))
 
     def refusal(self, likelihood: Likelihood) -> str | None:
-        """Of losses without a distribution, and of locations."""
+        """Why losses without a distribution, and locations, cannot be judged."""
         word = type(likelihood).__name__
         remedy = f"take RelativeDeviance({self.block!r}) or HeldOutLoss({self.block!r})"
         if not isinstance(likelihood, Distribution):

@@ -120,15 +120,16 @@ def search_block_weights(
     >>> import numpy as np, mcframe as mc
     >>> from mcframe.selection import RelativeDeviance, search_block_weights
     >>> rng = np.random.default_rng(0)
-    >>> z = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 8))
-    >>> data = {"x": z[:, :5] + rng.standard_normal((40, 5)), "y": (z[:, 5:] > 0) * 1.0}
+    >>> z = 2.0 * rng.standard_normal((40, 2)) @ rng.standard_normal((2, 8))
+    >>> x = z[:, :5] + 2.0 * rng.standard_normal((40, 5))
+    >>> data = {"x": x, "y": (z[:, 5:] + rng.logistic(size=(40, 3)) > 0.0) * 1.0}
     >>> blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(), bias=True)]
     >>> model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
     >>> found = search_block_weights(
-    ...     model, data, criterion=RelativeDeviance(), count=6, folds=3, rounds=1
+    ...     model, data, criterion=RelativeDeviance(), count=5, folds=3, rounds=1
     ... )
-    >>> found.best_model.block("x").weight
-    1.0
+    >>> [block.weight for block in found.best_model.blocks]
+    [1.0, 4.0]
     """
     refuse_wrong_search(model, options)
     drawn = isinstance(random_state, int | np.integer)

@@ -136,13 +136,14 @@ def cross_validate(
     >>> import numpy as np, mcframe as mc
     >>> from mcframe.selection import RelativeError
     >>> rng = np.random.default_rng(0)
-    >>> x = np.outer(np.arange(1.0, 21.0), [1.0, 2.0, 3.0, 4.0]) + rng.standard_normal((20, 4))
+    >>> truth = np.outer(np.arange(1.0, 21.0), [1.0, 2.0, 3.0, 4.0])
+    >>> x = truth + 6.0 * rng.standard_normal(truth.shape)
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     >>> chosen = mc.cross_validate(model, {"x": x}, criterion=RelativeError("x"), count=4)
     >>> chosen.best
     (0, 2)
-    >>> mc.fit(chosen.best_model, {"x": x}).rank
-    1
+    >>> mc.fit(chosen.best_model, {"x": x}).status
+    'certified'
     """
     listed = checked_models(models)
     problem = Problem.bind(listed[0], data)

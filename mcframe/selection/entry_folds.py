@@ -80,7 +80,8 @@ def drawn_parts(
     problem: Problem, observed: Mapping[str, Table], count: int, rng: np.random.Generator
 ) -> dict[str, IntArray]:
     """The part of each observed entry: 0, ..., count - 1, or never held out."""
-    in_row = sum(np.bincount(table.rows, minlength=problem.n_items) for table in observed.values())
+    rows = np.concatenate([table.rows for table in observed.values()])
+    in_row = np.bincount(rows, minlength=problem.n_items)
     parts = {}
     for name, table in observed.items():
         in_column = np.bincount(table.columns, minlength=table.shape[1])

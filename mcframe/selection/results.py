@@ -30,7 +30,7 @@ class Results:
 
     @property
     def all_scores(self) -> dict[str, Array]:
-        """By criterion all scores (n_models, n_weights, n_folds), NaN where there is none."""
+        """Scores (n_models, n_weights, n_folds) by criterion, NaN where there is none."""
         scores = np.full((len(self.names), *self.shape), np.nan)
         for (model, folds), found in self.parts.items():
             scores[:, model][:, :, folds] = found.scores
@@ -38,7 +38,7 @@ class Results:
 
     @property
     def scores(self) -> Array:
-        """Those of the criterion that decides."""
+        """The scores of the criterion that decides."""
         return self.all_scores[self.names[0]]
 
     @property
