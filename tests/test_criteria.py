@@ -396,7 +396,7 @@ def test_blocks_count_alike_in_a_mean_of_their_ratios(fit):
 
 
 def test_weights_of_entries_and_offsets_of_the_data():
-    """Known offsets stay in the constant, weights play no part in it."""
+    """Known offsets stay in the constant, weights count in it and not in the score."""
     rng = np.random.default_rng(0)
     days = rng.integers(1, 30, (50, 1)) * 1.0
     visits = rng.poisson(0.4 * days, (50, 3)) * 1.0
@@ -407,12 +407,18 @@ def test_weights_of_entries_and_offsets_of_the_data():
     assert RelativeDeviance()(plain, held) == pytest.approx(1.0, abs=1e-4)
     weighted = mc.fit(model, {"v": mc.Observations(seen, weights=weights, exposure=days)})
     h = held["v"]
-    rate = np.nansum(seen, axis=0) / np.nansum(np.where(np.isnan(seen), np.nan, days), axis=0)
+    weight = np.where(np.isnan(seen), 0.0, weights)
+    rate = np.nansum(weight * np.nan_to_num(seen), axis=0) / np.sum(weight * days, axis=0)
     mean, y = (rate * days)[h.rows, h.columns], h.values
-    deviance = np.sum(mean - y - y * np.log(mean / np.where(y == 0.0, 1.0, y)))
-    ours = weighted.predict("v")[h.rows, h.columns]
-    other = np.sum(ours - y - y * np.log(ours / np.where(y == 0.0, 1.0, y)))
-    assert RelativeDeviance()(weighted, held) == pytest.approx(other / deviance, rel=1e-2)
+    np.testing.assert_allclose(weighted.predict("v")[h.rows, h.columns], mean, rtol=1e-2)
+    assert RelativeDeviance()(weighted, held) == pytest.approx(1.0, abs=1e-4)
+    light = attrs.evolve(model, terms=[mc.NuclearNorm(30.0)])
+    fitted = mc.fit(light, {"v": mc.Observations(seen, weights=weights, exposure=days)})
+    ours = fitted.predict("v")[h.rows, h.columns]
+    deviances = [
+        np.sum(each - y - y * np.log(each / np.where(y == 0.0, 1.0, y))) for each in (ours, mean)
+    ]
+    assert RelativeDeviance()(fitted, held) == pytest.approx(deviances[0] / deviances[1], rel=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -474,3 +480,19 @@ def test_several_criteria_are_judged_and_the_first_decides():
 def test_lists_that_are_no_criteria_are_named(criterion, named):
     with pytest.raises(mc.ModelError, match=named):
         mc.cross_validate(MODEL, DATA, criterion=criterion, weights=[1.0], folds=2)
+
+
+@pytest.mark.parametrize("standardize", [True, "robust", "ranks"])
+def test_standardised_columns_are_judged_in_any_units(standardize):
+    """Columns of other scales and offsets, standardised in the model, have the same score."""
+    rng = np.random.default_rng(2)
+    x = 3.0 * rng.standard_normal((40, 1)) * np.arange(1.0, 7.0) + rng.standard_normal((40, 6))
+    scale, offset = 10.0 ** np.array([-9.0, -3, 0, 3, 6, 9]), np.array([0.0, 1, -5, 1e6, 0, 1e12])
+    scores = []
+    for values in (x, scale * x + offset):
+        seen, held = held_and_seen(values)
+        block = mc.Block("v", mc.Gaussian(), bias=True, standardize=standardize)
+        fit = mc.fit(mc.Model([block], [mc.NuclearNorm(3.0)]), {"v": seen})
+        scores.append(RelativeDeviance()(fit, held))
+    assert scores[0] < 0.9
+    assert scores[1] == pytest.approx(scores[0], rel=1e-4)

@@ -25,14 +25,20 @@ EFFECTS_WEIGHT = 0.1
 def best_constants(fit: Fit, name: str) -> Fit:
     """The fit of a block with Z = 0: each column at its best constant.
 
-    ``argmin over c_j of sum_i l(c_j, y_ij)`` over the entries that the fit has seen, all of one
-    weight, with a ridge of 0.1 where the best constant may be infinite, as of labels that are all
-    alike. Known offsets stay. Levels without thresholds have those that suit the whole block at
-    Z = 0, and a constant for each column besides.
+    ``argmin over c_j of sum_i w_ij l(c_j, y_ij)`` over the entries that the fit has seen, with
+    their own weights, and with a ridge of 0.1 where the best constant may be infinite, as of
+    labels that are all alike. Known offsets stay, and a location its standard units. Levels
+    without thresholds have those that suit the whole block at Z = 0, and a constant for each
+    column besides.
     """
-    table = attrs.evolve(fit.problem.tables[name].observed_entries(), weights=None)
+    table, own = fit.problem.tables[name].observed_entries().as_given(), fit.model.block(name)
     block = attrs.evolve(
-        fit.model.block(name), weight=1.0, reduce="sum", row_effects=False, effects_weight=None
+        own,
+        weight=1.0,
+        reduce="sum",
+        row_effects=False,
+        effects_weight=None,
+        standardize=own.standardize if own.likelihood.location else False,
     )
     if isinstance(block.likelihood, Parametric) and block.likelihood.n_parameters:
         problem, effects = at_zero(block, table)

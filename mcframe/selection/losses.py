@@ -31,7 +31,9 @@ class HeldOutLoss:
     Over several blocks it is the sum of all their losses over the number of all their entries,
     so that a block counts by its entries: one column of classes does not outweigh a hundred of
     measurements. Weights of blocks and of entries play no part, so that models with different
-    ones can be compared. NaN where nothing was held out on a fold.
+    ones can be compared. Of a block of standardised values l is in its standard units, those of
+    the entries that the fit has seen: models that standardize differently are compared by
+    ``RelativeError``, which is in the data's own units. NaN where nothing was held out on a fold.
     """
 
     block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
@@ -69,8 +71,9 @@ class RelativeDeviance:
     all alike where they were seen are left out: they leave nothing to be explained.
 
     Without ``block`` the score is the mean over all blocks, each of them relative to its own
-    constants: numbers, labels and classes count alike in a mixed table. Weights of blocks and of
-    entries play no part. NaN where no block has anything to be explained on a fold.
+    constants: numbers, labels and classes count alike in a mixed table. Weights of blocks play no
+    part, those of entries only in the constants. NaN where no block has anything to be explained
+    on a fold.
 
     Parameters
     ----------
@@ -146,7 +149,8 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
 
 def units_of_columns(constants: Fit, name: str) -> Array:
     """What a column's deviances are divided by; 0 where it was not seen or has no spread."""
-    table, n_columns = constants.problem.tables[name], constants.problem.tables[name].shape[1]
+    table = constants.problem.tables[name].as_given()
+    n_columns = table.shape[1]
     counts = np.bincount(table.columns, minlength=n_columns)
     if not constants.likelihood(name).location:
         return np.asarray(counts > 0, dtype=np.float64)
@@ -164,9 +168,8 @@ def deviances_at(fit: Fit, name: str, entries: Held) -> Array:
 
 
 def losses_at(fit: Any, name: str, entries: Held) -> Array:
-    """The losses at some entries of a block."""
-    z = fit.natural(name, entries.rows, entries.columns)
-    return np.asarray(fit.likelihood(name).value(z, entries.values))
+    """The losses at some entries of a block, in its standard units if it has some."""
+    return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.values))
 
 
 def least_losses(likelihood: Likelihood, y: Array) -> Array:
