@@ -1,6 +1,8 @@
 """The answer of ``cross_validate``: scores, their means, and the choice that they lead to."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import attrs
@@ -12,7 +14,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.model import Model
 from mcframe.selection.finite_effects import may_be_infinite
 
-__all__ = ["AT_EDGE", "CrossValidation"]
+__all__ = ["AT_EDGE", "CrossValidation", "edges_unsaid"]
 
 pandas = Deferred("pandas", "the table of a cross-validation")
 
@@ -22,6 +24,14 @@ AT_EDGE = {
     "smallest": "the lowest mean stands at the smallest weight that was tried: smaller ones may be"
     " better; give a smaller ratio, or weights that go on",
 }
+
+
+@contextmanager
+def edges_unsaid() -> Iterator[None]:
+    """Leave out the warning of a best weight at an edge, where the caller has chosen the grid."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the lowest mean stands at", UserWarning)
+        yield
 
 
 @attrs.frozen(eq=False, repr=False)

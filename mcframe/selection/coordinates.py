@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model
-from mcframe.selection.choice import AT_EDGE, CrossValidation
+from mcframe.selection.choice import AT_EDGE, CrossValidation, edges_unsaid
 from mcframe.selection.cross_validation import cross_validate, generator
 from mcframe.selection.scoring import clearly_above
 
@@ -136,8 +136,7 @@ def search_block_weights(
     seed = random_state if drawn else int(generator(random_state).integers(2**32))
     common = options | {"criterion": criterion, "random_state": seed}
     tried, most = checked_factors(factors), whole(rounds, "rounds", 1)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the lowest mean stands at", UserWarning)
+    with edges_unsaid():
         first = cross_validate(model, data, **common)
         warnings.simplefilter("ignore", UnobservedWarning)  # it has been said for the first
         found = walk(first, data, tried, most, common)

@@ -9,12 +9,12 @@ import numpy as np
 from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import whole
-from mcframe.model import Problem
+from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.selection.folds import Fold, fold_of, observed_entries
 from mcframe.selection.value_kinds import reads_few_values
 
-__all__ = ["EntryFolds", "drawn_folds", "number_of_folds"]
+__all__ = ["EntryFolds", "drawn_folds", "fewest_free", "number_of_folds"]
 
 # The part of an entry that is never held out.
 NEVER = -1
@@ -80,12 +80,9 @@ def drawn_parts(
     problem: Problem, observed: Mapping[str, Table], count: int, rng: np.random.Generator
 ) -> dict[str, IntArray]:
     """The part of each observed entry: 0, ..., count - 1, or never held out."""
-    rows = np.concatenate([table.rows for table in observed.values()])
-    in_row = np.bincount(rows, minlength=problem.n_items)
     parts = {}
-    for name, table in observed.items():
-        in_column = np.bincount(table.columns, minlength=table.shape[1])
-        free = np.flatnonzero((in_row[table.rows] > 1) & (in_column[table.columns] > 1))
+    for name, free in free_entries(observed, problem.n_items).items():
+        table = observed[name]
         if free.size < count:
             raise DataError(too_few(name, count, table.n_entries, free.size))
         parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
@@ -97,6 +94,23 @@ def drawn_parts(
     for name, table in observed.items():
         keep_columns(parts[name], table)
     return parts
+
+
+def free_entries(observed: Mapping[str, Table], n_items: int) -> dict[str, IntArray]:
+    """The entries of each block that are the only one neither of their row nor of their column."""
+    rows = np.concatenate([table.rows for table in observed.values()])
+    in_row, free = np.bincount(rows, minlength=n_items), {}
+    for name, table in observed.items():
+        in_column = np.bincount(table.columns, minlength=table.shape[1])
+        free[name] = np.flatnonzero((in_row[table.rows] > 1) & (in_column[table.columns] > 1))
+    return free
+
+
+def fewest_free(model: Model, data: Mapping[str, Any]) -> int:
+    """The number of entries that can be held out of the block that has the fewest of them."""
+    problem = Problem.bind(model, data)
+    free = free_entries(observed_entries(problem), problem.n_items)
+    return min(each.size for each in free.values())
 
 
 def too_few(name: str, count: int, n_observed: int, n_free: int) -> str:
