@@ -15,8 +15,10 @@ import pytest
 import mcframe as mc
 from mcframe.model import Problem
 from mcframe.numerics.digest import digest_of
-from mcframe.selection import HeldOutLoss, LabelError, RelativeError, paths, scoring
+from mcframe.selection import HeldOutLoss, LabelError, RelativeError, RowFolds, paths, scoring
 from mcframe.storage import Archive, Entry, fit_from_entry, fit_to_entry
+
+pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((12, 2)) @ RNG.standard_normal((2, 6)) + 0.1 * RNG.standard_normal((12, 6))
@@ -305,6 +307,18 @@ def test_processes_write_into_the_same_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["work.npz"]
 
 
+def test_all_criteria_are_kept(tmp_path, monkeypatch):
+    options = {"criterion": [RelativeError("x"), HeldOutLoss()], "count": 3, "folds": 3}
+    options["checkpoint"] = tmp_path / "work.npz"
+    found = mc.cross_validate(CASES["a bias"][0], {"x": X}, **options)
+    made = counting(monkeypatch)
+    again = mc.cross_validate(CASES["a bias"][0], {"x": X}, **options)
+    assert not made
+    assert list(again.all_scores) == list(found.all_scores)
+    for name, scores in found.all_scores.items():
+        np.testing.assert_array_equal(again.all_scores[name], scores)
+
+
 def test_scores_of_nan_and_patience_are_kept(tmp_path):
     given = iter([[3.0, 1.0, np.nan, 2.0], [3.0, 1.0, 1.5, 2.0]] * 2)
 
@@ -331,6 +345,9 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
         ({"criterion": lambda fit, held: 2.0}, "the criterion there differs"),
         ({"random_state": 1}, "the folds there differs"),
         ({"folds": 3}, "the folds there differs"),
+        ({"folds": RowFolds(2)}, "the folds there differs"),
+        ({"criterion": [RelativeError("x"), HeldOutLoss()]}, "the criterion there differs"),
+        ({"criterion": {"error": RelativeError("x")}}, "the criterion there differs"),
         ({"patience": 2}, "patience is None there and 2 here"),
         ({"path": lambda model, data, weights: [1, 1]}, "the path there differs"),
         ({"weights": [1.0, 0.4]}, "the weights there differs"),

@@ -11,7 +11,11 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.model import Problem
 from mcframe.papers import fixed_point_path, mc_b
+from mcframe.plots import draw_scores
 from mcframe.selection import HeldOutLoss, LabelError, RelativeError, drawn_folds
+
+# A best weight at an edge is said by a warning, which has tests of its own below.
+pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
 
 WEIGHTS = [0.3, 0.1, 0.03, 0.01]
 
@@ -139,7 +143,7 @@ def noisy_tables():
 @pytest.mark.parametrize(("word", "table"), list(noisy_tables()))
 def test_the_default_tolerance_chooses_as_exact_fits_do(word, table):
     model = mc.Model([mc.Block("y", word, bias=True)], [mc.NuclearNorm(1.0)])
-    options = {"criterion": HeldOutLoss(), "count": 12, "folds": 3}
+    options = {"criterion": HeldOutLoss(), "count": 12, "folds": 3, "random_state": 1}
     found = mc.cross_validate(model, {"y": table}, **options)
     exact = mc.cross_validate(model, {"y": table}, tol=1e-6, **options)
     assert found.best == exact.best
@@ -155,6 +159,7 @@ def test_patience_ends_a_path_for_all_folds_at_once(model, table):
         "criterion": RelativeError("features"),
         "weights": np.geomspace(0.1, 1e-4, 10),
         "folds": 5,
+        "random_state": 1,
         "tol": 1e-2,
     }
     whole = mc.cross_validate(model, table, **options)
@@ -290,7 +295,7 @@ def test_of_equal_scores_the_simplest_answer_is_taken(model, table):
 def test_fits_without_a_certificate_are_said_once(model, table):
     with pytest.warns(mc.NotCertifiedWarning, match="largest gap is") as said:
         mc.cross_validate(model, table, criterion=LabelError(), weights=WEIGHTS, max_iter=2)
-    assert len(said) == 1
+    assert [w.category for w in said].count(mc.NotCertifiedWarning) == 1
 
 
 @pytest.mark.parametrize(
@@ -354,14 +359,20 @@ def test_an_error_says_on_which_path_it_was_raised(model, table):
     assert raised.value.__notes__ == ["raised by cross_validate on the path of model 0, fold 0"]
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
 def test_a_block_of_as_many_entries_as_folds():
     few = np.full((6, 4), np.nan)
-    few[[0, 1, 2], [0, 1, 2]] = [1.0, 2.0, 3.0]
-    with pytest.warns(mc.UnobservedWarning):
-        found = mc.cross_validate(
-            gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=3
-        )
+    few[[0, 0, 1, 1], [0, 1, 0, 1]] = [1.0, 2.0, 3.0, 4.0]
+    found = mc.cross_validate(
+        gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=4
+    )
     assert np.isfinite(found.scores).all()
+    few[[0, 1, 1], [1, 0, 1]] = np.nan
+    few[1, 1] = 3.0
+    with pytest.raises(mc.DataError, match="2 entries are observed, of which 0 can be held out"):
+        mc.cross_validate(
+            gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=2
+        )
 
 
 def test_models_of_other_blocks_are_refused(model, table):
@@ -459,3 +470,81 @@ def test_a_best_weight_at_an_edge_is_said(means, edge, said):
     found = judged(spread(means))
     assert found.at_edge == edge
     assert repr(found).splitlines()[-1].endswith(said)
+
+
+@pytest.mark.filterwarnings("default:the lowest mean stands at")
+@pytest.mark.parametrize(
+    ("means", "named"),
+    [
+        ([1.0, 2.0, 3.0], "stands at the largest weight: .* give weights that begin higher"),
+        ([3.0, 2.0, 1.0], "stands at the smallest weight that was tried: .* a smaller ratio"),
+    ],
+)
+def test_a_best_weight_at_an_edge_is_warned_of_once(means, named):
+    with pytest.warns(UserWarning, match=named) as said:
+        judged(spread(means))
+    assert len(said) == 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("means", [[3.0, 1.0, 2.0], [2.0, 1.0], [1.0]])
+def test_between_others_and_of_two_weights_no_edge_is_warned_of(means):
+    assert judged(spread(means)).best == (0, int(np.argmin(means)))
+
+
+def test_the_largest_weight_within_one_standard_error():
+    scores = spread([9.0, 3.4, 2.8, 2.5, 2.6], noise=0.0)
+    found = judged(scores)
+    error = 1.0 / np.sqrt(3.0)  # of folds at -1, 0 and 1 around their mean
+    assert found.standard_errors[0, 3] == pytest.approx(error)
+    assert found.best == (0, 3)
+    assert found.one_standard_error == (0, 2)
+    assert found.one_standard_error_weight == 0.25
+    assert found.one_standard_error_model.terms == (mc.NuclearNorm(0.25),)
+    assert found.best_model.terms == (mc.NuclearNorm(0.125),)
+
+
+def test_one_fold_has_no_standard_error_to_go_by():
+    found = attrs.evolve(judged(spread([3.0, 1.0, 2.0])), counted=np.array([True, False, False]))
+    with pytest.raises(mc.ModelError, match="only one fold counts; take best_model"):
+        found.one_standard_error_weight  # noqa: B018
+
+
+def test_the_table_has_a_row_for_each_model_and_weight(model, table):
+    criteria = {"features": RelativeError(), "labels": LabelError()}
+    found = mc.cross_validate([model, model], table, criterion=criteria, weights=WEIGHTS, folds=3)
+    frame = found.table
+    assert list(frame.columns) == [
+        *("model", "weight", "mean", "standard_error", "folds", "features", "labels")
+    ]
+    assert frame["model"].tolist() == [0] * 4 + [1] * 4
+    assert frame["weight"].tolist() == WEIGHTS * 2
+    np.testing.assert_array_equal(frame["mean"], found.means.ravel())
+    np.testing.assert_array_equal(frame["features"], frame["mean"])
+    np.testing.assert_array_equal(frame["labels"], found.means_of("labels").ravel())
+    np.testing.assert_array_equal(frame["standard_error"], found.standard_errors.ravel())
+    assert set(frame["folds"]) == {3}
+
+
+def test_what_was_not_tried_is_nan_in_the_table():
+    found = judged(spread([9.0, 5.0, *[6.0] * 9]), patience=1)
+    assert found.table["mean"].isna().sum() == np.isnan(found.means).sum() > 0
+
+
+def test_scores_are_drawn(tmp_path):
+    draw_scores(tmp_path / "scores.svg", judged(spread([3.0, 1.5, 1.0, 2.0], noise=0.0)))
+    drawn = (tmp_path / "scores.svg").read_text()
+    for words in ("model 0", "lowest mean", "one standard error"):
+        assert f"<!-- {words} -->" in drawn
+    assert "weight of NuclearNorm" in drawn
+
+
+def test_progress_is_shown_when_asked_for(capsys):
+    judged(spread([3.0, 1.0, 2.0]), progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines()[-1].startswith("cross_validate: 3 of 3 paths after")
+    judged(spread([3.0, 1.0, 2.0]), progress=True, patience=1)
+    assert "cross_validate: 1 of 1 models after" in capsys.readouterr().err
+    judged(spread([3.0, 1.0, 2.0]))
+    assert capsys.readouterr().err == ""

@@ -254,3 +254,11 @@ def test_several_targets_with_holes_in_their_own_units():
     predicted = model.predict(X[150:])
     for column in range(3):
         assert r2_score(targets[150:, column], predicted[:, column]) > 0.9
+
+
+def test_one_column_has_nothing_to_choose_a_weight_by():
+    """Each row has one entry, so that none can be held out."""
+    x = np.arange(40.0)[:, None]
+    x[::7] = np.nan
+    filled = MatrixCompletionImputer().fit(x).transform(x)
+    assert np.isfinite(filled).all()

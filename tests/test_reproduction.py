@@ -24,11 +24,11 @@ from mcframe.reproduction.experiment import (
     Trial,
     summarised,
 )
-from mcframe.reproduction.progress import duration
-from mcframe.reproduction.progress import lines as progress_lines
 from mcframe.reproduction.registry import PAPERS
 from mcframe.reproduction.runner import Interrupted, attempts
 from mcframe.reproduction.store import Header, Result, Store
+from mcframe.selection.progress import duration
+from mcframe.selection.progress import lines as progress_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 FULL = ["reproduce", "noise-table1", "--jobs", "1"]
@@ -562,8 +562,8 @@ def test_durations(seconds, said):
 
 def test_lines_of_progress_come_now_and_then(capsys, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("mcframe.reproduction.progress.time.monotonic", lambda: clock[0])
-    advance = progress_lines("x", 5)
+    monkeypatch.setattr("mcframe.selection.progress.time.monotonic", lambda: clock[0])
+    advance = progress_lines("x", 5, "trials")
     for now in (20.0, 30.0, 60.0, 70.0, 80.0):
         clock[0] = now
         advance()

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from mcframe.answer import Fit
@@ -16,8 +15,10 @@ from mcframe.fitting import fit
 from mcframe.model import Block, Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import cross_validate, weight_max
+from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion
+from mcframe.selection.entry_folds import fewest_free
 
 __all__ = ["Completion"]
 
@@ -89,16 +90,17 @@ class Completion(BaseEstimator):
         largest = weight_max(model, data)
         if not largest > 0.0:  # nothing to be learnt beyond the columns' levels
             return with_weight(model, place, 1.0)
-        if any(np.count_nonzero(~np.isnan(table)) < 2 * self.cv for table in data.values()):
+        if fewest_free(model, data) < 2 * self.cv:
             return with_weight(model, place, SHARE * largest)
-        self.cross_validation_ = cross_validate(
-            model,
-            data,
-            criterion=criterion,
-            count=self.n_weights,
-            folds=self.cv,
-            random_state=self.random_state,
-        )
+        with edges_unsaid():
+            self.cross_validation_ = cross_validate(
+                model,
+                data,
+                criterion=criterion,
+                count=self.n_weights,
+                folds=self.cv,
+                random_state=self.random_state,
+            )
         return self.cross_validation_.best_model
 
 

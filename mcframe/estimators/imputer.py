@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.estimators.columns import groups_of, table_data
 from mcframe.estimators.completion import Completion
-from mcframe.selection.criteria import HeldOutLoss
+from mcframe.selection import HeldOutLoss
 
 __all__ = ["MatrixCompletionImputer"]
 

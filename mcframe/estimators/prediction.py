@@ -12,7 +12,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.estimators.columns import groups_of, table_data
 from mcframe.estimators.completion import Completion
 from mcframe.model import Block
-from mcframe.selection.criteria import HeldOutLoss
+from mcframe.selection import HeldOutLoss
 
 __all__ = ["TARGETS", "Prediction"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 
-__all__ = ["draw_pixels"]
+__all__ = ["draw_pixels", "new_figure"]
 
 # Sky blue of the palette of Okabe and Ito (2008): it is told from every grey by all readers.
 HIDDEN = np.array([86, 180, 233]) / 255
@@ -50,7 +50,7 @@ def draw_pixels(
     grey = {"truth": truth, "observed": truth, **answers}
     colours = {name: as_colours(values) for name, values in grey.items()}
     colours["observed"][hidden] = HIDDEN
-    figure = empty_figure(len(colours), len(titles))
+    figure = new_figure((INCH * len(titles) + 1.8, INCH * len(colours) + 1.3))
     axes = figure.subplots(len(colours), len(titles), squeeze=False)
     for line, (name, pixels) in zip(axes, colours.items(), strict=True):
         for axis, one in zip(line, pixels, strict=True):
@@ -84,12 +84,11 @@ def as_colours(grey: Array) -> Array:
     return colours
 
 
-def empty_figure(n_lines: int, n_items: int) -> Any:
+def new_figure(inches: tuple[float, float]) -> Any:
     """Make a figure of its own: pyplot's list of open figures is left alone."""
     from matplotlib.figure import Figure
 
-    size = (INCH * n_items + 1.8, INCH * n_lines + 1.3)
-    return Figure(figsize=size, layout="constrained", facecolor="white")
+    return Figure(figsize=inches, layout="constrained", facecolor="white")
 
 
 def add_legend(figure: Any) -> None:

@@ -11,8 +11,8 @@ from decimal import Decimal
 import attrs
 
 from mcframe.reproduction.experiment import Experiment, Measured, Published, Trial, summarised
-from mcframe.reproduction.progress import duration
 from mcframe.reproduction.store import Store
+from mcframe.selection.progress import duration
 
 __all__ = ["Report", "show"]
 

@@ -12,12 +12,12 @@ import attrs
 
 from mcframe.reproduction.experiment import Experiment, Trial, summarised
 from mcframe.reproduction.picture import draw
-from mcframe.reproduction.progress import progress
 from mcframe.reproduction.registry import find
 from mcframe.reproduction.report import Report, show
 from mcframe.reproduction.runner import Failure, Interrupted, attempts, prompt_interrupts
 from mcframe.reproduction.store import Header, Store
 from mcframe.selection.jobs import joblib
+from mcframe.selection.progress import progress
 
 __all__ = ["Run", "reproduce"]
 
@@ -111,7 +111,7 @@ def compute(
     processes = "1 process" if jobs == 1 else f"{jobs} processes"
     trials = "1 trial" if len(wanted) == 1 else f"{len(wanted)} trials"
     print(f"{run.name}: {trials}{kept}; {processes}", file=sys.stderr)
-    with progress(run.name, len(missing)) as advance:
+    with progress(run.name, len(missing), "trials") as advance:
         for trial, found in attempts(experiment, missing, seed=run.seed, jobs=jobs):
             if isinstance(found, Failure):
                 failures[trial] = found

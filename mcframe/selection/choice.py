@@ -1,16 +1,22 @@
 """The answer of ``cross_validate``: scores, their means, and the choice that they lead to."""
 
-from typing import Literal
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model
 from mcframe.selection.finite_effects import may_be_infinite
 
-__all__ = ["CrossValidation"]
+__all__ = ["AT_EDGE", "CrossValidation", "edges_unsaid"]
+
+pandas = Deferred("pandas", "the table of a cross-validation")
 
 AT_EDGE = {
     "largest": "the lowest mean stands at the largest weight: larger ones may be better, unless"
@@ -18,6 +24,14 @@ AT_EDGE = {
     "smallest": "the lowest mean stands at the smallest weight that was tried: smaller ones may be"
     " better; give a smaller ratio, or weights that go on",
 }
+
+
+@contextmanager
+def edges_unsaid() -> Iterator[None]:
+    """Leave out the warning of a best weight at an edge, where the caller has chosen the grid."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the lowest mean stands at", UserWarning)
+        yield
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -32,9 +46,9 @@ class CrossValidation:
         The class of the term whose weight changes; several, if it differs between models.
     grids : array (n_models, n_weights)
         The weights of each model, descending: the same ones where they were given.
-    scores : array (n_models, n_weights, n_folds)
-        The criterion, the lower the better; NaN where it said so, and where a path was ended
-        before.
+    all_scores : dict from name to array (n_models, n_weights, n_folds)
+        Every criterion, the lower the better, the one that decides first; NaN where it said so,
+        and where a path was ended before.
     counted : array of bool (n_folds,)
         The folds that means are taken over: of a cross-validation that was interrupted those
         that every model has completed; a fold on which a model has no score at all counts for
@@ -49,7 +63,7 @@ class CrossValidation:
     models: tuple[Model, ...]
     term: str
     grids: Array
-    scores: Array
+    all_scores: Mapping[str, Array]
     places: tuple[int, ...]
     counted: Mask
     effects_weight: float | None = None
@@ -62,14 +76,28 @@ class CrossValidation:
         return np.asarray(self.grids[0 if common else self.best[0]])
 
     @property
+    def criterion(self) -> str:
+        """The name of the criterion that decides."""
+        return next(iter(self.all_scores))
+
+    @property
+    def scores(self) -> Array:
+        """The scores (n_models, n_weights, n_folds) of the criterion that decides."""
+        return self.all_scores[self.criterion]
+
+    @property
     def means(self) -> Array:
-        """Mean scores over the folds that count (n_models, n_weights).
+        """Mean scores over the folds that count (n_models, n_weights), by what decides.
 
         NaN where a score is missing on one of them: means over other folds do not compare.
         """
+        return self.means_of(self.criterion)
+
+    def means_of(self, criterion: str) -> Array:
+        """Mean scores (n_models, n_weights) of any of the criteria, by its name."""
         if not self.counted.any():
             return np.full(self.grids.shape, np.nan)
-        return np.asarray(np.mean(self.scores[:, :, self.counted], axis=2))
+        return np.asarray(np.mean(self.all_scores[criterion][:, :, self.counted], axis=2))
 
     @property
     def standard_errors(self) -> Array:
@@ -107,9 +135,64 @@ class CrossValidation:
     @property
     def best_model(self) -> Model:
         """The model with the lowest mean, its term at that weight: ready for ``fit``."""
-        model, place = self.models[self.best[0]], self.places[self.best[0]]
-        term = attrs.evolve(model.terms[place], weight=self.best_weight)  # type: ignore[misc]
+        return self.model_at(*self.best)
+
+    @property
+    def one_standard_error(self) -> tuple[int, int]:
+        """Positions of the best model and its largest weight within one standard error.
+
+        The largest weight whose mean is at most the lowest mean plus the standard error there:
+        the simplest answer that the folds do not tell from the best (Hastie, Tibshirani and
+        Friedman, The Elements of Statistical Learning, 2009, section 7.10). ``ModelError`` where
+        there is no best one, or only one fold, which has no standard error.
+        """
+        model, best = self.best
+        error = self.standard_errors[model, best]
+        if np.isnan(error):
+            raise ModelError(
+                "the one-standard-error rule needs standard errors, and only one fold counts; take"
+                " best_model"
+            )
+        # No mean below the best one's: NaN, of weights that were not tried, compares as False.
+        close = self.means[model] <= self.means[model, best] + error
+        return model, int(np.flatnonzero(close)[0])
+
+    @property
+    def one_standard_error_weight(self) -> float:
+        """The largest weight of the best model within one standard error of the lowest mean."""
+        return float(self.grids[self.one_standard_error])
+
+    @property
+    def one_standard_error_model(self) -> Model:
+        """The best model at that weight: ready for ``fit``."""
+        return self.model_at(*self.one_standard_error)
+
+    def model_at(self, number: int, position: int) -> Model:
+        """One of the models, its term at one of its weights."""
+        model, place = self.models[number], self.places[number]
+        weight = float(self.grids[number, position])
+        term = attrs.evolve(model.terms[place], weight=weight)  # type: ignore[misc]
         return attrs.evolve(model, terms=(*model.terms[:place], term, *model.terms[place + 1 :]))
+
+    @property
+    def table(self) -> Any:
+        """A pandas DataFrame with a row for each model and weight, in this order.
+
+        Columns: ``model`` (its position), ``weight``, ``mean`` and ``standard_error`` of the
+        criterion that decides, ``folds`` (how many the mean is taken over), and the mean of every
+        criterion by its name, the deciding one among them. NaN where there is no mean.
+        """
+        n_models, n_weights = self.grids.shape
+        return pandas.DataFrame(
+            {
+                "model": np.repeat(np.arange(n_models), n_weights),
+                "weight": self.grids.ravel(),
+                "mean": self.means.ravel(),
+                "standard_error": self.standard_errors.ravel(),
+                "folds": int(np.count_nonzero(self.counted)),
+            }
+            | {name: self.means_of(name).ravel() for name in self.all_scores}
+        )
 
     @property
     def at_edge(self) -> Literal["largest", "smallest"] | None:
@@ -132,10 +215,10 @@ class CrossValidation:
             f"CrossValidation: {n_models} model{'s' * (n_models > 1)},"
             f" {named}{'' if common else ' each'}, {n_folds} folds"
         ]
-        lines += self.table(common)
+        lines += self.lines(common)
         return "\n".join([*lines, *self.remarks()])
 
-    def table(self, common: bool) -> list[str]:
+    def lines(self, common: bool) -> list[str]:
         """A line for each weight, after a header; of several grids one weight for each model."""
         chosen = self.best if np.isfinite(self.means).any() else None
         header, rows = "", [""] * self.grids.shape[1]
@@ -157,6 +240,11 @@ class CrossValidation:
             return ["no mean score is a finite number"]
         over = "folds" if n_counted == n_folds else f"{n_counted} of {n_folds} folds"
         said = [f"mean score ± standard error over {over}; * is the lowest"]
+        if len(self.all_scores) > 1:
+            said[0] = f"mean {self.criterion} ± standard error over {over}; * is the lowest"
+            others = list(self.all_scores)[1:]
+            there = ", ".join(f"{name} {self.means_of(name)[self.best]:.4g}" for name in others)
+            said.append(f"there the others are: {there}")
         if self.partial:
             missing = int(np.count_nonzero(np.isnan(self.scores)))
             said.append(

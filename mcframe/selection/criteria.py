@@ -1,30 +1,32 @@
-"""What a fit got wrong on entries that it has not seen: criteria of cross-validation."""
+"""What a criterion of cross-validation is, and the checks of those that are given."""
 
 import inspect
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-import attrs
 import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import block_name
 from mcframe.model import Model
 from mcframe.selection.folds import Held
+from mcframe.selection.value_kinds import reads_classes, reads_labels
 
 __all__ = [
     "CheckedCriterion",
     "Criterion",
-    "HeldOutLoss",
-    "LabelError",
-    "RelativeError",
-    "checked_criterion",
+    "checked_criteria",
     "criterion_name",
+    "entries_of",
+    "likelihood_of",
     "score_of",
     "takes",
 ]
+
+
+# Columns of the table of a cross-validation, beside one for each criterion.
+RESERVED = ("model", "weight", "mean", "standard_error", "folds")
 
 
 class Criterion(Protocol):
@@ -52,95 +54,40 @@ class CheckedCriterion(Protocol):
         ...
 
 
-@attrs.frozen
-class LabelError:
-    """The share of held-out labels or classes of a block predicted wrongly.
+def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criterion]:
+    """Criteria by their names, the one that decides first, each able to judge the models.
 
-    Of 0/1 labels 1 is predicted where its probability is above 0.5, of classes the most
-    probable one. Other likelihoods are refused by a ``ModelError``.
+    One criterion, a list of them, or a dict from name to criterion; a ``ModelError`` for anything
+    else, before anything is fitted.
     """
-
-    block: str = attrs.field(default="labels", validator=block_name)
-
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
-        """The share on this fold."""
-        entries = entries_of(self, self.block, fit, held)
-        predicted = np.asarray(fit.predict(self.block, entries.rows, entries.columns))
-        answers = np.argmax(predicted, axis=1) if predicted.ndim > 1 else predicted > 0.5
-        return float(np.mean(answers != entries.values))
-
-    def check(self, model: Model) -> None:
-        """Raise a ``ModelError`` where the block is missing, or of other values."""
-        likelihood = likelihood_of(self, self.block, model)
-        if not (reads_labels(likelihood) or reads_classes(likelihood)):
+    if isinstance(given, Mapping):
+        listed = [(name, each) for name, each in given.items()]
+    elif isinstance(given, list | tuple):
+        listed = [(criterion_name(each), each) for each in given]
+    else:
+        listed = [(criterion_name(given), given)]
+    if not listed:
+        raise ModelError(f"criterion={given!r} was given; one criterion at least is needed")
+    for name, each in listed:
+        if not isinstance(name, str):
+            raise ModelError(f"criterion has the name {name!r}; a string is needed")
+        if name in RESERVED:
             raise ModelError(
-                f"criterion {criterion_name(self)}: block {self.block!r} holds neither labels 0"
-                f" and 1 nor classes, as {type(likelihood).__name__} needs {likelihood.needs};"
-                f" take RelativeError({self.block!r}) or HeldOutLoss({self.block!r})"
+                f"criterion has the name {name!r}, which is a column of the table of all scores"
+                " already; give it another"
             )
+        check_criterion(each, models)
+    names = [name for name, _ in listed]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ModelError(
+            f"criterion has two that are called {twice}; give a dict from a name to each"
+        )
+    return dict(listed)
 
 
-@attrs.frozen
-class RelativeError:
-    """``sum (x - x_hat)^2 / sum x^2`` over the held-out entries of a block, x_hat by ``predict``.
-
-    NaN where all of them are 0. Classes, whose codes have no size, are refused by a
-    ``ModelError``.
-    """
-
-    block: str = attrs.field(default="features", validator=block_name)
-
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
-        """The ratio on this fold."""
-        entries = entries_of(self, self.block, fit, held)
-        missed = fit.predict(self.block, entries.rows, entries.columns) - entries.values
-        squares = float(np.sum(np.square(entries.values)))
-        return float(np.sum(np.square(missed))) / squares if squares > 0.0 else np.nan
-
-    def check(self, model: Model) -> None:
-        """Raise a ``ModelError`` where the block is missing or holds classes."""
-        likelihood = likelihood_of(self, self.block, model)
-        if likelihood.width > 1:
-            raise ModelError(
-                f"criterion {criterion_name(self)}: block {self.block!r} holds classes"
-                f" ({type(likelihood).__name__}), whose codes have no size to compare an error"
-                f" with; take LabelError({self.block!r}) or HeldOutLoss({self.block!r})"
-            )
-
-
-@attrs.frozen
-class HeldOutLoss:
-    """The mean loss l(z, y) of the held-out entries of one block, or of all blocks together.
-
-    Over several blocks it is the sum of all their losses over the number of all their entries,
-    so that a block counts by its entries: one column of classes does not outweigh a hundred of
-    measurements. Weights of blocks and of entries play no part, so that models with different
-    ones can be compared. Of a block of standardised values l is in its standard units, those of
-    the entries that the fit has seen: models that standardize differently are compared by
-    ``RelativeError``, which is in the data's own units.
-    """
-
-    block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
-
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
-        """The mean loss on this fold."""
-        names = list(held) if self.block is None else [self.block]
-        total, count = 0.0, 0
-        for name in names:
-            entries = entries_of(self, name, fit, held)
-            losses = fit.losses_at(name, entries.rows, entries.columns, entries.values)
-            total += float(np.sum(losses))
-            count += entries.values.size
-        return total / count
-
-    def check(self, model: Model) -> None:
-        """Raise a ``ModelError`` where the block is missing."""
-        if self.block is not None:
-            likelihood_of(self, self.block, model)
-
-
-def checked_criterion(criterion: Any, models: tuple[Model, ...]) -> Criterion:
-    """A criterion that can judge the models, or a ``ModelError`` before anything is fitted."""
+def check_criterion(criterion: Any, models: tuple[Model, ...]) -> None:
+    """Raise a ``ModelError`` where this is no criterion, or cannot judge a model."""
     if isinstance(criterion, type):
         raise ModelError(
             f"criterion is the class {criterion.__name__}; write {criterion.__name__}()"
@@ -153,8 +100,6 @@ def checked_criterion(criterion: Any, models: tuple[Model, ...]) -> Criterion:
     if isinstance(criterion, CheckedCriterion):
         for model in models:
             criterion.check(model)
-    found: Criterion = criterion
-    return found
 
 
 def suitable(model: Model) -> list[str]:
@@ -162,9 +107,9 @@ def suitable(model: Model) -> list[str]:
     found: dict[str, str] = {}
     for block in model.blocks:
         labels = reads_labels(block.likelihood) or reads_classes(block.likelihood)
-        word = (LabelError if labels else RelativeError).__name__
+        word = "LabelError" if labels else "RelativeError"
         found.setdefault(word, f"{word}({block.name!r})")
-    return [*found.values(), f"{HeldOutLoss.__name__}()"]
+    return [*found.values(), "HeldOutLoss()"]
 
 
 def takes(function: object, *arguments: str) -> bool:
@@ -223,20 +168,3 @@ def missing_block(criterion: Criterion, block: str, known: Mapping[str, Any]) ->
         f"criterion {criterion_name(criterion)}: there is no block {block!r}; the blocks are"
         f" {', '.join(names)}: write {word}({names[0]})"
     )
-
-
-def reads_labels(likelihood: Likelihood) -> bool:
-    """Whether a likelihood's observations are 0 and 1, and nothing else."""
-    inside, outside = np.array([0.0, 1.0]), np.array([-1.0, 0.5, 2.0])
-    return likelihood.width == 1 and domain_has(likelihood, inside, outside)
-
-
-def reads_classes(likelihood: Likelihood) -> bool:
-    """Whether they are codes of classes, one for each of several latent columns."""
-    inside, outside = np.arange(float(likelihood.width)), np.array([-1.0, 0.5, likelihood.width])
-    return likelihood.width > 1 and domain_has(likelihood, inside, outside)
-
-
-def domain_has(likelihood: Likelihood, inside: Any, outside: Any) -> bool:
-    """Whether all of the former are valid observations, and none of the latter."""
-    return not likelihood.invalid(inside).any() and bool(likelihood.invalid(outside).all())

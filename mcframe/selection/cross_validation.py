@@ -15,10 +15,11 @@ from mcframe.model import Model, Problem
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.criteria import Criterion, checked_criterion, criterion_name, takes
+from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, takes
+from mcframe.selection.entry_folds import EntryFolds
 from mcframe.selection.finished_scores import FinishedScores
 from mcframe.selection.finite_effects import checked_effects_weight
-from mcframe.selection.folds import drawn_folds
+from mcframe.selection.folds import Folds
 from mcframe.selection.grids import descending
 from mcframe.selection.jobs import checked_jobs
 from mcframe.selection.results import collect, warn_of
@@ -32,12 +33,12 @@ def cross_validate(
     models: Model | Sequence[Model],
     data: Mapping[str, Any],
     *,
-    criterion: Criterion,
+    criterion: Criterion | Sequence[Criterion] | Mapping[str, Criterion],
     term: Any = None,
     weights: Any = None,
     count: int = 20,
     ratio: float = 0.01,
-    folds: int = 5,
+    folds: int | Folds = 5,
     patience: int | None = None,
     path: PathOf | None = None,
     backend: BackendLike = "auto",
@@ -47,28 +48,36 @@ def cross_validate(
     effects_weight: float | None = 0.1,
     jobs: int = 1,
     random_state: int | np.random.Generator | None = 0,
+    progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> CrossValidation:
     """Choose among models and weights of a term by entries that are held out.
 
-    The observed entries of every block are cut into ``folds`` disjoint parts at random. For
-    each model and fold one path over all weights is fitted on the other parts, each fit from
-    the last, and judged on the part that was held out (Goldberg et al., 2010, section 4).
+    The observed entries of every block are cut into ``folds`` disjoint parts, at random unless
+    told otherwise. For each model and fold one path over all weights is fitted on the other
+    parts, each fit from the last, and judged on the part that was held out (Goldberg et al.,
+    2010, section 4).
 
     Parameters
     ----------
     models : Model, or a list of Models
         With the same blocks: for example one for each weight of a block.
     data : as in ``fit``
-    criterion : function of a fit and of ``{block: held}``
+    criterion : function of a fit and of ``{block: held}``, or several in a list or a dict
         The lower the better; ``held`` has ``rows``, ``columns`` and ``values``. Ready ones
-        are in ``mcframe.selection``: ``LabelError``, ``RelativeError``, ``HeldOutLoss``. NaN
-        says that nothing can be said: a weight with one has no mean, and a fold on which a
-        model has nothing else counts for none.
+        are in ``mcframe.selection``: ``RelativeDeviance`` for tables of several kinds,
+        ``LabelError``, ``OneMinusAUC``, ``LogLoss``, ``RelativeError``, ``MeanAbsoluteError``,
+        ``OrdinalDistance``, ``HeldOutLoss``. Of several the first decides, the others are
+        reported. NaN says that nothing can be said: a weight with one has no mean, and a fold
+        on which a model has nothing else counts for none.
     term, weights, count, ratio : as in ``path``
         Without ``weights`` each model has a grid of its own, from its own ``weight_max`` on all
         data.
-    folds : int, default 5
+    folds : int, EntryFolds, RowFolds or TimeFolds of ``mcframe.selection``, default 5
+        So many parts of the entries at random, each with its share of every column and of rare
+        labels, no row or column left without an entry (``EntryFolds``); whole rows, judged as
+        new ones, of groups that belong together if need be (``RowFolds``); what is later
+        (``TimeFolds``).
     patience : int, optional
         End a model's path where so many weights in a row were worse than the best one before
         them, on all folds at once. A weight counts as worse if (a) the path has come halfway
@@ -97,6 +106,8 @@ def cross_validate(
         Processes, -1 for all cores; the scores do not depend on it.
     random_state : int, numpy Generator or None
         Draws the folds; equal seeds give equal scores, None draws afresh.
+    progress : bool, default False
+        Show on standard error how many paths are done: a bar on a terminal, else lines.
     checkpoint : str or Path, optional
         A file into which the scores of a path are written as soon as it is finished. A later
         call with the same models, data, weights, folds, criterion and options goes on from
@@ -107,7 +118,8 @@ def cross_validate(
     -------
     CrossValidation
         With ``best_model``, which ``fit`` takes; with one ``NotCertifiedWarning`` if fits of
-        the default path are not certified, and a ``UserWarning`` if scores are NaN. Ctrl-C
+        the default path are not certified, and a ``UserWarning`` each if scores are NaN and if
+        of three weights or more the best is the largest or the smallest. Ctrl-C
         keeps the paths that are finished: the answer is ``partial``, with a
         ``NotCertifiedWarning``, and chooses by the folds that every model has completed (with
         ``patience`` by all folds, among the weights that all of them have reached). Where no
@@ -116,45 +128,54 @@ def cross_validate(
     Raises
     ------
     DataError, ModelError, BackendError
-        As in ``path``; a block with fewer observed entries than folds; a criterion that cannot
-        judge the models; a ``checkpoint`` of another cross-validation.
+        As in ``path``; a block of which fewer entries can be held out than there are folds;
+        a criterion that cannot judge the models; a ``checkpoint`` of another cross-validation.
 
     Examples
     --------
     >>> import numpy as np, mcframe as mc
     >>> from mcframe.selection import RelativeError
-    >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.outer(np.arange(1.0, 21.0), [1.0, 2.0, 3.0, 4.0])
+    >>> x = truth + 6.0 * rng.standard_normal(truth.shape)
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     >>> chosen = mc.cross_validate(model, {"x": x}, criterion=RelativeError("x"), count=4)
     >>> chosen.best
-    (0, 3)
-    >>> mc.fit(chosen.best_model, {"x": x}).rank
-    1
+    (0, 2)
+    >>> mc.fit(chosen.best_model, {"x": x}).status
+    'certified'
     """
     listed = checked_models(models)
     problem = Problem.bind(listed[0], data)
     problems = [problem, *others_bound(listed[1:], data)]
     places = tuple(chosen_place(model, term) for model in listed)
-    judge, n_jobs = checked_criterion(criterion, listed), checked_jobs(jobs)
+    criteria, n_jobs = checked_criteria(criterion, listed), checked_jobs(jobs)
     limit = None if patience is None else whole(patience, "patience", 1)
     budget = checked_budget(tol, max_iter, max_seconds)
     ridge = None if path is not None else checked_effects_weight(effects_weight)
     compiled = [CompiledProblem(each) for each in problems]
     refuse_wrong_path(path, compiled, backend)
-    drawn = drawn_folds(problem, data, whole(folds, "folds", 2), generator(random_state))
+    drawn = checked_folds(folds).draw(problem, data, generator(random_state))
     pairs = zip(compiled, places, strict=True)
     grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
-    work = Work(problems, places, grids, drawn, judge, path, backend, budget, limit, ridge)
+    work = Work(problems, places, grids, drawn, criteria, path, backend, budget, limit, ridge)
     kept = None if checkpoint is None else FinishedScores.of(checkpoint, work)
-    results = collect(work, n_jobs, kept)
+    results = collect(work, n_jobs, kept, shown=progress)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     name = " or ".join(dict.fromkeys(kinds))
     answer = CrossValidation(
-        listed, name, grids, results.scores, places, results.counted, ridge, results.interrupted
+        models=listed,
+        term=name,
+        grids=grids,
+        all_scores=results.all_scores,
+        places=places,
+        counted=results.counted,
+        effects_weight=ridge,
+        partial=results.interrupted,
     )
     if results.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
-    warn_of(results, answer, criterion_name(judge), budget.tol if path is None else None)
+    warn_of(results, answer, budget.tol if path is None else None)
     return answer
 
 
@@ -175,6 +196,18 @@ def checked_models(models: Any) -> tuple[Model, ...]:
                 " all of them, so that all need the same blocks in the same order"
             )
     return listed
+
+
+def checked_folds(folds: Any) -> Folds:
+    """A way of cutting the table: a number is that of random folds of entries."""
+    if isinstance(folds, Folds) and not isinstance(folds, type):
+        return folds
+    if isinstance(folds, int | np.integer | float):
+        return EntryFolds(whole(folds, "folds", 2))
+    raise ModelError(
+        f"folds={folds!r} was given; a whole number of at least 2 is needed, or EntryFolds(),"
+        " RowFolds() or TimeFolds(...) of mcframe.selection"
+    )
 
 
 def others_bound(models: Sequence[Model], data: Mapping[str, Any]) -> list[Problem]:

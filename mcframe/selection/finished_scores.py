@@ -26,13 +26,12 @@ class FinishedScores:
     def of(cls, checkpoint: object, work: Work) -> "FinishedScores":
         """Return the scores of a cross-validation; a ``DataError`` for the file of another."""
         pairs = zip(work.problems, work.places, strict=True)
-        held = [(each.rows, each.columns) for fold in work.folds for each in fold.held.values()]
         identity = {
             "models": digest_of([digest_of_model(problem, place) for problem, place in pairs]),
             "data": work.problems[0].digest_of_data,
             "weights": digest_of_weights(work.grids),
-            "folds": digest_of(held),
-            "criterion": digest_of(work.criterion),
+            "folds": digest_of([fold.digest for fold in work.folds]),
+            "criterion": digest_of(dict(work.criteria)),
             "path": digest_of(work.path),
             "backend": digest_of(work.backend),
             **texts_of(work.budget),

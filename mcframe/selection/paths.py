@@ -24,6 +24,7 @@ from mcframe.contracts.errors import BackendError, NotCertifiedWarning
 from mcframe.contracts.term import Term
 from mcframe.fitting import solve_with
 from mcframe.model import Model, Problem
+from mcframe.numerics.machine.threads import blas_alone
 from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.chosen_term import chosen_place
@@ -213,9 +214,10 @@ def along(
         fit = None if finished is None else finished.find(position, variant.problem)
         if fit is None:
             warm = chosen.refuses_start is None
-            point = start_at(variant.problem, sequence, fits) if warm else None
-            start = None if point is None else Start(point)
-            fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
+            with blas_alone():  # of factors, whose threads would wait for one another
+                point = start_at(variant.problem, sequence, fits) if warm else None
+                start = None if point is None else Start(point)
+                fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # another weight begins from its point alone
             if finished is not None:
                 finished.keep(position, fit)

@@ -2,16 +2,17 @@
 
 import warnings
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import NotCertifiedWarning
-from mcframe.selection.choice import CrossValidation
+from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.finished_scores import FinishedScores
 from mcframe.selection.jobs import results_as_finished
+from mcframe.selection.progress import progress
 from mcframe.selection.scoring import Scored
 from mcframe.selection.work import Part, Work
 
@@ -23,16 +24,22 @@ class Results:
     """The scores of each part of the work, and whether the rest of it was interrupted."""
 
     shape: tuple[int, int, int]  # models, weights, folds
+    names: tuple[str, ...]  # of the criteria, the one that decides first
     parts: Mapping[Part, Scored]
     interrupted: bool
 
     @property
-    def scores(self) -> Array:
-        """All scores (n_models, n_weights, n_folds), NaN where there is none."""
-        scores = np.full(self.shape, np.nan)
+    def all_scores(self) -> dict[str, Array]:
+        """Scores (n_models, n_weights, n_folds) by criterion, NaN where there is none."""
+        scores = np.full((len(self.names), *self.shape), np.nan)
         for (model, folds), found in self.parts.items():
-            scores[model][:, folds] = found.scores
-        return scores
+            scores[:, model][:, :, folds] = found.scores
+        return dict(zip(self.names, scores, strict=True))
+
+    @property
+    def scores(self) -> Array:
+        """The scores of the criterion that decides."""
+        return self.all_scores[self.names[0]]
 
     @property
     def ended(self) -> Mask:
@@ -71,10 +78,11 @@ class Results:
         ]
 
 
-def collect(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
+def collect(work: Work, jobs: int, kept: FinishedScores | None, shown: bool) -> Results:
     """The results of all parts of the work, or of those finished before an interruption.
 
-    Parts that a file has ``kept`` are taken from there, and the others are written into it.
+    Parts that a file has ``kept`` are taken from there, and the others are written into it. How
+    far it is may be ``shown``.
     """
     results: dict[Part, Scored] = {}
     if kept is not None:
@@ -85,23 +93,32 @@ def collect(work: Work, jobs: int, kept: FinishedScores | None) -> Results:
         work.task(part, [None if kept is None else kept.file_of(part[0], j) for j in part[1]])
         for part in remaining
     ]
+    unit = "paths" if work.patience is None else "models"
+    bar = progress("cross_validate", len(remaining), unit) if shown else nullcontext(nothing)
+    names = tuple(work.criteria)
     try:
-        with closing(results_as_finished(tasks, jobs)) as done:
+        with bar as advance, closing(results_as_finished(tasks, jobs)) as done:
             for number, found in done:
                 results[remaining[number]] = found
                 if kept is not None:
                     kept.keep(remaining[number], found)
                 if not found.ended:
-                    return Results(work.shape, results, interrupted=True)
+                    return Results(work.shape, names, results, interrupted=True)
+                advance()
     except KeyboardInterrupt:
-        return Results(work.shape, results, interrupted=True)
-    return Results(work.shape, results, interrupted=False)
+        return Results(work.shape, names, results, interrupted=True)
+    return Results(work.shape, names, results, interrupted=False)
 
 
-def warn_of(results: Results, answer: CrossValidation, criterion: str, tol: float | None) -> None:
-    """One warning each for an interruption, for fits not certified, for scores that are NaN.
+def nothing() -> None:
+    """What is called after each part where nothing is shown."""
 
-    ``tol`` is that of certified paths, None of others, which promise nothing.
+
+def warn_of(results: Results, answer: CrossValidation, tol: float | None) -> None:
+    """One warning each for an interruption, fits not certified, scores that are NaN, and an edge.
+
+    ``tol`` is that of certified paths, None of others, which promise nothing. Of fewer than three
+    weights the best one is always at an edge.
     """
     if results.interrupted:
         ended, counted = results.ended, answer.counted
@@ -124,9 +141,11 @@ def warn_of(results: Results, answer: CrossValidation, criterion: str, tol: floa
         model, position, fold = undefined[0]
         more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""
         warnings.warn(
-            f"criterion {criterion} is nan at weight {answer.grids[model, position]:g} of model"
-            f" {model} on fold {fold}{more}: such a weight has no mean, and a fold with nothing"
-            " else counts for none",
+            f"criterion {answer.criterion} is nan at weight {answer.grids[model, position]:g} of"
+            f" model {model} on fold {fold}{more}: such a weight has no mean, and a fold with"
+            " nothing else counts for none",
             UserWarning,
             stacklevel=3,
         )
+    if answer.grids.shape[1] > 2 and np.isfinite(answer.means).any() and answer.at_edge:
+        warnings.warn(AT_EDGE[answer.at_edge], UserWarning, stacklevel=3)

@@ -27,9 +27,9 @@ PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
 class Scored:
     """The scores of a model's paths on some folds, walked side by side.
 
-    ``scores`` (n_weights, n_folds) are NaN beyond the first ``reached`` weights; ``ended`` says
-    that the paths came to their end and were not interrupted; ``largest_gap`` is that of fits
-    that are not certified, 0 without any.
+    ``scores`` (n_criteria, n_weights, n_folds) are NaN beyond the first ``reached`` weights;
+    ``ended`` says that the paths came to their end and were not interrupted; ``largest_gap`` is
+    that of fits that are not certified, 0 without any.
     """
 
     scores: Array
@@ -92,16 +92,16 @@ def score(
     model: Model,
     walks: Sequence[tuple[PathOf, Fold]],
     weights: Array,
-    criterion: Criterion,
+    criteria: Sequence[Criterion],
     patience: int | None,
     name: str = "",
 ) -> Scored:
     """Walk a model's paths on some folds side by side, and judge every fit.
 
-    An interrupted fit is not judged: it is not the answer at its weight. ``name`` says of an
-    error where it was raised.
+    An interrupted fit is not judged: it is not the answer at its weight. Patience goes by the
+    first criterion. ``name`` says of an error where it was raised.
     """
-    scores = np.full((weights.size, len(walks)), np.nan)
+    scores = np.full((len(criteria), weights.size, len(walks)), np.nan)
     largest_gap, reached, rule = 0.0, 0, Patience.of(patience, weights)
     with warnings.catch_warnings():
         # That a fold lacks what all data hold is no news to anybody.
@@ -110,14 +110,15 @@ def score(
             for fits in side_by_side(model, walks, weights):
                 if reached == weights.size:
                     raise ModelError(f"path gave more fits than the {weights.size} weights")
-                judged = [
-                    score_of(criterion, fit, fold.held)
-                    for fit, (_, fold) in zip(fits, walks, strict=True)
-                ]
-                scores[reached] = judged
+                scores[:, reached] = np.transpose(
+                    [
+                        scores_of(criteria, fit, fold)
+                        for fit, (_, fold) in zip(fits, walks, strict=True)
+                    ]
+                )
                 largest_gap = max(largest_gap, *(gap_of(fit) for fit in fits))
                 reached += 1
-                if rule.ends(weights[reached - 1], scores[reached - 1]):
+                if rule.ends(weights[reached - 1], scores[0, reached - 1]):
                     break
         except KeyboardInterrupt:
             return Scored(scores, reached, largest_gap, ended=False)
@@ -127,6 +128,12 @@ def score(
     if reached == 0:
         raise ModelError("path gave no fit; one for each weight is needed")
     return Scored(scores, reached, largest_gap, ended=True)
+
+
+def scores_of(criteria: Sequence[Criterion], fit: Any, fold: Fold) -> list[float]:
+    """What each criterion says of a fit on what was held out of it."""
+    answer = fold.answer(fit)
+    return [score_of(criterion, answer, fold.held) for criterion in criteria]
 
 
 def side_by_side(

@@ -59,14 +59,15 @@ class Work:
     """Models with their grids (n_models, n_weights), the folds, and how fits are made and judged.
 
     ``path`` is one's own, or None for certified fits; ``problems`` hold all data, ``places`` say
-    which term of each model has the weights.
+    which term of each model has the weights. ``criteria`` are by their names, and the first one
+    decides.
     """
 
     problems: Sequence[Problem]
     places: tuple[int, ...]
     grids: Array
     folds: Sequence[Fold]
-    criterion: Criterion
+    criteria: Mapping[str, Criterion]
     path: PathOf | None
     backend: BackendLike
     budget: Budget
@@ -110,7 +111,7 @@ class Work:
             self.problems[model].model,
             walks,
             self.grids[model],
-            self.criterion,
+            list(self.criteria.values()),
             self.patience,
             f"model {model}, fold {' and '.join(map(str, folds))}",
         )

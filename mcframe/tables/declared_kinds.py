@@ -9,7 +9,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
 from mcframe.likelihoods import Ordinal
-from mcframe.selection.criteria import reads_labels
+from mcframe.selection.value_kinds import reads_labels
 from mcframe.tables.coding import Classes, Coding, Labels, Levels, Numbers
 from mcframe.tables.columns import Column
 from mcframe.tables.taken import (

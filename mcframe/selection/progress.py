@@ -24,17 +24,17 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def progress(name: str, total: int) -> Iterator[Callable[[], None]]:
-    """Give a function to call after each trial."""
+def progress(name: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
+    """Give a function to call after each of so many ``unit``, such as "trials"."""
     if sys.stderr.isatty():
-        with bar(name, total) as advance:
+        with bar(name, total, unit) as advance:
             yield advance
     else:
-        yield lines(name, total)
+        yield lines(name, total, unit)
 
 
 @contextmanager
-def bar(name: str, total: int) -> Iterator[Callable[[], None]]:
+def bar(name: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
     """Draw a bar with the time that is left."""
     from rich.console import Console
     from rich.progress import (
@@ -50,7 +50,7 @@ def bar(name: str, total: int) -> Iterator[Callable[[], None]]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("trials,"),
+        TextColumn(f"{unit},"),
         TimeElapsedColumn(),
         TextColumn("gone,"),
         TimeRemainingColumn(),
@@ -61,8 +61,8 @@ def bar(name: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: shown.advance(task)
 
 
-def lines(name: str, total: int) -> Callable[[], None]:
-    """Print how many trials are done after the first, at the end, and every half minute.
+def lines(name: str, total: int, unit: str) -> Callable[[], None]:
+    """Print how many are done after the first, at the end, and every half minute.
 
     What is to go is told from the time since the first, which had processes and compiled code
     to wait for.
@@ -80,7 +80,7 @@ def lines(name: str, total: int) -> Callable[[], None]:
         printed = gone
         left = (gone - first) / max(done - 1, 1) * (total - done)
         ahead = f", about {duration(left)} to go" if 1 < done < total else ""
-        said = f"{name}: {done} of {total} trials after {duration(gone)}{ahead}"
+        said = f"{name}: {done} of {total} {unit} after {duration(gone)}{ahead}"
         print(said, file=sys.stderr, flush=True)
 
     return advance

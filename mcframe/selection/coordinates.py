@@ -1,0 +1,221 @@
+"""Search over the weights of blocks, one at a time: no full grid over all of them."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError, UnobservedWarning
+from mcframe.contracts.validators import number, whole
+from mcframe.model import Model
+from mcframe.selection.choice import AT_EDGE, CrossValidation, edges_unsaid
+from mcframe.selection.cross_validation import cross_validate, generator
+from mcframe.selection.scoring import clearly_above
+
+__all__ = ["CoordinateSearch", "Step", "search_block_weights"]
+
+
+@attrs.frozen
+class Step:
+    """The best of what was tried for one block: its weight, and the score at the best term weight.
+
+    ``block`` is None of the model as it was given. ``taken`` says whether the search went there.
+    """
+
+    block: str | None
+    block_weight: float
+    weight: float
+    mean: float
+    standard_error: float
+    taken: bool
+
+
+@attrs.frozen(eq=False, repr=False)
+class CoordinateSearch:
+    """What a search over the weights of blocks has tried, and where it ended.
+
+    Attributes
+    ----------
+    chosen : CrossValidation
+        The one that the best model comes from.
+    steps : tuple of Step
+        The start, then the best try of each block in turn.
+    """
+
+    chosen: CrossValidation
+    steps: tuple[Step, ...]
+
+    @property
+    def best_model(self) -> Model:
+        """The model with the block weights and the term weight where the search ended."""
+        return self.chosen.best_model
+
+    def __repr__(self) -> str:
+        lines = [f"CoordinateSearch: {len(self.steps)} steps, by {self.chosen.criterion}"]
+        lines.append(f"{'block':>16}{'its weight':>12}{self.chosen.term:>16}{'mean score':>20}")
+        for step in self.steps:
+            block = "as given" if step.block is None else repr(step.block)
+            weight = "" if step.block is None else f"{step.block_weight:.6g}"
+            score = f"{step.mean:.4g} ± {step.standard_error:.2g}{'*' if step.taken else ' '}"
+            lines.append(f"{block:>16}{weight:>12}{step.weight:>16.6g}{score:>20}")
+        lines.append("* was gone to: lower by more than one standard error of the differences")
+        return "\n".join(lines)
+
+
+def search_block_weights(
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    criterion: Any,
+    factors: Sequence[float] = (0.25, 0.5, 2.0, 4.0),
+    rounds: int = 2,
+    random_state: int | np.random.Generator | None = 0,
+    **options: Any,
+) -> CoordinateSearch:
+    """Choose the weights of blocks by cross-validation, one block after the other.
+
+    From the model as it is given the weight of each block but the first is multiplied by every
+    factor, the weight of the term chosen anew each time on the same folds. The best try is gone
+    to where its mean score is lower than that of the best model so far by more than one standard
+    error of the differences, fold by fold: among many tries some are lower by chance. A round
+    that goes nowhere is the last one. The first block stays: other weights of all blocks
+    together are another weight of the term. The score at the end is the lowest of many, so that
+    it flatters; what the model is worth, entries say that had no part in the search.
+
+    Parameters
+    ----------
+    model : Model
+        With two blocks or more.
+    data : as in ``fit``
+    criterion : as in ``cross_validate``
+        One that knows nothing of weights, such as ``RelativeDeviance()``.
+    factors : list of float, default (1/4, 1/2, 2, 4)
+        Above 0, without 1, which is known already.
+    rounds : int, default 2
+        At most so many walks over all blocks.
+    random_state : as in ``cross_validate``
+        One draw of folds for the whole search.
+    **options
+        Further options of ``cross_validate``, but for ``checkpoint``.
+
+    Returns
+    -------
+    CoordinateSearch
+        With ``best_model``, which ``fit`` takes. Ctrl-C within a step ends the search with what
+        the steps before have found. The number of paths is that of a cross-validation times
+        ``1 + rounds * (blocks - 1) * len(factors)`` at most.
+
+    Raises
+    ------
+    ModelError
+        For a model of one block; for factors or options that make no sense.
+    DataError, BackendError
+        As in ``cross_validate``.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> from mcframe.selection import RelativeDeviance, search_block_weights
+    >>> rng = np.random.default_rng(0)
+    >>> z = 2.0 * rng.standard_normal((40, 2)) @ rng.standard_normal((2, 8))
+    >>> x = z[:, :5] + 2.0 * rng.standard_normal((40, 5))
+    >>> data = {"x": x, "y": (z[:, 5:] + rng.logistic(size=(40, 3)) > 0.0) * 1.0}
+    >>> blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(), bias=True)]
+    >>> model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
+    >>> found = search_block_weights(
+    ...     model, data, criterion=RelativeDeviance(), count=5, folds=3, rounds=1
+    ... )
+    >>> [block.weight for block in found.best_model.blocks]
+    [1.0, 4.0]
+    """
+    refuse_wrong_search(model, options)
+    drawn = isinstance(random_state, int | np.integer)
+    seed = random_state if drawn else int(generator(random_state).integers(2**32))
+    common = options | {"criterion": criterion, "random_state": seed}
+    tried, most = checked_factors(factors), whole(rounds, "rounds", 1)
+    with edges_unsaid():
+        first = cross_validate(model, data, **common)
+        warnings.simplefilter("ignore", UnobservedWarning)  # it has been said for the first
+        found = walk(first, data, tried, most, common)
+    if found.chosen.grids.shape[1] > 2 and found.chosen.at_edge:
+        warnings.warn(AT_EDGE[found.chosen.at_edge], UserWarning, stacklevel=2)
+    return found
+
+
+def walk(
+    first: CrossValidation,
+    data: Mapping[str, Any],
+    factors: tuple[float, ...],
+    rounds: int,
+    options: Mapping[str, Any],
+) -> CoordinateSearch:
+    """Go from block to block as long as a round leads anywhere, and nobody interrupts."""
+    chosen, steps = first, [step_of(first, None, taken=True)]
+    names = [block.name for block in first.best_model.blocks[1:]]
+    for _ in range(rounds):
+        before = chosen
+        for name in names:
+            models = [reweighted(chosen.best_model, name, factor) for factor in factors]
+            try:
+                found = cross_validate(models, data, **options)
+            except KeyboardInterrupt:
+                return CoordinateSearch(chosen, tuple(steps))
+            if found.partial:
+                return CoordinateSearch(chosen, tuple(steps))
+            taken = clearly_above(best_scores(chosen, found), best_scores(found, chosen))
+            steps.append(step_of(found, name, taken))
+            chosen = found if taken else chosen
+        if chosen is before:
+            break
+    return CoordinateSearch(chosen, tuple(steps))
+
+
+def best_scores(one: CrossValidation, other: CrossValidation) -> Array:
+    """The scores of the best model of one on the folds that count for both."""
+    return np.asarray(one.scores[one.best][one.counted & other.counted])
+
+
+def step_of(found: CrossValidation, block: str | None, taken: bool) -> Step:
+    """The best of a cross-validation as a step."""
+    weight = 1.0 if block is None else found.best_model.block(block).weight
+    mean, error = found.means[found.best], found.standard_errors[found.best]
+    return Step(block, weight, found.best_weight, float(mean), float(error), taken)
+
+
+def reweighted(model: Model, name: str, factor: float) -> Model:
+    """The model with the weight of a block multiplied."""
+    blocks = [
+        attrs.evolve(block, weight=factor * block.weight) if block.name == name else block
+        for block in model.blocks
+    ]
+    return attrs.evolve(model, blocks=blocks)
+
+
+def checked_factors(factors: Any) -> tuple[float, ...]:
+    """Numbers above 0 other than 1, one at least."""
+    try:
+        found = tuple(number(factor, "a factor") for factor in factors)
+    except TypeError:
+        found = ()
+    if not found or min(found) <= 0.0 or 1.0 in found:
+        raise ModelError(
+            f"factors={factors!r} were given; a list of numbers above 0 is needed, without 1, such"
+            " as (0.25, 0.5, 2.0, 4.0)"
+        )
+    return found
+
+
+def refuse_wrong_search(model: Any, options: Mapping[str, Any]) -> None:
+    """Raise a ``ModelError`` where there is no weight to search for, or an option is no option."""
+    if not isinstance(model, Model):
+        raise ModelError(f"model of type {type(model).__name__} was given; a Model is needed")
+    if len(model.blocks) < 2:
+        raise ModelError(
+            f"the model has the block {model.blocks[0].name!r} alone, whose weight is one with"
+            " that of the term; take cross_validate"
+        )
+    if "checkpoint" in options:
+        raise ModelError("checkpoint was given, which a search does not write; leave it out")
