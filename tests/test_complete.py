@@ -36,6 +36,36 @@ def test_a_table_is_completed(completed):
     pd.testing.assert_frame_equal(completed.table, expected)
 
 
+def test_rows_of_a_group_are_held_out_together():
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.standard_normal((20, 2)), 3, axis=0) @ rng.standard_normal((2, 5))
+    frame = pd.DataFrame(x + 0.3 * rng.standard_normal(x.shape), columns=list("abcde"))
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    frame["patient"] = np.repeat([f"patient {k}" for k in range(20)], 3)
+    types, drawn = {"patient": "skip"}, []
+
+    class Watched(completing.RowFolds):
+        def draw(self, *arguments):
+            drawn.extend(super().draw(*arguments))
+            return tuple(drawn)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(completing, "RowFolds", Watched)
+        grouped = mc.complete(frame, types, groups=frame["patient"])
+    assert grouped.fit.status == "certified"
+    assert not grouped.table.isna().to_numpy().any()
+    assert len(drawn) == 3
+    for fold in drawn:
+        new = np.unique(fold.held["numbers"].rows)
+        told = frame["patient"].to_numpy()
+        assert not np.isin(told[new], told[~np.isnan(fold.data["numbers"]).all(axis=1)]).any()
+    assert grouped.chosen.best_weight != mc.complete(frame, types).chosen.best_weight
+    with pytest.raises(mc.DataError, match="groups"):
+        mc.complete(frame, types, groups=frame["patient"][:-1])
+    with pytest.raises(mc.DataError, match="there are 2 groups"):
+        mc.complete(frame, types, groups=np.arange(60) % 2)
+
+
 def test_the_report_says_how_well_columns_are_predicted(completed):
     report = completed.report()
     assert isinstance(report, pd.DataFrame)

@@ -12,7 +12,7 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.contracts.validators import number
 from mcframe.fitting import fit
 from mcframe.options import checked_budget
-from mcframe.selection import CrossValidation, cross_validate
+from mcframe.selection import CrossValidation, RowFolds, cross_validate
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.work import CertifiedPath
 from mcframe.tables.completion import Completion
@@ -42,6 +42,7 @@ def complete(
     *,
     budget_seconds: float = 60.0,
     seed: int = 0,
+    groups: Any = None,
 ) -> Completion:
     """Fill the holes of a table of numbers, labels, counts, levels and categories.
 
@@ -58,6 +59,10 @@ def complete(
         not, and a ``NotCertifiedWarning`` says so.
     seed : int, default 0
         Draws the folds.
+    groups : sequence with a label for each row, optional
+        Rows that belong together, such as ``groups=frame["patient"]`` of several visits: all of a
+        group are held out together, and the weight is chosen for rows of groups that the fit
+        has seen nothing of (``mcframe.selection.RowFolds``).
 
     Returns
     -------
@@ -69,7 +74,8 @@ def complete(
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; a budget that is no positive number.
+        As in ``declare``; a budget that is no positive number; fewer groups than 3, or not a
+        label for each row.
 
     Examples
     --------
@@ -90,7 +96,7 @@ def complete(
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit at the end says it once
         declared = declare(frame, types)
         judged = JudgedColumns(declared)
-        chosen = chosen_weight(declared, judged, CHOOSING * budget_seconds, seed)
+        chosen = chosen_weight(declared, judged, CHOOSING * budget_seconds, seed, groups)
     left = max(began + budget_seconds - time.perf_counter(), LEAST_SECONDS)
     final = fit(chosen.best_model, declared.data, max_seconds=left, random_state=seed)
     warn_of_holes(declared)
@@ -98,7 +104,7 @@ def complete(
 
 
 def chosen_weight(
-    declared: Declared, judged: JudgedColumns, seconds: float, seed: int
+    declared: Declared, judged: JudgedColumns, seconds: float, seed: int, groups: Any = None
 ) -> CrossValidation:
     """The cross-validation of the weight, with a warning where time ended it too early."""
     fewest = min(np.count_nonzero(~np.isnan(codes)) for codes in declared.data.values())
@@ -106,6 +112,9 @@ def chosen_weight(
     place = chosen_place(declared.model, None)
     certified = CertifiedPath(place, "auto", budget, EFFECTS_WEIGHT)
     timed = TimedPath(certified, time.perf_counter() + seconds)
+    folds: Any = int(np.clip(fewest, 2, FOLDS))
+    if groups is not None:
+        folds = RowFolds(FOLDS, groups=np.asarray(groups))
     with warnings.catch_warnings():
         # Whoever calls ``complete`` has no grid to change where the best weight is at its edge.
         warnings.filterwarnings("ignore", "the lowest mean stands at the", UserWarning)
@@ -115,7 +124,7 @@ def chosen_weight(
             criterion=judged,
             count=WEIGHTS,
             ratio=RATIO,
-            folds=int(np.clip(fewest, 2, FOLDS)),
+            folds=folds,
             patience=PATIENCE,
             path=timed,
             random_state=seed,
