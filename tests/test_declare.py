@@ -265,12 +265,12 @@ def test_types_are_checked():
         (
             [[1.0, 2.0]],
             "a list was given; a DataFrame of pandas or polars or a Table of pyarrow is needed"
-            " (collect a lazy one first)",
+            " (collect a lazy one first, make a pandas.DataFrame of an array)",
         ),
         (
             pl.LazyFrame({"x": [1.0]}),
             "a LazyFrame was given; a DataFrame of pandas or polars or a Table of pyarrow is"
-            " needed (collect a lazy one first)",
+            " needed (collect a lazy one first, make a pandas.DataFrame of an array)",
         ),
         (
             pd.DataFrame({"x": []}),

@@ -107,6 +107,16 @@ def test_limits_that_exclude_everything_are_refused():
         MatrixCompletionImputer(max_value=[1.0, 2.0]).fit(given)
 
 
+def test_wrong_weights_are_named():
+    given = with_holes(low_rank(20, 3, 1), 0.2)
+    with pytest.raises(mc.ModelError, match="weight='auto' was given; 'cv', a number, or None"):
+        MatrixCompletionImputer(weight="auto").fit(given)
+    with pytest.raises(mc.ModelError, match="weight=None was given, which is that of terms"):
+        MatrixCompletionImputer(weight=None).fit(given)
+    with pytest.raises(mc.ModelError, match=r"weight=-1\.0 was given; it must be above 0"):
+        MatrixCompletionImputer(weight=-1).fit(given)
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_empty_features_are_dropped_or_filled_with_0(kept):
     given = np.column_stack([low_rank(20, 3, 1), np.full(20, np.nan)])

@@ -76,13 +76,18 @@ class Completion(BaseEstimator):
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion
     ) -> Model:
         """The model with the weight that was given, or with the one that is chosen."""
+        if self.weight is None and self.terms is None:
+            raise ModelError(
+                "weight=None was given, which is that of terms, and no terms; give"
+                " terms=[mc.NuclearNorm(2.0)], or weight='cv' or a number"
+            )
         model = Model(blocks, [NuclearNorm(1.0)] if self.terms is None else self.terms)
-        if self.weight is None and self.terms is not None:
+        if self.weight is None:
             return model
         place = chosen_place(model, None)
-        if self.weight is not None and not isinstance(self.weight, str):
+        if not isinstance(self.weight, str):
             return with_weight(model, place, number(self.weight, "weight"))
-        if self.weight is not None and self.weight != "cv":
+        if self.weight != "cv":
             raise ModelError(
                 f"weight={self.weight!r} was given; 'cv', a number, or None for that of the terms"
                 " is needed"

@@ -20,6 +20,7 @@ from mcframe.model import Block, Model
 from mcframe.papers.fixed_point import decreasing
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import LabelError, RelativeError, cross_validate
+from mcframe.selection.choice import edges_unsaid
 
 __all__ = ["EXCESS", "FEATURE", "LABEL", "Tuning", "contest", "feature_error", "label_error"]
 
@@ -76,17 +77,18 @@ def complete_and_solve(
 ) -> dict[str, float]:
     """MC-b or MC-1: tuned and fitted by the published algorithm; then solved at the same mu."""
     data = task.observed
-    chosen = cross_validate(
-        [preset(1.0, weight) for weight in tuning.lambdas],
-        data,
-        criterion=LabelError("labels"),
-        weights=papers.published_weights(data, tuning.last),
-        term=NuclearNorm,
-        folds=tuning.folds,
-        patience=tuning.patience,
-        path=papers.fixed_point_path,
-        random_state=rng,
-    )
+    with edges_unsaid():  # of the paper's grid
+        chosen = cross_validate(
+            [preset(1.0, weight) for weight in tuning.lambdas],
+            data,
+            criterion=LabelError("labels"),
+            weights=papers.published_weights(data, tuning.last),
+            term=NuclearNorm,
+            folds=tuning.folds,
+            patience=tuning.patience,
+            path=papers.fixed_point_path,
+            random_state=rng,
+        )
     model = chosen.best_model
     down_to = chosen.weights[: chosen.best[1] + 1]
     *_, published = papers.fixed_point_path(model, data, down_to)
@@ -115,7 +117,7 @@ def completed_alone(task: Transduction, tuning: Tuning, rng: np.random.Generator
     sigma = float(np.linalg.norm(np.nan_to_num(data["features"]), 2))
     model = Model([Block("features", Gaussian(), reduce="mean")], [NuclearNorm(1.0)])
     backend = FPC(stopping="published")
-    with warnings.catch_warnings():
+    with edges_unsaid():
         warnings.simplefilter("ignore", NotCertifiedWarning)
         chosen = cross_validate(
             model,

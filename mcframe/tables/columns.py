@@ -114,7 +114,7 @@ def read_frame(frame: Any) -> Any:
     except TypeError:
         raise DataError(
             f"a {type(frame).__name__} was given; a DataFrame of pandas or polars or a Table of"
-            " pyarrow is needed (collect a lazy one first)"
+            " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
         ) from None
     names = table.columns
     if len(set(names)) < len(names):

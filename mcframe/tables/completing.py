@@ -13,6 +13,7 @@ from mcframe.contracts.validators import number
 from mcframe.fitting import fit
 from mcframe.options import checked_budget
 from mcframe.selection import CrossValidation, RowFolds, cross_validate
+from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.work import CertifiedPath
 from mcframe.tables.completion import Completion
@@ -115,9 +116,7 @@ def chosen_weight(
     folds: Any = int(np.clip(fewest, 2, FOLDS))
     if groups is not None:
         folds = RowFolds(FOLDS, groups=np.asarray(groups))
-    with warnings.catch_warnings():
-        # Whoever calls ``complete`` has no grid to change where the best weight is at its edge.
-        warnings.filterwarnings("ignore", "the lowest mean stands at the", UserWarning)
+    with edges_unsaid():
         chosen = cross_validate(
             declared.model,
             declared.data,
