@@ -107,6 +107,15 @@ def test_limits_that_exclude_everything_are_refused():
         MatrixCompletionImputer(max_value=[1.0, 2.0]).fit(given)
 
 
+def test_tables_without_anything_to_learn_are_filled_with_levels():
+    one_row = np.array([[1.0, 2.0, np.nan]])
+    assert np.array_equal(MatrixCompletionImputer().fit_transform(one_row), [[1.0, 2.0]])
+    alike = np.array([[3.0, 1.0], [3.0, 1.0], [np.nan, 1.0]])
+    filled = MatrixCompletionImputer().fit_transform(alike)
+    assert np.allclose(filled, [[3.0, 1.0]] * 3)
+    assert np.allclose(MatrixCompletionRegressor().fit([[1.0]], [2.0]).predict([[5.0]]), 2.0)
+
+
 def test_wrong_weights_are_named():
     given = with_holes(low_rank(20, 3, 1), 0.2)
     with pytest.raises(mc.ModelError, match="weight='auto' was given; 'cv', a number, or None"):

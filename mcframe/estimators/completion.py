@@ -92,8 +92,9 @@ class Completion(BaseEstimator):
                 f"weight={self.weight!r} was given; 'cv', a number, or None for that of the terms"
                 " is needed"
             )
-        largest = weight_max(model, data)
-        if not largest > 0.0:  # nothing to be learnt beyond the columns' levels
+        try:
+            largest = weight_max(model, data)
+        except ModelError:  # nothing to be learnt beyond the columns' levels, as of one row
             return with_weight(model, place, 1.0)
         if fewest_free(model, data) < 2 * self.cv:
             return with_weight(model, place, SHARE * largest)
