@@ -399,8 +399,7 @@ class Fit:
         >>> print(fit.impute_rows({"x": [[np.nan, 8.5]]}, "x").round(1))
         [[4.2 8.5]]
         """
-        new = self.new_rows(data, name)
-        return self.filled(name, new.table(name), self.mean_of(name, new.predictor(name)))
+        return self.filled_rows(name, self.new_rows(data, name))
 
     def latent_rows(self, data: Mapping[str, Any]) -> LowRank:
         """The rows of Z of new items, which were not in the fit: ``latent`` for them.
@@ -458,6 +457,10 @@ class Fit:
             mean = np.argmax(mean.reshape(*table.shape, width), axis=2).astype(np.float64)
         mean[table.rows, table.columns] = table.as_given().values
         return table.wrap(mean)
+
+    def filled_rows(self, name: str, new: NewRows) -> Any:
+        """A block of new items, whose rows are found once for all blocks, filled."""
+        return self.filled(name, new.table(name), self.mean_of(name, new.predictor(name)))
 
     def new_rows(self, data: Mapping[str, Any], name: str | None = None) -> NewRows:
         """New items by the rule for them; ``name`` is a block that is asked for, there or not."""

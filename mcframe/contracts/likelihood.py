@@ -21,6 +21,7 @@ __all__ = [
     "Proximable",
     "TwiceDifferentiable",
     "UnlabeledLoss",
+    "fits_parameters",
 ]
 
 
@@ -327,6 +328,11 @@ class Parametric(ABC):
     def unbounded(self, y: Array) -> str | None:
         """What these observations leave infinite, as a clause for a note; None if nothing."""
         return None
+
+
+def fits_parameters(likelihood: Likelihood) -> bool:
+    """Whether it has parameters that are fitted with Z, as thresholds that are not given."""
+    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
 
 
 class Approximated(ABC):

@@ -68,7 +68,6 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         table = self.read(X, reset=True)
         labels = read_labels(y)
         self.classes_, self.several_ = labels.classes, labels.several
-        self.n_outputs_ = labels.codes.shape[1]
         if len(labels.classes) == 1:  # nothing to tell apart
             self.n_iter_ = 1
             return self
@@ -109,7 +108,6 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         """Several outputs are labels."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = False
         return tags
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block
 
@@ -25,8 +25,7 @@ class Group:
 
 def block_of(name: str, likelihood: Likelihood) -> Block:
     """A block in standard units, with a level of its own for each column."""
-    fits_levels = isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
-    return Block(name, likelihood, standardize=True, bias=not fits_levels)
+    return Block(name, likelihood, standardize=True, bias=not fits_parameters(likelihood))
 
 
 def groups_of(likelihoods: Any, kept: IntArray, names: Sequence[Any] | None) -> list[Group]:
@@ -44,8 +43,8 @@ def groups_of(likelihoods: Any, kept: IntArray, names: Sequence[Any] | None) -> 
     together: dict[Any, list[int]] = {}
     for place, likelihood in enumerate(chosen):
         # Thresholds that are fitted are those of one column.
-        alone = isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
-        together.setdefault((likelihood, place if alone else -1), []).append(place)
+        alone = place if fits_parameters(likelihood) else -1
+        together.setdefault((likelihood, alone), []).append(place)
     groups = []
     for number, ((likelihood, _), places) in enumerate(together.items()):
         block = block_of(f"{type(likelihood).__name__} {number}", likelihood)

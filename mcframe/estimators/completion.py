@@ -13,6 +13,7 @@ from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import number
 from mcframe.fitting import fit
 from mcframe.model import Block, Model
+from mcframe.model.model import terms_with_weight
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import cross_validate, weight_max
 from mcframe.selection.choice import edges_unsaid
@@ -112,5 +113,4 @@ class Completion(BaseEstimator):
 
 def with_weight(model: Model, place: int, weight: float) -> Model:
     """A model with another weight of one term."""
-    term: Any = attrs.evolve(model.terms[place], weight=weight)  # type: ignore[misc]
-    return attrs.evolve(model, terms=(*model.terms[:place], term, *model.terms[place + 1 :]))
+    return attrs.evolve(model, terms=terms_with_weight(model.terms, place, weight))

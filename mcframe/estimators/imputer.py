@@ -28,8 +28,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     ----------
     likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
         Columns by name or position; "auto", and columns that a dict leaves out: ``Gaussian()``.
-        Labels, counts, codes of classes and levels are numbers here, and are filled by the
-        most probable one (counts by their mean).
+        Labels, counts, levels and codes of classes are numbers here, filled as by ``Fit.impute``:
+        a label by the probability of 1, a count and a level by its mean, a class by the code of
+        the most probable one.
     terms : list of regularizers and constraints, optional
         By default a ``NuclearNorm``.
     weight : "cv", float or None, default "cv"
@@ -138,9 +139,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         table = self.read(X, reset=False)
         filled = table[:, self.kept_]
         if self.kept_.size and np.isnan(filled).any():
-            data = table_data(self.groups_, filled)
+            new = self.completion_.new_rows(table_data(self.groups_, filled))
             for group in self.groups_:
-                filled[:, group.columns] = self.completion_.impute_rows(data, group.block.name)
+                filled[:, group.columns] = self.completion_.filled_rows(group.block.name, new)
         return self.completed(table, filled)
 
     def completed(self, table: Array, filled: Array) -> Array:

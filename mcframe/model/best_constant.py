@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.rounding import EPS
 
 __all__ = ["losses_at_best_constants"]
@@ -54,7 +54,7 @@ def losses_at_best_constants(
         return np.zeros(n_columns)
     kept = several[columns]
     values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
-    if likelihood.width > 1 or fitted_parameters(likelihood):
+    if likelihood.width > 1 or fits_parameters(likelihood):
         losses: Array = np.zeros(values.size)
         for column in np.unique(columns):
             here = columns == column
@@ -82,14 +82,9 @@ def counted_once(
     return distinct[codes], owners, counted
 
 
-def fitted_parameters(likelihood: Likelihood) -> bool:
-    """Whether it has parameters that are fitted with Z."""
-    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
-
-
 def least_losses(likelihood: Likelihood, values: Array) -> Array:
     """Return the least loss of each observation over all predictors, and parameters if fitted."""
-    if not isinstance(likelihood, Conjugate) or fitted_parameters(likelihood):
+    if not isinstance(likelihood, Conjugate) or fits_parameters(likelihood):
         return np.full(values.size, likelihood.infimum)
     return -likelihood.conjugate(no_predictors(likelihood, values), values)
 

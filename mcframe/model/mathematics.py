@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mcframe.contracts.likelihood import Parametric
+from mcframe.contracts.likelihood import fits_parameters
 from mcframe.contracts.term import Constraint, Regularizer, Sums, Term
 from mcframe.model.block import Block
 
@@ -36,15 +36,9 @@ def unknowns_of(blocks: Sequence[Block]) -> str:
         unknowns.append("a")
     if any(block.intercept for block in blocks):
         unknowns.append("c")
-    if any(has_parameters(block) for block in blocks):
+    if any(fits_parameters(block.likelihood) for block in blocks):
         unknowns.append("θ")
     return ", ".join(unknowns)
-
-
-def has_parameters(block: Block) -> bool:
-    """Whether its likelihood has parameters that are fitted with Z."""
-    likelihood = block.likelihood
-    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
 
 
 def text_of(

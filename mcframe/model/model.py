@@ -10,7 +10,7 @@ from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, 
 from mcframe.model.block import Block
 from mcframe.model.mathematics import latex_of, text_of
 
-__all__ = ["Model"]
+__all__ = ["Model", "terms_with_weight"]
 
 
 def as_tuple(value: object) -> tuple[Any, ...]:
@@ -84,6 +84,12 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
                 f"Model: {term.word} states sums of block {term.block!r}, of which the ranks that"
                 " standardize='ranks' keeps know nothing; take standardize=True or 'robust'"
             )
+
+
+def terms_with_weight(terms: tuple[Term, ...], place: int, weight: float) -> tuple[Term, ...]:
+    """Return the terms with another weight of one of them."""
+    term = attrs.evolve(terms[place], weight=weight)  # type: ignore[misc]
+    return (*terms[:place], term, *terms[place + 1 :])
 
 
 @attrs.frozen(repr=False)

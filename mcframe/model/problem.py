@@ -16,7 +16,7 @@ from mcframe.contracts.term import Constraint, Factored, Spectral, Term
 from mcframe.model.binding import bound_term, tables_of
 from mcframe.model.layout import Layout
 from mcframe.model.left_behind import LeftBehind
-from mcframe.model.model import Model
+from mcframe.model.model import Model, terms_with_weight
 from mcframe.model.notes import notes_on_sums, notes_on_unobserved
 from mcframe.model.row_labels import same_rows
 from mcframe.model.standardising import standardised
@@ -128,13 +128,9 @@ class Problem:
 
     def with_weight(self, place: int, weight: float) -> "Problem":
         """Return the problem with another weight of one term; the data are shared."""
-
-        def changed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-            term = attrs.evolve(terms[place], weight=weight)  # type: ignore[misc]
-            return (*terms[:place], term, *terms[place + 1 :])
-
-        model = attrs.evolve(self.model, terms=changed(self.model.terms))
-        return attrs.evolve(self, model=model, terms=changed(self.terms))
+        declared = terms_with_weight(self.model.terms, place, weight)
+        bound = terms_with_weight(self.terms, place, weight)
+        return attrs.evolve(self, model=attrs.evolve(self.model, terms=declared), terms=bound)
 
     def without_data(self) -> "Problem":
         """Return the problem without its entries: shapes, labels and what was counted over them.

@@ -12,6 +12,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model
+from mcframe.model.model import terms_with_weight
 from mcframe.selection.finite_effects import may_be_infinite
 
 __all__ = ["AT_EDGE", "CrossValidation", "edges_unsaid"]
@@ -171,8 +172,7 @@ class CrossValidation:
         """One of the models, its term at one of its weights."""
         model, place = self.models[number], self.places[number]
         weight = float(self.grids[number, position])
-        term = attrs.evolve(model.terms[place], weight=weight)  # type: ignore[misc]
-        return attrs.evolve(model, terms=(*model.terms[:place], term, *model.terms[place + 1 :]))
+        return attrs.evolve(model, terms=terms_with_weight(model.terms, place, weight))
 
     @property
     def table(self) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.model import Block
 from mcframe.tables.declared_column import DeclaredColumn
 
@@ -14,20 +14,18 @@ __all__ = ["blocks_of", "data_of"]
 
 
 def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
-    """A block for each kind, in the order in which they appear."""
+    """A block for each kind, in the order in which they appear.
+
+    Thresholds that are fitted hold an offset already: no bias stands beside them.
+    """
     found: dict[str, Likelihood] = {}
     for each in placed:
         if each.taken.block is not None and each.taken.likelihood is not None:
             found.setdefault(each.taken.block, each.taken.likelihood)
     return [
-        Block(name, likelihood, bias=not fits_thresholds(likelihood), standardize=True)
+        Block(name, likelihood, bias=not fits_parameters(likelihood), standardize=True)
         for name, likelihood in found.items()
     ]
-
-
-def fits_thresholds(likelihood: Likelihood) -> bool:
-    """Whether a likelihood fits thresholds, which hold an offset already."""
-    return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
 
 
 def data_of(
