@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
-from mcframe.compile import Evaluation, FactoredPenalty, Program
+from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
@@ -120,7 +120,7 @@ class FPC(Solver[Program, FPCState]):
             return "it knows losses of single entries, not of classes"
         n_columns = max(columns.stop for columns in program.columns)
         beside_losses = any(term.columns.start < n_columns for term in program.terms)
-        if beside_losses or isinstance(program.penalty, FactoredPenalty):
+        if beside_losses or program.penalty.no_shrinkage is not None:
             return "it is for losses of entries and one function of singular values"
         main = program.penalty.main
         if main is not None and not np.isfinite(main.dual_radius):

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.backends.certificate import Point
 from mcframe.backends.refusing import rough_parts
-from mcframe.compile import Evaluation, FactoredPenalty, Iterates, Program, Step, iterates_of
+from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
@@ -185,8 +185,9 @@ class Proximal(Solver[Program, ProximalState]):
 
     def refuses(self, program: Program) -> str | None:
         """What is rough beside the main term needs the multipliers around this solver."""
-        if isinstance(program.penalty, FactoredPenalty):
-            return f"{type(program.main).__name__} has no prox, only a factored form"
+        if program.penalty.no_shrinkage is not None:
+            refused: str = program.penalty.no_shrinkage
+            return refused
         return None if program.plain else rough_parts(program)
 
     def init(

@@ -11,7 +11,7 @@ from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.line_costs import line_costs, tapers
 from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
-from mcframe.compile.penalty import FactoredPenalty, Penalty, SpectralPenalty
+from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 
@@ -32,6 +32,7 @@ __all__ = [
     "Piece",
     "Place",
     "Program",
+    "RowPenalty",
     "SpectralPenalty",
     "Step",
     "compile_problem",

@@ -8,13 +8,22 @@ import numpy as np
 from mcframe.compile.attached import Attached
 from mcframe.compile.entries import Entries
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.penalty import FactoredPenalty, Penalty, SpectralPenalty
+from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
-from mcframe.contracts.term import Composed, Factored, Prox, SmoothTerm, Spectral, Term
+from mcframe.contracts.term import (
+    Composed,
+    Constraint,
+    Factored,
+    Prox,
+    RowQuadratic,
+    SmoothTerm,
+    Spectral,
+    Term,
+)
 from mcframe.model import Block, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.unlabeled.background import Background, Part
@@ -32,6 +41,11 @@ def refusal(problem: Problem) -> str | None:
     if main is None and not any(is_quadratic(term) for term in problem.terms):
         return "no term covers all of Z; add NuclearNorm, NuclearBall, MaxNorm or Ridge"
     for term in others:
+        if isinstance(main, RowQuadratic) and isinstance(term, Constraint) and term.extra_columns:
+            return (
+                f"the column that {term.word} adds stands outside of {main.word}, whose mean is an"
+                f" intercept of each column already; drop {term.word}"
+            )
         if not isinstance(term, SmoothTerm | Prox | Composed):
             beside = "" if main is None else f" beside {main.word}"
             return (
@@ -70,15 +84,16 @@ def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
     """The main term, which covers all of Z and takes up what a dual point lacks, and the others.
 
     A term that has factors alone must be the main one; else the first function of singular
-    values is. Ridges are neither while a function of singular values is the main one: they
-    join its shrinkage.
+    values is, else a square of each row. Ridges are neither beside the latter two: they join
+    these.
     """
     candidates = [t for t in problem.terms if isinstance(t, Spectral | Factored)]
     candidates = [t for t in candidates if not is_quadratic(t) and t.block is None]
     factored = [t for t in candidates if not isinstance(t, Prox)]
-    main = (factored or candidates or [None])[0]
-    spectral = main is None or isinstance(main, Spectral)
-    others = [t for t in problem.terms if t is not main and not (spectral and is_quadratic(t))]
+    rows = [t for t in problem.terms if isinstance(t, RowQuadratic) and t.block is None]
+    main = (factored or candidates or rows or [None])[0]
+    joined = main is None or isinstance(main, Spectral | RowQuadratic)
+    others = [t for t in problem.terms if t is not main and not (joined and is_quadratic(t))]
     return main, others
 
 
@@ -131,12 +146,14 @@ def compile_terms(
 
 def compile_main(problem: Problem, main: Term | None) -> Penalty:
     """The part that covers all of Z, with the ridges that join it."""
+    spectral = [term for term in problem.terms if isinstance(term, Spectral)]
+    ridge = sum(term.quadratic_weight for term in spectral if is_quadratic(term))
+    if isinstance(main, RowQuadratic):
+        return RowPenalty(main, ridge)
     if main is not None and not isinstance(main, Spectral):
         assert isinstance(main, Factored)
         return FactoredPenalty(main)
-    spectral = [term for term in problem.terms if isinstance(term, Spectral)]
-    ridges = [term.quadratic_weight for term in spectral if is_quadratic(term)]
-    return SpectralPenalty(main=main, ridge=sum(ridges))
+    return SpectralPenalty(main=main, ridge=ridge)
 
 
 def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> Background:

@@ -1,17 +1,19 @@
-"""The part of a program that covers all of Z: a function of singular values, or of factors."""
+"""The part of a program that covers all of Z: a function of singular values, of factors, or of rows."""
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Factored, Spectral
+from mcframe.contracts.term import Factored, RowQuadratic, Spectral
 from mcframe.numerics.max_norms.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.row_squares import RowSquares
 
-__all__ = ["FactoredPenalty", "Penalty", "SpectralPenalty"]
+__all__ = ["FactoredPenalty", "Penalty", "RowPenalty", "SpectralPenalty"]
 
 
 class Penalty(ABC):
@@ -21,6 +23,9 @@ class Penalty(ABC):
     main: Any
     #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
     ridge: float = 0.0
+
+    #: Why no solver can shrink singular values by it, as a clause; None where that is its prox.
+    no_shrinkage: str | None = None
 
     @property
     def smooth(self) -> bool:
@@ -130,6 +135,11 @@ class FactoredPenalty(Penalty):
     main: Factored
 
     @property
+    def no_shrinkage(self) -> str:
+        """It is told by factors alone."""
+        return f"{self.main.word} has no prox, only a factored form"
+
+    @property
     def dual_radius(self) -> float:
         """Infinite: the domain of R* is no ball of the spectral norm."""
         return np.inf
@@ -148,6 +158,42 @@ class FactoredPenalty(Penalty):
             return latent
         stacked = self.main.prox_factors(factors_of(latent.dense()), 1.0)
         return split_rows(stacked, latent.shape[0])
+
+
+@attrs.frozen
+class RowPenalty(Penalty):
+    """R(Z) = main(Z) + ridge / 2 * ||Z||_F^2, a square of each row of Z by itself."""
+
+    main: RowQuadratic
+    ridge: float = 0.0
+
+    @property
+    def no_shrinkage(self) -> str:
+        """It does not treat all columns alike."""
+        return f"{self.main.word} is no function of singular values"
+
+    @cached_property
+    def squares(self) -> RowSquares:
+        """R, the ridge joined."""
+        squares: RowSquares = self.main.squares
+        return squares.with_ridge(self.ridge)
+
+    @property
+    def dual_radius(self) -> float:
+        """Infinite: R* is finite everywhere."""
+        return np.inf
+
+    def value(self, latent: LowRank) -> float:
+        """R at Z."""
+        return self.squares.value(latent.dense())
+
+    def factors_of(self, dense: Array) -> LowRank:
+        """Z in the loadings of R."""
+        return self.squares.latent(self.squares.coordinates(dense))
+
+    def nearest(self, latent: LowRank) -> LowRank:
+        """Z itself: R is finite everywhere."""
+        return latent
 
 
 def split_rows(stacked: Array, n_rows: int) -> LowRank:

@@ -18,6 +18,7 @@ __all__ = [
     "Norm",
     "Prox",
     "Regularizer",
+    "RowQuadratic",
     "SmoothTerm",
     "Spectral",
     "Sums",
@@ -184,6 +185,19 @@ class SmoothTerm(ABC):
     @abstractmethod
     def value_and_slope(self, latent: Array) -> tuple[float, Array]:
         """The value at a dense Z and its gradient, of the shape of Z."""
+
+
+class RowQuadratic(Term):
+    """Ability of a term over all of Z: it is a square of each row by itself.
+
+    Where it is the main term every row can be found by itself, and its conjugate is finite
+    everywhere.
+    """
+
+    @property
+    @abstractmethod
+    def squares(self) -> Any:
+        """The ``RowSquares`` (``numerics.row_squares``): centre and loadings of the rows."""
 
 
 class Composed(Term):

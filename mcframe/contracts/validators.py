@@ -10,7 +10,16 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
 
-__all__ = ["block_name", "check_equations", "number", "positive", "same_matrix", "whole"]
+__all__ = [
+    "block_name",
+    "check_equations",
+    "number",
+    "positive",
+    "read_only_matrix",
+    "refuse_where",
+    "same_matrix",
+    "whole",
+]
 
 
 def number(value: object, what: str) -> float:

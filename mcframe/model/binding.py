@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.model.block import Block
@@ -61,10 +63,13 @@ def stays_unwritten(model: Model, block: Block) -> bool:
 def bound_term(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
     """Return a term with the data of its block, checked against the shape of its columns of Z.
 
-    Sums are stated in the data's own units, and become those of Z.
+    Sums are stated in the data's own units, and become those of Z. A term of all blocks is given
+    their shape and no entries.
     """
     if term.block is None:
-        return term
+        widths = [tables[b.name].shape[1] * b.likelihood.width for b in model.blocks]
+        n_rows, nowhere = tables[model.blocks[0].name].shape[0], np.zeros(0, dtype=np.intp)
+        return term.bound_to((n_rows, sum(widths)), nowhere, nowhere, np.zeros(0))
     table = tables[term.block].observed_entries()
     n_rows, n_columns = table.shape
     shape = (n_rows, n_columns * model.block(term.block).likelihood.width)

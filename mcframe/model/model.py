@@ -6,7 +6,15 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.term import Constraint, Factored, Regularizer, Spectral, Sums, Term
+from mcframe.contracts.term import (
+    Constraint,
+    Factored,
+    Regularizer,
+    RowQuadratic,
+    Spectral,
+    Sums,
+    Term,
+)
 from mcframe.model.block import Block
 from mcframe.model.mathematics import latex_of, text_of
 
@@ -56,7 +64,8 @@ def are_terms(instance: object, attribute: object, value: tuple[object, ...]) ->
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
-    if not any(isinstance(t, Spectral | Factored) and t.block is None for t in value):
+    over_all = Spectral | Factored | RowQuadratic
+    if not any(isinstance(t, over_all) and t.block is None for t in value):
         raise ModelError(
             "Model: no term over all of Z was given, so nothing determines the missing entries;"
             " add mc.NuclearNorm(weight), mc.NuclearBall(radius), mc.MaxNorm(weight),"

@@ -13,7 +13,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Settings, run
 from mcframe.calibration import Calibration
-from mcframe.compile import Evaluation, FactoredPenalty, Program, compile_problem
+from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
@@ -206,7 +206,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
 
     def refuses(self, program: Program) -> str | None:
         """Return why a program is not that of TMCC; None if it is."""
-        if isinstance(program.penalty, FactoredPenalty) or program.main is None:
+        if program.penalty.no_shrinkage is not None or program.main is None:
             return "its main term must be a nuclear norm"
         if not program.plain:
             return "Algorithm 1 is for smooth losses and a calibration with a weight"

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import attrs
 import numpy as np
 
-from mcframe.compile import DualPoint, FactoredPenalty
+from mcframe.compile import DualPoint, FactoredPenalty, RowPenalty
 from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import NORM_SLACK
@@ -76,11 +76,24 @@ class OfSingularValues(MainTerm):
         return self.penalty.conjugate(scale * self.bounds)
 
 
+class OfRows(MainTerm):
+    """The main term as a square of each row: finite at every scale, from two products of S."""
+
+    def __init__(self, point: DualPoint, penalty: RowPenalty) -> None:
+        self.taken = penalty.squares.dual(point.matrix.dense())
+
+    def conjugate(self, scale: float) -> float:
+        """The conjugate at ``-scale`` times the slope."""
+        return self.taken.conjugate(-scale)
+
+
 def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:
     """The main term of a dual point which comes from a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
         return OfFactors(point, penalty.main, latent, aim)
+    if isinstance(penalty, RowPenalty):
+        return OfRows(point, penalty)
     return OfSingularValues(point, aim.slack)
 
 

@@ -1,0 +1,198 @@
+"""A joint Gaussian of the rows of Z, its covariance given."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
+from mcframe.contracts.validators import positive, read_only_matrix, refuse_where
+from mcframe.numerics.row_squares import RowSquares
+
+__all__ = ["GaussianRows"]
+
+# Entries across the diagonal that differ by more than this beside the standard deviations.
+ASYMMETRY = 1e-8
+# What bounds computed norms of inverses from above.
+ABOVE = 1.0 + 1e-9
+
+
+@attrs.frozen
+class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
+    """``weight / 2 * sum_i (z_i - mean)' covariance^-1 (z_i - mean)`` over the rows z_i of Z.
+
+    Minus the logarithm of a Gaussian density, the same for each row: a prior of what columns have
+    to do with each other. Given the covariance the model is convex, and its rows are found one by
+    one; each missing entry is then regressed on the observed ones of its row, as the normal model
+    of incomplete data does (Little and Rubin, Statistical Analysis with Missing Data, 2019,
+    chapter 11). With Gaussian blocks of ``weight=1`` and ``reduce="sum"`` the likelihoods'
+    variances are those of the noise beside it, and Z is the conditional mean.
+
+    Of blocks with ``standardize=True`` mean and covariance speak of standard units. Columns need
+    no bias: the mean is that.
+
+    Parameters
+    ----------
+    covariance : array (d x d)
+        Symmetric and positive definite; d counts the columns of Z of all blocks, side by side,
+        K of them for each column of K classes.
+    mean : array (d,), optional
+        0 by default.
+    weight : float, default 1.0
+        Positive.
+
+    Raises
+    ------
+    ModelError
+        Where the covariance is not symmetric and positive definite, or the mean has another
+        length.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> alike = np.array([[1.0, 0.8], [0.8, 1.0]])
+    >>> round(mc.GaussianRows(alike).value(np.array([[1.0, 1.0]])), 6)
+    0.555556
+    >>> model = mc.Model(
+    ...     [mc.Block("x", mc.Gaussian(variance=0.2))],
+    ...     [mc.GaussianRows(alike, mean=[10.0, 20.0])],
+    ... )
+    >>> fit = mc.fit(model, {"x": np.array([[11.0, np.nan], [10.0, 20.0]])})
+    >>> print(fit.impute("x").round(3))
+    [[11.    20.667]
+     [10.    20.   ]]
+    """
+
+    # Left out of the hash, which stays a valid one: arrays have none.
+    covariance: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
+    mean: Array = attrs.field(
+        default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False
+    )
+    weight: float = attrs.field(default=1.0, validator=positive)
+
+    def __attrs_post_init__(self) -> None:
+        covariance = checked_covariance(self.covariance)
+        object.__setattr__(self, "covariance", covariance)
+        object.__setattr__(self, "mean", checked_mean(self.mean, len(covariance)))
+
+    @cached_property
+    def squares(self) -> RowSquares:
+        """The term as a square of each row: loadings L with L L' = covariance / weight."""
+        spreads = np.sqrt(np.diag(self.covariance))
+        factor = np.linalg.cholesky(correlations(self.covariance))
+        return RowSquares(self.mean, spreads[:, None] * factor / np.sqrt(self.weight))
+
+    def bound_to(
+        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
+    ) -> "GaussianRows":
+        """The term itself; ``DataError`` where Z has another number of columns."""
+        if shape[1] != self.mean.size:
+            raise DataError(
+                f"GaussianRows: a covariance of {self.mean.size} columns was given; Z has"
+                f" {shape[1]}, those of all blocks side by side, K for each column of K classes"
+            )
+        return self
+
+    def value(self, latent: Array) -> float:
+        """weight / 2 * the sum of the rows' squared Mahalanobis distances from the mean."""
+        return self.squares.value(latent)
+
+    def conjugate(self, dual: Array) -> float:
+        """<Y, 1 mean'> + ||Y L||_F^2 / (2 weight), with covariance = L L'."""
+        return self.squares.dual(dual).conjugate()
+
+    def value_and_slope(self, latent: Array) -> tuple[float, Array]:
+        """The value, and weight (Z - 1 mean') covariance^-1."""
+        return self.value(latent), self.squares.slope(latent)
+
+    @property
+    def curvature(self) -> float:
+        """weight over the smallest eigenvalue of the covariance, or a bound close above."""
+        inverse = self.squares.inverse / self.squares.spreads
+        return ABOVE * float(np.linalg.norm(inverse, 2)) ** 2
+
+    def prox(self, latent: Array, step: float) -> tuple[Array, float]:
+        """1 mean' + (Z - 1 mean') (covariance + step weight I)^-1 covariance."""
+        damped = self.covariance + step * self.weight * np.eye(self.mean.size)
+        spreads = np.sqrt(np.diag(damped))
+        solved = np.linalg.solve(correlations(damped), self.covariance / spreads[:, None])
+        found: Array = self.mean + ((latent - self.mean) / spreads) @ solved
+        return found, self.value(found)
+
+    def in_units(self, unit: float) -> "GaussianRows":
+        """``mean / unit`` and ``weight * unit^2``."""
+        return attrs.evolve(self, mean=self.mean / unit, weight=self.weight * unit**2)
+
+    def expression(self, cp: Any, latent: Any) -> Any:
+        """sum_squares((Z - 1 mean') L^-T) * weight / 2."""
+        inverse = (self.squares.inverse / self.squares.spreads).T
+        away = latent - np.broadcast_to(self.mean, latent.shape)
+        return 0.5 * cp.sum_squares(away @ inverse)
+
+    def formula(self) -> str:
+        """weight/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)."""
+        return f"{self.weight:g}/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)"
+
+    def latex(self) -> str:
+        r"""\frac{weight}{2} \sum_i (z_i - m)^\top C^{-1} (z_i - m)."""
+        return rf"\frac{{{self.weight:g}}}{{2}} \sum_i (z_i - m)^\top C^{{-1}} (z_i - m)"
+
+
+def correlations(covariance: Array) -> Array:
+    """The covariance in units of the standard deviations."""
+    spreads = np.sqrt(np.diag(covariance))
+    return covariance / spreads / spreads[:, None]
+
+
+def checked_covariance(given: object) -> Array:
+    """A symmetric positive definite matrix, read-only, or a ``ModelError``.
+
+    Judged by its correlations, so that the scales of columns do not matter.
+    """
+    what = "GaussianRows: covariance"
+    matrix = read_only_matrix(given, what)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ModelError(f"{what} of shape {matrix.shape} was given; a square matrix is needed")
+    refuse_where(~np.isfinite(matrix), matrix, what)
+    variances = np.diag(matrix)
+    if np.any(variances <= 0.0):
+        k = int(np.argmax(variances <= 0.0))
+        raise ModelError(
+            f"{what}[{k}, {k}]={variances[k]:g} was given; variances above 0 are needed. Leave a"
+            " column without spread out of the model"
+        )
+    found = correlations(matrix)
+    off = np.abs(found - found.T)
+    if np.max(off) > ASYMMETRY:
+        i, j = (int(k) for k in np.argwhere(off == np.max(off))[0])
+        raise ModelError(
+            f"{what}[{i}, {j}]={matrix[i, j]:g} and [{j}, {i}]={matrix[j, i]:g} were given; a"
+            " symmetric matrix is needed"
+        )
+    smallest = float(np.linalg.eigvalsh(0.5 * (found + found.T))[0])
+    if smallest <= 4.0 * len(found) * EPS:
+        raise ModelError(
+            f"{what} is not positive definite: the smallest eigenvalue of its correlations is"
+            f" {smallest:.3g}. Add to its diagonal, such as covariance + 1e-6 *"
+            " np.diag(np.diag(covariance)), or leave out columns that are sums of others"
+        )
+    matrix = 0.5 * (matrix + matrix.T)
+    matrix.flags.writeable = False
+    return matrix
+
+
+def checked_mean(given: object, size: int) -> Array:
+    """A vector of so many numbers, read-only, 0 for None, or a ``ModelError``."""
+    what = "GaussianRows: mean"
+    matrix = read_only_matrix(np.zeros(size) if given is None else given, what)
+    if matrix.shape != (1, size):
+        raise ModelError(
+            f"{what} of shape {np.shape(given)} was given; {size} numbers are needed, one for each"
+            " column of the covariance"
+        )
+    refuse_where(~np.isfinite(matrix), matrix, what)
+    return matrix[0]
