@@ -29,6 +29,7 @@ from mcframe.backends import (
     Proximal,
     Record,
     Reference,
+    Rowwise,
     Splitting,
 )
 
@@ -81,6 +82,7 @@ __all__ = [
     "Proximal",
     "Record",
     "Reference",
+    "Rowwise",
     "Splitting",
     "Triples",
     "UnobservedWarning",

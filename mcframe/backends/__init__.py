@@ -23,6 +23,7 @@ from mcframe.backends.ladder import BACKENDS, LADDER, Rung, with_ladder
 from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
+from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import Splitting
 from mcframe.backends.statement import to_cvxpy
 from mcframe.contracts.renamed import value_of_old_name
@@ -52,6 +53,7 @@ __all__ = [
     "Rounding",
     "Rung",
     "Settings",
+    "Rowwise",
     "Splitting",
     "Start",
     "Verdict",

@@ -15,6 +15,7 @@ from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference
+from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import Splitting
 from mcframe.compile import CompiledProblem
 
@@ -77,6 +78,7 @@ LADDER = (
     Rung(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
     # Its class is not called Factored: that is the ability of a term (``contracts.term``).
     Rung(FirstOrder(FactoredDescent()), "a nuclear norm or ball, a max norm"),
+    Rung(FirstOrder(Rowwise()), "a square of each row, as of GaussianRows, over smooth losses"),
     Rung(
         FirstOrder(FPC()),
         "it needs more iterations than ``proximal`` for the same gap",

@@ -2,7 +2,7 @@
 
 from mcframe.compile.attached import Attached
 from mcframe.compile.compiled import CompiledProblem
-from mcframe.compile.compiling import compile_problem, refusal
+from mcframe.compile.compiling import compile_main, compile_problem, is_quadratic, refusal
 from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import notes_on_effects
 from mcframe.compile.entries import Entries, Place, pays_in_factors
@@ -35,8 +35,10 @@ __all__ = [
     "RowPenalty",
     "SpectralPenalty",
     "Step",
+    "compile_main",
     "compile_problem",
     "dual_point",
+    "is_quadratic",
     "iterates_of",
     "line_costs",
     "notes_on_effects",

@@ -28,7 +28,7 @@ from mcframe.model import Block, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.unlabeled.background import Background, Part
 
-__all__ = ["compile_problem", "recompile_terms", "refusal"]
+__all__ = ["compile_main", "compile_problem", "is_quadratic", "recompile_terms", "refusal"]
 
 
 def refusal(problem: Problem) -> str | None:
@@ -130,11 +130,11 @@ def compile_terms(
     problem: Problem, loss: EntryLoss, entries: Entries, background: Background
 ) -> Program:
     """The program of compiled losses and a problem's terms."""
-    main, others = split_terms(problem)
+    others = split_terms(problem)[1]
     program = Program(
         entries=entries,
         loss=loss,
-        penalty=compile_main(problem, main),
+        penalty=compile_main(problem),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         terms=tuple(Attached(term, problem.columns_of_term(term)) for term in others),
@@ -144,8 +144,9 @@ def compile_terms(
     return program.held_for(in_factors=False)
 
 
-def compile_main(problem: Problem, main: Term | None) -> Penalty:
+def compile_main(problem: Problem) -> Penalty:
     """The part that covers all of Z, with the ridges that join it."""
+    main: Any = split_terms(problem)[0]
     spectral = [term for term in problem.terms if isinstance(term, Spectral)]
     ridge = sum(term.quadratic_weight for term in spectral if is_quadratic(term))
     if isinstance(main, RowQuadratic):

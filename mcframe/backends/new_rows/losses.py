@@ -19,6 +19,10 @@ __all__ = ["At", "RowLosses", "Scored"]
 # What is added to the curvature in row effects, beside the largest one of an entry: they have no
 # cost of their own, and a loss may be flat.
 DAMPING = 1e-10
+# The least curvature of a number in systems that are divided by its root.
+FLATTEST = 1e-200
+# Numbers of systems that are solved at a time.
+SYSTEMS = 2_000_000
 
 
 @attrs.frozen(eq=False)
@@ -88,6 +92,35 @@ class Scored:
         lines, out = self.pattern.by_rows, np.empty((self.n_rows, self.width))
         kernels.product(lines.starts, lines.across, lines.reorder(slopes), self.loadings, out)
         return out
+
+    @property
+    def short(self) -> bool:
+        """Whether no row has more numbers than scores, nor effects of its own."""
+        return self.pattern.by_rows.longest <= self.width == self.reach.shape[1]
+
+    def short_solutions(self, curvatures: Array, slopes: Array, scores: Array) -> Array:
+        """Newton's next scores from systems in the numbers of each row (n_rows x m).
+
+        ``(I + L'H L) t_new = L'(H L t - g)`` for the slopes g and the curvatures H = S^2 of a
+        row's numbers, with L their loadings, has by Woodbury's identity ``t_new = L' S q`` where
+        ``(I + S L L' S) q = S L t - g / S``. Rows of one length are solved for together.
+        """
+        found, lines = np.empty(self.rows.size), self.pattern.by_rows
+        roots = np.sqrt(np.maximum(curvatures, FLATTEST))
+        wanted = roots * (self.numbers(scores) - self.base) - slopes / roots
+        gram, lengths = self.loadings @ self.loadings.T, np.diff(lines.starts)
+        for length in np.unique(lengths[lengths > 0]):
+            rows, size = np.flatnonzero(lengths == length), max(1, SYSTEMS // int(length) ** 2)
+            for first in range(0, rows.size, size):
+                own = lines.starts[rows[first : first + size], None] + np.arange(length)
+                places, across = lines.places[own], lines.across[own]
+                systems = gram[across[:, :, None], across[:, None, :]]
+                root = roots[places]
+                systems *= root[:, :, None] * root[:, None, :]
+                systems[:, np.arange(length), np.arange(length)] += 1.0
+                solved = np.linalg.solve(systems, wanted[places][:, :, None])
+                found[places] = root * solved[:, :, 0]
+        return self.pulled(found)
 
     @property
     def n_rows(self) -> int:
@@ -161,6 +194,8 @@ class RowLosses:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
         scored = self.scored
         curvatures, hessians = self.curvatures(here)
+        if scored.short and hessians is None:
+            return scored.short_solutions(curvatures, here.slopes, here.scores) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
         costs, images = [np.ones(scored.width)], [-here.scores]

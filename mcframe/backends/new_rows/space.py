@@ -7,13 +7,14 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Dual
-from mcframe.compile import CompiledProblem, dual_point
+from mcframe.compile import CompiledProblem, RowPenalty, compile_main, dual_point, is_quadratic
 from mcframe.constraints import Box, NuclearBall
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.term import Constraint, Spectral, Term
+from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
+from mcframe.numerics.row_squares import RowSquares
 from mcframe.regularizers import NuclearNorm
 
 __all__ = ["RowSpace", "refuse_rows"]
@@ -64,6 +65,15 @@ class RowSpace:
     ) -> "RowSpace":
         """The space of a fit's rows; a ``ModelError`` where terms leave new rows no meaning."""
         refuse_rows(problem)
+        bounds = tuple(
+            (problem.columns_of_term(term), term.lower, term.upper)
+            for term in problem.terms
+            if isinstance(term, Box)
+        )
+        idle = idle_effects(problem, effects)
+        penalty = compile_main(problem)
+        if isinstance(penalty, RowPenalty):
+            return cls.of_squares(penalty.squares, bounds, idle)
         fixed = [
             (problem.columns_of_term(term), term.fixed)
             for term in problem.terms
@@ -73,17 +83,19 @@ class RowSpace:
         ends = np.vstack([np.zeros((0, loadings.shape[1])), *(loadings[own] for own, _ in fixed)])
         values = np.concatenate([np.zeros(0), *(np.full(width(own), v) for own, v in fixed)])
         start, directions = solutions(ends, values)
-        return cls(
-            loadings,
-            start,
-            directions,
-            tuple(
-                (problem.columns_of_term(term), term.lower, term.upper)
-                for term in problem.terms
-                if isinstance(term, Box)
-            ),
-            idle_effects(problem, effects),
-        )
+        return cls(loadings, start, directions, bounds, idle)
+
+    @classmethod
+    def of_squares(
+        cls,
+        squares: RowSquares,
+        bounds: tuple[tuple[slice, float, float], ...] = (),
+        idle: Mapping[str, float] | None = None,
+    ) -> "RowSpace":
+        """The space of all rows under a square of each, centre and loadings side by side."""
+        loadings = np.column_stack([squares.centre, squares.loadings])
+        unit = np.eye(loadings.shape[1])
+        return cls(loadings, unit[0], unit[:, 1:], bounds, idle or {})
 
     def rows(self, scores: Array) -> LowRank:
         """Rows of Z from their t (n_rows x m), in factors."""
@@ -97,11 +109,18 @@ def width(columns: slice) -> int:
 
 def refuse_rows(problem: Problem) -> None:
     """A ``ModelError`` where a model says nothing of a row by itself."""
+    alone = [term for term in problem.model.terms if isinstance(term, RowQuadratic)]
     for term in problem.model.terms:
+        if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
+            raise ModelError(
+                f"new rows of {alone[0].word} are known beside Ridge and Box; the model has"
+                f" {term.word} too; {REMEDY}"
+            )
         if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
             raise ModelError(
-                "new rows are known of NuclearNorm, NuclearBall, Ridge, Box and OnesColumn; the"
-                f" model has {term.word} too, which ties rows to each other; {REMEDY}"
+                "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and"
+                f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
+                f" {REMEDY}"
             )
     for block in problem.model.blocks:
         if not block.likelihood.convex:
@@ -115,8 +134,7 @@ def prices_rows(term: Term) -> bool:
     """Whether a term costs a row of U a known square."""
     if term.block is not None:
         return False
-    ridge = isinstance(term, Spectral) and term.quadratic_weight > 0.0
-    return ridge or isinstance(term, NuclearNorm | NuclearBall)
+    return is_quadratic(term) or isinstance(term, NuclearNorm | NuclearBall | RowQuadratic)
 
 
 def is_fixed_column(term: Term) -> bool:

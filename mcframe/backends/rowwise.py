@@ -1,0 +1,175 @@
+"""Rows by themselves: Newton's method for each, where the main term is a square of each row."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate import Point
+from mcframe.backends.new_rows.losses import At, RowLosses, Scored
+from mcframe.backends.new_rows.newton import newton
+from mcframe.backends.new_rows.space import RowSpace
+from mcframe.backends.refusing import rough_parts
+from mcframe.compile import Piece, Program, RowPenalty
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.solver import Solver, ToMultipliers
+
+__all__ = ["Rowwise", "RowwiseState"]
+
+# Numbers that rows are worked on with at a time.
+BATCH = 2_000_000
+SETTLED = "no row's objective falls any further"
+
+
+@attrs.frozen(eq=False)
+class ByRows:
+    """The entries of a piece, row after row, and where each row's begin."""
+
+    piece: Piece
+    starts: IntArray
+
+    @classmethod
+    def of(cls, piece: Piece, n_rows: int) -> "ByRows":
+        """Sort the entries of a piece where they do not come so."""
+        if np.any(np.diff(piece.rows) < 0):
+            piece = some_entries(piece, np.argsort(piece.rows, kind="stable"))
+        return cls(piece, np.searchsorted(piece.rows, np.arange(n_rows + 1)))
+
+    def cut(self, first: int, last: int, begin: int) -> Piece:
+        """Return the piece of some rows, its numbers from ``begin`` on, its rows from 0."""
+        own = some_entries(self.piece, slice(self.starts[first], self.starts[last]))
+        part = slice(begin, begin + own.n_numbers)
+        return attrs.evolve(own, rows=own.rows - first, part=part)
+
+
+def some_entries(piece: Piece, which: Any) -> Piece:
+    """Return a piece with some of its entries."""
+    return attrs.evolve(
+        piece,
+        scale=piece.scale[which] if np.ndim(piece.scale) else piece.scale,
+        y=piece.y[which],
+        rows=piece.rows[which],
+        columns=piece.columns[which],
+        offset=None if piece.offset is None else piece.offset[which],
+    )
+
+
+@attrs.define(eq=False)
+class RowwiseState:
+    """The coordinates of all rows in the loadings of the main term, and what they amount to."""
+
+    coordinates: Array
+    pieces: tuple[ByRows, ...]
+    objective: float
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """The rank that rows of any kind have."""
+        return int(min(self.coordinates.shape))
+
+    @property
+    def iterate(self) -> Array:
+        """The coordinates: no multipliers ask for Z."""
+        return self.coordinates
+
+    def sharpen(self) -> None:
+        """Nothing to do: rows are as exact as double precision tells."""
+
+
+@attrs.frozen
+class Rowwise(Solver[Program, RowwiseState]):
+    """Solves min F(Z) + R(Z) row by row: F smooth losses of entries, R a square of each row.
+
+    With ``z = centre + loadings t`` and R = ||t||^2 / 2 each row is a problem of its own, and all
+    of them take Newton steps side by side, shortened where they do not descend. A step solves a
+    system in the row's observed entries where these are no more than its columns (the identity of
+    Woodbury), else in its columns. Quadratic losses are exact after one, so that a second
+    iteration rarely has anything to do. Rows are worked on in batches.
+
+    Cost of a Newton step with o observed of d columns: o^3 operations a row, or d^2 (o + d / 3)
+    of classes; of a certificate d^2 a row. Memory: a few matrices n_items x d, and the systems of
+    one batch.
+    """
+
+    name = "rowwise"
+    leaves = ToMultipliers.NOTHING
+
+    def refuses(self, program: Program) -> str | None:
+        """The reason against all but smooth losses under a square of each row, or None."""
+        if not isinstance(program.penalty, RowPenalty):
+            return "rows by themselves need a term that takes each by itself, such as GaussianRows"
+        if program.terms:
+            return f"terms beside {program.main.word} are left to the other backends"
+        if not program.loss.smooth:
+            return rough_parts(program)
+        if not program.loss.convex:
+            return "a loss that is not convex is left to the other backends"
+        if any(piece.layout.size for piece in program.loss.pieces):
+            return (
+                "free effects and thresholds tie rows to each other; leave them out: the mean of"
+                f" {program.main.word} has the part of a bias"
+            )
+        return None
+
+    def init(
+        self, program: Program, start: Point | None, rng: np.random.Generator
+    ) -> RowwiseState:
+        """Every row at the centre, or those of the start."""
+        squares, n_rows = program.penalty.squares, program.shape[0]
+        coordinates = np.zeros(program.shape)
+        if start is not None:
+            coordinates = squares.coordinates(start.latent.dense())
+        pieces = tuple(ByRows.of(piece, n_rows) for piece in program.loss.pieces)
+        return RowwiseState(coordinates, pieces, np.inf)
+
+    def step(self, program: Program, state: RowwiseState) -> None:
+        """Newton's method for each row, to its end, batch by batch."""
+        space = RowSpace.of_squares(program.penalty.squares)
+        n_rows, before = program.shape[0], state.objective
+        total, steep, size = n_rows * program.penalty.squares.least, 0.0, rows_at_a_time(program)
+        for first in range(0, n_rows, size):
+            part = slice(first, min(first + size, n_rows))
+            here = best_of(program, state, part, space)
+            state.coordinates[part] = 0.0 if here is None else here.scores
+            if here is not None:
+                total += float(np.sum(here.objectives))
+                steep += float(np.sum(np.square(here.gradient)))
+        state.objective, state.residual = total, float(np.sqrt(steep))
+        if before - total <= EPS * abs(total):
+            state.finished = SETTLED
+
+    def expected_gap(self, state: RowwiseState) -> float:
+        """Rounding: after each iteration there is nothing left but to look."""
+        return EPS
+
+    def candidate(self, program: Program, state: RowwiseState) -> Point:
+        """The iterate in the loadings of the main term."""
+        return Point(program.penalty.squares.latent(state.coordinates))
+
+
+def best_of(program: Program, state: RowwiseState, part: slice, space: RowSpace) -> At | None:
+    """Return the best of some rows, from where they stand; None where nothing was observed."""
+    pieces: list[Piece] = []
+    columns: list[slice] = []
+    for by_rows, own in zip(state.pieces, program.columns, strict=True):
+        piece = by_rows.cut(part.start, part.stop, pieces[-1].part.stop if pieces else 0)
+        if piece.y.size:
+            pieces.append(piece)
+            columns.append(own)
+    if not pieces:
+        return None
+    n_rows = part.stop - part.start
+    scored = Scored.of(n_rows, tuple(pieces), tuple(columns), space)
+    losses = RowLosses(tuple(pieces), scored)
+    return newton(losses, losses.at(state.coordinates[part]))
+
+
+def rows_at_a_time(program: Program) -> int:
+    """How many rows to work on at once, by the numbers that are held for each of them."""
+    n_rows, width = program.shape
+    classes = any(piece.width > 1 for piece in program.loss.pieces)
+    each = program.entries.size / n_rows + width * (width if classes else 8)
+    return max(1, int(BATCH / (1.0 + each)))
