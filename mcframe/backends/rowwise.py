@@ -142,8 +142,8 @@ class Rowwise(Solver[Program, RowwiseState]):
             state.finished = SETTLED
 
     def expected_gap(self, state: RowwiseState) -> float:
-        """Rounding: after each iteration there is nothing left but to look."""
-        return EPS
+        """Rounding: after an iteration there is nothing left but to look."""
+        return EPS if np.isfinite(state.residual) else np.inf
 
     def candidate(self, program: Program, state: RowwiseState) -> Point:
         """The iterate in the loadings of the main term."""

@@ -21,8 +21,6 @@ __all__ = ["At", "RowLosses", "Scored"]
 DAMPING = 1e-10
 # The least curvature of a number in systems that are divided by its root.
 FLATTEST = 1e-200
-# Numbers of systems that are solved at a time.
-SYSTEMS = 2_000_000
 
 
 @attrs.frozen(eq=False)
@@ -103,23 +101,14 @@ class Scored:
 
         ``(I + L'H L) t_new = L'(H L t - g)`` for the slopes g and the curvatures H = S^2 of a
         row's numbers, with L their loadings, has by Woodbury's identity ``t_new = L' S q`` where
-        ``(I + S L L' S) q = S L t - g / S``. Rows of one length are solved for together.
+        ``(I + S L L' S) q = S L t - g / S``.
         """
         found, lines = np.empty(self.rows.size), self.pattern.by_rows
         roots = np.sqrt(np.maximum(curvatures, FLATTEST))
         wanted = roots * (self.numbers(scores) - self.base) - slopes / roots
-        gram, lengths = self.loadings @ self.loadings.T, np.diff(lines.starts)
-        for length in np.unique(lengths[lengths > 0]):
-            rows, size = np.flatnonzero(lengths == length), max(1, SYSTEMS // int(length) ** 2)
-            for first in range(0, rows.size, size):
-                own = lines.starts[rows[first : first + size], None] + np.arange(length)
-                places, across = lines.places[own], lines.across[own]
-                systems = gram[across[:, :, None], across[:, None, :]]
-                root = roots[places]
-                systems *= root[:, :, None] * root[:, None, :]
-                systems[:, np.arange(length), np.arange(length)] += 1.0
-                solved = np.linalg.solve(systems, wanted[places][:, :, None])
-                found[places] = root * solved[:, :, 0]
+        order = (lines.starts, lines.across, lines.places)
+        gram = self.loadings @ self.loadings.T
+        kernels.short_solutions(*order, roots, wanted, gram, found)
         return self.pulled(found)
 
     @property

@@ -34,6 +34,7 @@ __all__ = [
     "product_vector",
     "ridge_solutions",
     "scale_lines",
+    "short_solutions",
     "sums_pay",
     "transposed_product",
 ]
@@ -355,6 +356,50 @@ def solve_lines(  # type: ignore[no-untyped-def]
             normal[c, c] += weight
         solve_normal(normal, image)
         out[line, :] = image
+
+
+def short_solutions(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    roots: Array,
+    wanted: Array,
+    gram: Array,
+    out: Array,
+) -> None:
+    """out = S q with ``(I + S G S) q = wanted`` for the entries of each line by themselves.
+
+    S has the ``roots`` of its entries on the diagonal, G is ``gram`` between their places across.
+    Each takes e^3 / 3 operations for e entries, by a Cholesky factorisation.
+    """
+    arrays = (starts, across, places, roots, wanted, gram, out)
+    lengths = np.diff(starts)
+    cost = float(np.sum(np.square(lengths) * (lengths + 6.0))) / 6
+    share(lambda first, last: solve_short_lines(first, last, *arrays), cuts(cost, starts))
+
+
+@compiled(nogil=True, fastmath=FAST)
+def solve_short_lines(  # type: ignore[no-untyped-def]
+    first_line, last_line, starts, across, places, roots, wanted, gram, out
+):
+    """The systems of some lines."""
+    longest = 0
+    for line in range(first_line, last_line):
+        longest = max(longest, starts[line + 1] - starts[line])
+    system, image, root = np.empty((longest, longest)), np.empty(longest), np.empty(longest)
+    for line in range(first_line, last_line):
+        first, count = starts[line], starts[line + 1] - starts[line]
+        for c in range(count):
+            root[c] = roots[places[first + c]]
+            image[c] = wanted[places[first + c]]
+        for c in range(count):
+            other = across[first + c]
+            for b in range(c + 1):
+                system[c, b] = root[c] * root[b] * gram[other, across[first + b]]
+            system[c, c] += 1.0
+        solve_normal(system, image[:count])
+        for c in range(count):
+            out[places[first + c]] = root[c] * image[c]
 
 
 @compiled(nogil=True, fastmath=FAST)
