@@ -5,7 +5,8 @@ from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declaring import declare
-from mcframe.tables.judging import ColumnScores, JudgedColumns
+from mcframe.tables.column_scores import ColumnScores
+from mcframe.tables.judging import JudgedColumns
 from mcframe.tables.taken import KINDS
 
 __all__ = [

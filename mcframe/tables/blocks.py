@@ -8,6 +8,8 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.model import Block
+from mcframe.contracts.real_numbers import plain
+from mcframe.tables.coding import Choice
 from mcframe.tables.declared_column import DeclaredColumn
 
 __all__ = ["blocks_of", "data_of"]
@@ -42,17 +44,30 @@ def data_of(
     table : narwhals.DataFrame
         Whose index a DataFrame gets.
     """
-    members: dict[str, list[Any]] = {block.name: [] for block in blocks}
+    members: dict[str, list[DeclaredColumn]] = {block.name: [] for block in blocks}
     for each in columns:
         if each.place is not None:
-            members[each.modelled[1]].append(each.name)
+            members[each.modelled[1]].append(each)
     data: dict[str, Any] = {
-        block: np.column_stack([codes[name] for name in names]) for block, names in members.items()
+        block: np.column_stack([each.modelled[0].numbers(codes[each.name]) for each in own])
+        for block, own in members.items()
     }
     if not table.implementation.is_pandas():
         return data
     native = table.to_native()
     return {
-        block: type(native)(values, index=native.index, columns=members[block])
+        block: type(native)(values, index=native.index, columns=names_of(members[block]))
         for block, values in data.items()
     }
+
+
+def names_of(columns: Iterable[DeclaredColumn]) -> list[Any]:
+    """Return what the columns of a block are called: of several of one column, its values too."""
+    names: list[Any] = []
+    for each in columns:
+        coding = each.modelled[0]
+        if coding.width == 1 or not isinstance(coding, Choice):
+            names.append(each.name)
+            continue
+        names += [f"{plain(each.name)} = {plain(value)}" for value in coding.places]
+    return names

@@ -12,7 +12,17 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.tables.columns import Column
 
-__all__ = ["Choice", "Classes", "Coding", "Counts", "Dates", "Labels", "Levels", "Numbers"]
+__all__ = [
+    "Choice",
+    "Classes",
+    "Coding",
+    "Counts",
+    "Dates",
+    "Labels",
+    "Levels",
+    "Means",
+    "Numbers",
+]
 
 DAY = 86_400e6  # microseconds
 LEAST_PROBABILITY = 1e-4
@@ -35,6 +45,15 @@ class Coding(ABC):
     @abstractmethod
     def codes(self, column: Column) -> Array:
         """The numbers of a column (n_items,), NaN where missing."""
+
+    @property
+    def width(self) -> int:
+        """How many columns of a block the column takes."""
+        return 1
+
+    def numbers(self, codes: Array) -> Array:
+        """What these columns hold (n_items x width), NaN where missing."""
+        return codes[:, None]
 
     @abstractmethod
     def values(self, codes: Array) -> list[Any]:
@@ -69,14 +88,27 @@ class Coding(ABC):
         return mean
 
 
-class Metric(Coding):
+class Means(Coding):
+    """A column that a block of numbers holds: its answer is read off their means."""
+
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The answer that the mean responses of the column's own columns give."""
+        means = [fit.predict(block, rows, columns + k) for k in range(self.width)]
+        return self.read(np.column_stack(means))
+
+    @abstractmethod
+    def read(self, means: Array) -> Array:
+        """The answer that mean responses (n_entries x width) give."""
+
+
+class Metric(Means):
     """Numbers whose differences have a meaning; losses and errors are squares of differences."""
 
     measure = "root mean square"
 
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+    def read(self, means: Array) -> Array:
         """The mean response."""
-        return np.asarray(fit.predict(block, rows, columns))
+        return means[:, 0]
 
     def predicted(self, answer: Array) -> Array:
         """The mean response itself."""
@@ -130,6 +162,10 @@ class Numbers(Metric):
 @attrs.frozen
 class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
+
+    def read(self, means: Array) -> Array:
+        """The mean response, which a block of numbers may take below 0."""
+        return np.maximum(means[:, 0], 0.0)
 
     def losses(self, answer: Array, codes: Array) -> Array:
         """Half the deviance, at means that are kept off 0."""

@@ -9,9 +9,10 @@ from mcframe.answer import Fit
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.selection import CrossValidation
+from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.declared import Declared
-from mcframe.tables.judging import JudgedColumns
 from mcframe.tables.printing import lines_of
+from mcframe.tables.prior_rows import ChosenPrior
 
 __all__ = ["Completion"]
 
@@ -28,17 +29,17 @@ class Completion:
         With its certificate.
     declared : Declared
         What each column was taken for.
-    chosen : CrossValidation
-        How the weight was chosen.
-    judged : JudgedColumns
-        What the fits of the cross-validation lost on held-out entries, column by column.
+    chosen : ChosenPrior or CrossValidation
+        How the prior or the weight was chosen: ``best_weight`` and ``means`` of both.
+    scores : tuple of ColumnScores or None
+        What was lost on held-out entries at the best, column by column of the table.
     """
 
     table: Any
     fit: Fit
     declared: Declared
-    chosen: CrossValidation
-    judged: JudgedColumns
+    chosen: ChosenPrior | CrossValidation
+    scores: tuple[ColumnScores | None, ...]
 
     @property
     def model(self) -> Model:
@@ -58,7 +59,8 @@ class Completion:
         One row for each column of the table: ``column``, ``type``, ``missing`` (a share),
         ``loss`` (of held-out entries, relative to that of the best constant: 1 is no better),
         ``error`` and ``error_of_constant`` by ``measure`` (the root mean square, the share of
-        wrong labels, or how many levels off), and the ``weight`` that was chosen. Losses and
+        wrong labels, or how many levels off), and the ``weight`` that was chosen: of the
+        nuclear norm, or of the prior, in rows. Losses and
         errors are missing of columns that stand in no block.
         """
         rows = self.rows()
@@ -69,9 +71,8 @@ class Completion:
         """The rows of the report."""
         weight = self.chosen.best_weight
         rows: list[tuple[Any, ...]] = []
-        for position, each in enumerate(self.declared.columns):
+        for each, scores in zip(self.declared.columns, self.scores, strict=True):
             told = (str(plain(each.name)), each.kind, each.share_missing)
-            scores = None if each.place is None else self.judged.at(weight, position)
             if scores is None:
                 rows.append((*told, None, None, None, None, weight))
                 continue
@@ -79,6 +80,12 @@ class Completion:
             errors = (scores.error, scores.error_of_constant)
             rows.append((*told, scores.loss, *errors, measure, weight))
         return rows
+
+    def how(self) -> str:
+        """What was chosen, in words."""
+        if isinstance(self.chosen, ChosenPrior):
+            return f"Gaussian rows, {self.chosen}"
+        return f"NuclearNorm({self.chosen.best_weight:.6g})"
 
     def __repr__(self) -> str:
         n_filled = sum(
@@ -88,8 +95,7 @@ class Completion:
         )
         head = [
             f"Completion: {n_filled} entries filled, {self.fit.status} (gap {self.fit.gap:.1e})",
-            f"  NuclearNorm({self.chosen.best_weight:.6g}), chosen by held-out entries;"
-            " loss 1 is that of the best constant",
+            f"  {self.how()}, chosen by held-out entries; loss 1 is that of the best constant",
         ]
         rows = [
             (name, kind, f"{missing:.0%}", *map(shown, (loss, error, constant)), measure or "")
