@@ -27,6 +27,8 @@ SETTLED = 1e-3
 class RowDistribution:
     """``x = mean + s + e`` with s of the ``covariance`` and e of independent noise.
 
+    The noise keeps directions in which nothing varies from having a say without bounds.
+
     Attributes
     ----------
     mean : array (d,)
@@ -65,7 +67,8 @@ def estimate_rows(
     values : array (n x d)
         In units in which each column has a deviation of about 1; NaN where missing.
     noise : float
-        The variance of the noise, which is given and not estimated.
+        The variance of the noise, which is given and not estimated: s is given the covariance
+        that EM finds of x, so that the noise comes on top, as a ridge does.
     prior_rows : float
         How many rows a prior counts as in which columns are independent and have the variances
         that EM has found for them: the larger, the smaller all correlations.
@@ -97,9 +100,7 @@ def estimate_rows(
     return found
 
 
-def conditional_means(
-    values: Array, missing: Mask, rows: RowDistribution
-) -> tuple[Array, Array]:
+def conditional_means(values: Array, missing: Mask, rows: RowDistribution) -> tuple[Array, Array]:
     """Return rows with the conditional mean in the place of what is missing.
 
     And the sum over rows of the conditional covariance of that (d x d). With P the inverse of the
@@ -109,7 +110,9 @@ def conditional_means(
     n_rows, n_columns = values.shape
     precision = np.linalg.inv(rows.total)
     filled = np.where(missing, rows.mean, values)
-    pulls = (filled - rows.mean) @ precision  # 0 where missing, so that these are P_mo (x_o - mean_o)
+    pulls = (
+        filled - rows.mean
+    ) @ precision  # 0 where missing, so that these are P_mo (x_o - mean_o)
     unknown = np.zeros(n_columns * n_columns)
     for here, places in batches(missing):
         inner = precision[places[:, :, None], places[:, None, :]]

@@ -13,7 +13,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.tables.coding import Classes, Coding, Labels, Levels, Means
 from mcframe.tables.declared_column import DeclaredColumn
 
-__all__ = ["BLOCK", "Indicator", "Indicators", "Steps", "as_numbers", "with_slopes"]
+__all__ = ["BLOCK", "Indicator", "Indicators", "Steps", "as_numbers", "sloped", "with_slopes"]
 
 BLOCK = "columns"
 # What slopes are taken for where nothing was held out; of nine mixed tables they were 1 to 9.
@@ -97,18 +97,25 @@ def coded_as_numbers(coding: Coding) -> Coding:
 
 
 def with_slopes(column: DeclaredColumn, codes: Array, means: Array) -> DeclaredColumn:
-    """Return the column with the slope at which held-out values had the highest likelihood.
+    """Return the column with the slope at which held-out codes had the highest likelihood."""
+    coding = sloped(column.modelled[0], codes, means)
+    return attrs.evolve(column, taken=attrs.evolve(column.taken, coding=coding))
+
+
+def sloped(coding: Coding, codes: Array, means: Array) -> Coding:
+    """Return the coding with the slope at which held-out codes had the highest likelihood.
+
+    A coding of numbers, which has no slope, stays as it is.
 
     Parameters
     ----------
     codes : array (n,)
         Held-out values.
-    means : array (n x width of the column)
+    means : array (n x width of the coding)
         What was predicted of them.
     """
-    coding = column.modelled[0]
     if not (isinstance(coding, Indicator | Indicators | Steps) and codes.size):
-        return column
+        return coding
 
     def loss(log_slope: float) -> float:
         """The mean loss at a slope."""
@@ -116,5 +123,4 @@ def with_slopes(column: DeclaredColumn, codes: Array, means: Array) -> DeclaredC
         return float(np.mean(tried.losses(tried.read(means), codes)))
 
     found = scipy.optimize.minimize_scalar(loss, bounds=SLOPES, method="bounded")
-    best = attrs.evolve(coding, slope=float(np.exp(found.x)))
-    return attrs.evolve(column, taken=attrs.evolve(column.taken, coding=best))
+    return attrs.evolve(coding, slope=float(np.exp(found.x)))

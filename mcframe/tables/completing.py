@@ -50,8 +50,8 @@ def complete(
     - "gaussian": all columns are numbers in standard units, a category one indicator for each of
       its values, levels their places, and the rows are draws of one Gaussian distribution. Its
       covariance is estimated by EM (Little and Rubin, Statistical Analysis with Missing Data, 3rd
-      edition, 2019, section 11.2), with a prior of independent columns that counts as 100, 30,
-      10, 3 or 1 rows. Given the covariance the completion is a convex program, with
+      edition, 2019, section 11.2), with a prior of independent columns that counts as 1, 3, 10,
+      ... or 1,000 rows. Given the covariance the completion is a convex program, with
       ``GaussianRows``, and certified. Probabilities of values are ``exp(slope * mean)``, over
       their sum, with one slope for each column from held-out entries.
     - "likelihoods": the model of ``declare``, each kind of column under its own likelihood, and
@@ -157,10 +157,10 @@ def by_covariance(
         began + CHOOSING * budget_seconds,
         rng,
     )
-    if chosen.ended:
+    if chosen.search.ended:
         warnings.warn(
-            f"the budget ended the search at {chosen}, the {len(chosen.priors)}. that was tried;"
-            " a larger budget_seconds tries more",
+            f"the budget ended the search at {chosen}, after {len(chosen.search.priors)} that were"
+            " tried; a larger budget_seconds tries more",
             UserWarning,
             stacklevel=3,
         )

@@ -5,24 +5,17 @@ import numpy as np
 
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.numerics.gaussian_rows import estimate_rows, multiplications
+from mcframe.numerics.gaussian_rows import multiplications
 from mcframe.regularizers import GaussianRows
+from mcframe.selection.prior_rows import LAST_STEPS, MOST_STEPS, NOISE, distribution
 from mcframe.tables.as_numbers import BLOCK, as_numbers
 from mcframe.tables.blocks import data_of
 from mcframe.tables.declared import Declared
-from mcframe.tables.prior_rows import (
-    FIRST_STEPS,
-    LATER_STEPS,
-    NOISE,
-    PRIORS,
-    ChosenPrior,
-    standard_units,
-)
+from mcframe.tables.prior_rows import ChosenPrior
 
 __all__ = ["estimate_seconds", "gaussian_table"]
 
-# Steps of EM on all of the table, and folds that are chosen by.
-LAST_STEPS, FOLDS = 20, 3
+FOLDS = 3
 # Multiplications of small matrices a second, of a slow core beside a busy one.
 SPEED = 1e9
 
@@ -38,8 +31,7 @@ def gaussian_table(declared: Declared, chosen: ChosenPrior) -> Declared:
     block = Block(BLOCK, Gaussian(), standardize=True, weight=0.5 / NOISE)
     data = data_of([block], columns, codes, declared.frame)
     values = np.asarray(data[BLOCK], dtype=np.float64)
-    standard = standard_units(values).standard(values, np.arange(values.shape[1]))
-    rows = estimate_rows(standard, NOISE, chosen.best_weight, LAST_STEPS)
+    rows = distribution(values, chosen.best_weight)
     model = Model([block], [GaussianRows(rows.covariance, mean=rows.mean)])
     return attrs.evolve(declared, model=model, data=data, columns=columns)
 
@@ -51,5 +43,4 @@ def estimate_seconds(declared: Declared) -> float:
         np.repeat(np.isnan(each.codes)[:, None], each.modelled[0].width, axis=1)
         for each in columns
     ]
-    steps = FOLDS * (FIRST_STEPS + (len(PRIORS) - 1) * LATER_STEPS) + LAST_STEPS
-    return steps * multiplications(np.hstack(missing)) / SPEED
+    return (FOLDS * MOST_STEPS + LAST_STEPS) * multiplications(np.hstack(missing)) / SPEED
