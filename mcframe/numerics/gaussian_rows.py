@@ -14,10 +14,12 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine.clock import check_time
 
-__all__ = ["RowDistribution", "conditional_means", "estimate_rows", "multiplications"]
+__all__ = ["Holes", "RowDistribution", "conditional_means", "estimate_rows", "multiplications"]
 
 # Numbers in the arrays of one batch of rows.
 BATCH = 2_000_000
+# Rows with the same missing numbers are solved as one where there are so many of them.
+TOGETHER = 4
 # A step that changes no mean and no covariance by more than this, in units of the columns' own
 # deviations, is the last.
 SETTLED = 1e-3
@@ -80,9 +82,10 @@ def estimate_rows(
     n_rows, n_columns = values.shape
     found = RowDistribution.standard(n_columns, noise) if start is None else start
     missing = np.isnan(values)
+    holes = Holes.of(missing)
     for _ in range(n_steps):
         check_time()
-        filled, unknown = conditional_means(values, missing, found)
+        filled, unknown = conditional_means(values, missing, found, holes)
         mean = np.mean(filled, axis=0)
         centred = filled - mean
         scatter = centred.T @ centred + unknown
@@ -100,40 +103,76 @@ def estimate_rows(
     return found
 
 
-def conditional_means(values: Array, missing: Mask, rows: RowDistribution) -> tuple[Array, Array]:
+@attrs.frozen(eq=False)
+class Holes:
+    """Which numbers of which rows are missing, in groups of rows that are solved together.
+
+    Attributes
+    ----------
+    alike : list of (rows, places)
+        Rows with the same missing numbers (b,), and which these are (m,).
+    others : list of (rows, places)
+        Rows with equally many, and which these are (b x m).
+    """
+
+    alike: list[tuple[IntArray, IntArray]]
+    others: list[tuple[IntArray, IntArray]]
+
+    @classmethod
+    def of(cls, missing: Mask) -> "Holes":
+        """The groups of the rows of a mask (n x d)."""
+        holed = np.flatnonzero(missing.any(axis=1))
+        packed = np.packbits(missing[holed], axis=1)
+        _, pattern = np.unique(packed, axis=0, return_inverse=True)
+        order = np.argsort(pattern.ravel(), kind="stable")
+        sizes = np.bincount(pattern.ravel())
+        alike, scattered = [], []
+        for rows in np.split(holed[order], np.cumsum(sizes)[:-1]):
+            if rows.size >= TOGETHER:
+                alike.append((rows, np.flatnonzero(missing[rows[0]])))
+            else:
+                scattered.append(rows)
+        return cls(alike, list(batches(missing, np.concatenate([holed[:0], *scattered]))))
+
+
+def batches(missing: Mask, rows: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Rows with equally many missing numbers, and which these are, in batches."""
+    counts = np.count_nonzero(missing[rows], axis=1)
+    for m in np.unique(counts):
+        own = rows[counts == m]
+        size = max(1, BATCH // int(m) ** 2)
+        for first in range(0, own.size, size):
+            here = own[first : first + size]
+            yield here, np.nonzero(missing[here])[1].reshape(here.size, int(m))
+
+
+def conditional_means(
+    values: Array, missing: Mask, rows: RowDistribution, holes: Holes | None = None
+) -> tuple[Array, Array]:
     """Return rows with the conditional mean in the place of what is missing.
 
     And the sum over rows of the conditional covariance of that (d x d). With P the inverse of the
     covariance of x, the missing numbers of a row have mean ``mean_m - P_mm^-1 P_mo (x_o -
     mean_o)`` and covariance ``P_mm^-1``.
     """
-    n_rows, n_columns = values.shape
+    n_columns = values.shape[1]
+    holes = Holes.of(missing) if holes is None else holes
     precision = np.linalg.inv(rows.total)
     filled = np.where(missing, rows.mean, values)
-    pulls = (
-        filled - rows.mean
-    ) @ precision  # 0 where missing, so that these are P_mo (x_o - mean_o)
-    unknown = np.zeros(n_columns * n_columns)
-    for here, places in batches(missing):
-        inner = precision[places[:, :, None], places[:, None, :]]
-        covariances = np.linalg.inv(inner)
-        own = np.take_along_axis(pulls[here], places, axis=1)
-        moves = np.einsum("ijk,ik->ij", covariances, own)
-        filled[here[:, None], places] -= moves
+    pulls = (filled - rows.mean) @ precision  # of the observed numbers alone: the others are 0
+    unknown = np.zeros((n_columns, n_columns))
+    for here, places in holes.alike:
+        covariance = np.linalg.inv(precision[np.ix_(places, places)])
+        filled[np.ix_(here, places)] -= pulls[np.ix_(here, places)] @ covariance
+        unknown[np.ix_(places, places)] += here.size * covariance
+    summed = unknown.ravel()
+    for here, places in holes.others:
+        covariances = np.linalg.inv(precision[places[:, :, None], places[:, None, :]])
+        own = pulls[here[:, None], places]
+        filled[here[:, None], places] -= np.einsum("ijk,ik->ij", covariances, own)
         cells = places[:, :, None] * n_columns + places[:, None, :]
-        unknown += np.bincount(cells.ravel(), covariances.ravel(), unknown.size)
-    return filled, unknown.reshape(n_columns, n_columns)
-
-
-def batches(missing: Mask) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows with equally many missing numbers (b,), and which these are (b x m), in batches."""
-    counts = np.count_nonzero(missing, axis=1)
-    for m in np.unique(counts[counts > 0]):
-        rows = np.flatnonzero(counts == m)
-        size = max(1, BATCH // int(m) ** 2)
-        for first in range(0, rows.size, size):
-            here = rows[first : first + size]
-            yield here, np.nonzero(missing[here])[1].reshape(here.size, int(m))
+        summed += np.bincount(cells.ravel(), covariances.ravel(), summed.size)
+    return filled, summed.reshape(n_columns, n_columns)
 
 
 def multiplications(missing: Mask) -> float:

@@ -12,11 +12,12 @@ from mcframe.numerics.gaussian_rows import RowDistribution, conditional_means, e
 
 __all__ = [
     "LAST_STEPS",
-    "MOST_STEPS",
     "NOISE",
+    "USUAL_STEPS",
     "PriorSearch",
     "SeenAndHeld",
     "distribution",
+    "rows_of_estimate",
     "standard_units",
 ]
 
@@ -30,8 +31,10 @@ FIRST = 2
 # Steps of EM for the first prior; for each later one, which begins where the last ended; and on
 # all of the table.
 FIRST_STEPS, LATER_STEPS, LAST_STEPS = 8, 5, 20
-# Steps of EM that a search takes on a fold at most.
-MOST_STEPS = FIRST_STEPS + (len(PRIORS) - FIRST) * LATER_STEPS
+# Numbers from which a covariance is estimated at most.
+MOST_NUMBERS = 1_000_000
+# Steps of EM that a search takes on a fold: it tries four priors, more or less.
+USUAL_STEPS = FIRST_STEPS + 3 * LATER_STEPS
 
 
 @attrs.define(eq=False)
@@ -129,10 +132,22 @@ class PriorSearch:
         return cls(np.array(priors), np.array(losses), best, ended)
 
 
-def distribution(values: Array, prior: float) -> RowDistribution:
-    """Return the distribution of the rows of a table (n x d) in its standard units."""
+def distribution(values: Array, prior: float, seed: int = 0) -> RowDistribution:
+    """Return the distribution of the rows of a table (n x d) in its standard units.
+
+    Of very long tables that of rows drawn at random, about a million numbers.
+    """
     standard = standard_units(values).standard(values, np.arange(values.shape[1]))
+    n_kept = rows_of_estimate(values.shape)
+    if n_kept < len(values):
+        standard = np.random.default_rng(seed).choice(standard, n_kept, replace=False)
     return estimate_rows(standard, NOISE, prior, LAST_STEPS)
+
+
+def rows_of_estimate(shape: tuple[int, int]) -> int:
+    """Return how many rows of a table its covariance is estimated from."""
+    n_rows, n_columns = shape
+    return min(n_rows, max(n_columns, MOST_NUMBERS // n_columns))
 
 
 def standard_units(values: Array) -> AffineUnits:

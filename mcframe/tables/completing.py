@@ -30,7 +30,7 @@ CHOOSING = 0.5
 # The last fit is given at least this, in seconds: choosing cannot be stopped within a step.
 LEAST_SECONDS = 0.1
 # Cells by which the prior is chosen at most: of longer tables some rows, drawn at random.
-MOST_CELLS = 1_000_000
+MOST_CELLS = 200_000
 METHODS = ("gaussian", "likelihoods")
 
 
@@ -140,7 +140,8 @@ def likelihoods_in(types: Any) -> list[Any]:
 
 def usual_method(declared: Declared, types: Mapping[Any, Any] | None, seconds: float) -> str:
     """Return the method that is taken where none is asked for."""
-    long = estimate_seconds(declared) > 0.5 * seconds
+    n_rows = rows_to_choose_by(declared, np.random.default_rng(0)).size
+    long = estimate_seconds(declared, n_rows) > 0.5 * seconds
     return "likelihoods" if long or likelihoods_in(types) else "gaussian"
 
 

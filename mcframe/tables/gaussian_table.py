@@ -7,7 +7,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.gaussian_rows import multiplications
 from mcframe.regularizers import GaussianRows
-from mcframe.selection.prior_rows import LAST_STEPS, MOST_STEPS, NOISE, distribution
+from mcframe.selection.prior_rows import LAST_STEPS, NOISE, USUAL_STEPS, distribution, rows_of_estimate
 from mcframe.tables.as_numbers import BLOCK, as_numbers
 from mcframe.tables.blocks import data_of
 from mcframe.tables.declared import Declared
@@ -17,7 +17,7 @@ __all__ = ["estimate_seconds", "gaussian_table"]
 
 FOLDS = 3
 # Multiplications of small matrices a second, of a slow core beside a busy one.
-SPEED = 1e9
+SPEED = 5e8
 
 
 def gaussian_table(declared: Declared, chosen: ChosenPrior) -> Declared:
@@ -36,11 +36,21 @@ def gaussian_table(declared: Declared, chosen: ChosenPrior) -> Declared:
     return attrs.evolve(declared, model=model, data=data, columns=columns)
 
 
-def estimate_seconds(declared: Declared) -> float:
-    """Return about how long choosing the prior and estimating the covariance take at most."""
+def estimate_seconds(declared: Declared, n_chosen_by: int) -> float:
+    """Return about how long the search for the prior and the estimate of the covariance take.
+
+    Parameters
+    ----------
+    n_chosen_by : int
+        How many rows the search reads.
+    """
     columns = [each for each in as_numbers(declared.columns) if each.place is not None]
-    missing = [
-        np.repeat(np.isnan(each.codes)[:, None], each.modelled[0].width, axis=1)
-        for each in columns
-    ]
-    return (FOLDS * MOST_STEPS + LAST_STEPS) * multiplications(np.hstack(missing)) / SPEED
+    missing = np.hstack(
+        [
+            np.repeat(np.isnan(each.codes)[:, None], each.modelled[0].width, axis=1)
+            for each in columns
+        ]
+    )
+    a_row = multiplications(missing) / len(missing)
+    searched = FOLDS * USUAL_STEPS * n_chosen_by
+    return (searched + LAST_STEPS * rows_of_estimate(missing.shape)) * a_row / SPEED

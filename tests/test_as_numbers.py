@@ -1,0 +1,65 @@
+"""Columns of any kind as numbers of one block, and what their means say of values."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mcframe as mc
+from mcframe.tables.as_numbers import Indicator, Indicators, Steps, as_numbers, sloped
+from mcframe.tables.coding import Counts, Numbers
+
+from .test_declare import mixed
+
+NAN = np.nan
+
+
+def test_every_column_has_its_own_columns_of_the_block():
+    declared = mc.declare(mixed(), {"visits": "count", "day": "date"})
+    columns = as_numbers(declared.columns)
+    widths = [each.modelled[0].width for each in columns]
+    assert [each.place for each in columns] == [0, *np.cumsum(widths)[:-1]]
+    assert sum(widths) == len(columns) + 2  # the towns are three, every other column one
+    for each in columns:
+        coding = each.modelled[0]
+        numbers = coding.numbers(each.codes)
+        assert numbers.shape == (60, coding.width)
+        np.testing.assert_array_equal(np.isnan(numbers).any(axis=1), np.isnan(each.codes))
+        np.testing.assert_array_equal(np.isnan(numbers).all(axis=1), np.isnan(each.codes))
+
+
+@pytest.mark.parametrize("slope", [0.5, 4.0, 50.0])
+def test_values_that_are_known_are_the_most_probable(slope):
+    codes = np.array([0.0, 2.0, 1.0, 1.0])
+    for coding in (Indicators(("a", "b", "c"), slope), Steps(("a", "b", "c"), slope)):
+        answer = coding.read(coding.numbers(codes))
+        np.testing.assert_allclose(answer.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(coding.predicted(answer), codes)
+    label = Indicator((False, True), slope)
+    answer = label.read(np.array([[0.2], [0.7], [0.5]]))
+    assert label.predicted(answer).tolist() == [0.0, 1.0, 0.0]
+    np.testing.assert_allclose(answer[0], [1 / (1 + np.exp(-0.6 * slope)), 1 / (1 + np.exp(0.6 * slope))])
+
+
+def test_a_slope_is_that_of_the_highest_likelihood():
+    """Labels drawn from a logistic model of the mean give its slope back."""
+    rng = np.random.default_rng(0)
+    means = rng.random((20_000, 1))
+    p = 1.0 / (1.0 + np.exp(-3.0 * (2.0 * means[:, 0] - 1.0)))
+    codes = (rng.random(20_000) < p).astype(float)
+    assert sloped(Indicator(("no", "yes")), codes, means).slope == pytest.approx(3.0, abs=0.15)
+    assert sloped(Numbers(), codes, means) == Numbers()
+    assert sloped(Indicator(("no", "yes")), codes[:0], means[:0]) == Indicator(("no", "yes"))
+
+
+def test_counts_are_never_below_0():
+    assert Counts().read(np.array([[-1.0], [2.5]])).tolist() == [0.0, 2.5]
+
+
+def test_the_columns_of_the_block_are_named_by_their_values():
+    frame = pd.DataFrame({"town": ["Ulm", "Bonn", "Kiel", None] * 5, "x": np.arange(20.0)})
+    completed = mc.complete(frame)
+    assert list(completed.declared.data["columns"].columns) == [
+        *("town = Bonn", "town = Kiel", "town = Ulm", "x")
+    ]
+    [block] = completed.model.blocks
+    assert isinstance(block.likelihood, mc.Gaussian)
