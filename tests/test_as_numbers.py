@@ -37,7 +37,9 @@ def test_values_that_are_known_are_the_most_probable(slope):
     label = Indicator((False, True), slope)
     answer = label.read(np.array([[0.2], [0.7], [0.5]]))
     assert label.predicted(answer).tolist() == [0.0, 1.0, 0.0]
-    np.testing.assert_allclose(answer[0], [1 / (1 + np.exp(-0.6 * slope)), 1 / (1 + np.exp(0.6 * slope))])
+    np.testing.assert_allclose(
+        answer[0], [1 / (1 + np.exp(-0.6 * slope)), 1 / (1 + np.exp(0.6 * slope))]
+    )
 
 
 def test_a_slope_is_that_of_the_highest_likelihood():
@@ -56,7 +58,7 @@ def test_counts_are_never_below_0():
 
 
 def test_the_columns_of_the_block_are_named_by_their_values():
-    frame = pd.DataFrame({"town": ["Ulm", "Bonn", "Kiel", None] * 5, "x": np.arange(20.0)})
+    frame = pd.DataFrame({"town": ["Ulm", "Bonn", "Kiel", None] * 5, "x": np.arange(20.0) ** 2})
     completed = mc.complete(frame)
     assert list(completed.declared.data["columns"].columns) == [
         *("town = Bonn", "town = Kiel", "town = Ulm", "x")

@@ -10,8 +10,10 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Budget
+from mcframe.selection import EntryFolds
 from mcframe.selection.work import CertifiedPath
-from mcframe.tables import coding, completing
+from mcframe.tables import coding, completing, gaussian_table, nuclear_weight
+from mcframe.tables.judging import JudgedColumns
 from mcframe.tables.timed_path import TimedPath
 
 from .test_declare import mixed
@@ -21,8 +23,33 @@ TYPES = {"visits": "count", "day": "date"}
 
 
 @pytest.fixture(scope="module")
-def completed():
+def by_likelihoods():
+    return mc.complete(mixed(), TYPES, method="likelihoods")
+
+
+@pytest.fixture(scope="module")
+def by_covariance():
     return mc.complete(mixed(), TYPES)
+
+
+@pytest.fixture(params=["by_covariance", "by_likelihoods"])
+def completed(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """The criterion of the likelihoods, with what it has seen, and the cross-validation."""
+    declared, found = mc.declare(mixed(), TYPES), []
+
+    def watched(of):
+        found.append(JudgedColumns(of))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nuclear_weight, "JudgedColumns", watched)
+        chosen, _ = nuclear_weight.chosen_weight(declared, EntryFolds(3), 60.0, 0)
+    return declared, found[0], chosen
 
 
 def test_a_table_is_completed(completed):
@@ -31,12 +58,62 @@ def test_a_table_is_completed(completed):
     assert not completed.table.isna().to_numpy().any()
     assert (completed.table.dtypes == frame.dtypes).all()
     assert completed.model is completed.fit.model
-    assert completed.model.terms == (mc.NuclearNorm(completed.chosen.best_weight),)
     expected = completed.declared.table(completed.fit)
     pd.testing.assert_frame_equal(completed.table, expected)
 
 
-def test_rows_of_a_group_are_held_out_together():
+def test_the_methods_are_two_models(by_covariance, by_likelihoods):
+    [rows] = by_covariance.model.terms
+    assert isinstance(rows, mc.GaussianRows)
+    assert by_covariance.fit.backend == "rowwise"
+    assert by_likelihoods.model.terms == (mc.NuclearNorm(by_likelihoods.chosen.best_weight),)
+    given = mc.complete(mixed(), {**TYPES, "length": mc.Huber()})
+    assert isinstance(given.model.terms[0], mc.NuclearNorm)
+    assert isinstance(given.model.blocks[0].likelihood, mc.Huber)
+    with pytest.raises(mc.ModelError, match=r"types\['length'\] is a likelihood, which method="):
+        mc.complete(mixed(), {"length": mc.Huber()}, method="gaussian")
+    with pytest.raises(mc.ModelError, match="method='forest' was given; 'gaussian' or"):
+        mc.complete(mixed(), method="forest")
+
+
+def test_wide_tables_are_left_to_likelihoods(monkeypatch):
+    monkeypatch.setattr(gaussian_table, "SPEED", 1e3)
+    completed = mc.complete(mixed()[["length", "weight", "ill"]].dropna(how="all"))
+    assert isinstance(completed.model.terms[0], mc.NuclearNorm)
+
+
+def test_observed_values_are_answered_as_they_are(by_covariance):
+    """The fit's means are between the data and what the other columns say; the table's are not."""
+    frame = mixed()
+    seen = frame.notna()
+    pd.testing.assert_frame_equal(by_covariance.table.where(seen), frame.where(seen))
+
+
+def test_long_tables_choose_by_some_of_their_rows(monkeypatch):
+    monkeypatch.setattr(completing, "MOST_CELLS", 200)
+    drawn = []
+    choose = completing.choose_prior
+
+    def watched(declared, folds, rows, *arguments):
+        drawn.append(rows)
+        return choose(declared, folds, rows, *arguments)
+
+    monkeypatch.setattr(completing, "choose_prior", watched)
+    completed = mc.complete(mixed(), TYPES)
+    assert drawn[0].size == 200 // 8
+    assert (np.diff(drawn[0]) > 0).all()
+    assert not completed.table.isna().to_numpy().any()
+
+
+def test_one_column_is_filled_without_a_choice():
+    frame = pd.DataFrame({"x": [1.0, 2.5, NAN, 3.0, 4.0]})
+    completed = mc.complete(frame)
+    assert completed.table["x"][2] == pytest.approx(2.625, abs=0.2)
+    assert completed.report()["loss"].isna().all()
+
+
+@pytest.mark.parametrize("method", ["gaussian", "likelihoods"])
+def test_rows_of_a_group_are_held_out_together(method):
     rng = np.random.default_rng(0)
     x = np.repeat(rng.standard_normal((20, 2)), 3, axis=0) @ rng.standard_normal((2, 5))
     frame = pd.DataFrame(x + 0.3 * rng.standard_normal(x.shape), columns=list("abcde"))
@@ -51,7 +128,7 @@ def test_rows_of_a_group_are_held_out_together():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(completing, "RowFolds", Watched)
-        grouped = mc.complete(frame, types, groups=frame["patient"])
+        grouped = mc.complete(frame, types, method=method, groups=frame["patient"])
     assert grouped.fit.status == "certified"
     assert not grouped.table.isna().to_numpy().any()
     assert len(drawn) == 3
@@ -59,7 +136,6 @@ def test_rows_of_a_group_are_held_out_together():
         new = np.unique(fold.held["numbers"].rows)
         told = frame["patient"].to_numpy()
         assert not np.isin(told[new], told[~np.isnan(fold.data["numbers"]).all(axis=1)]).any()
-    assert grouped.chosen.best_weight != mc.complete(frame, types).chosen.best_weight
     with pytest.raises(mc.DataError, match="groups"):
         mc.complete(frame, types, groups=frame["patient"][:-1])
     with pytest.raises(mc.DataError, match="there are 2 groups"):
@@ -89,12 +165,13 @@ def test_the_report_says_how_well_columns_are_predicted(completed):
     ]
 
 
-def test_the_score_is_the_mean_of_the_losses_of_columns(completed):
+def test_the_score_is_the_mean_of_the_losses_of_columns(judged):
     """The report and the choice speak of the same numbers."""
-    best, judged = completed.chosen.best[1], completed.judged
-    for fold, sums in enumerate(judged.seen[completed.chosen.best_weight]):
-        losses = sums[0] / sums[2] / judged.losses_of_constants
-        assert completed.chosen.scores[0, best, fold] == pytest.approx(np.mean(losses))
+    _, criterion, chosen = judged
+    best = chosen.best[1]
+    for fold, sums in enumerate(criterion.seen[chosen.best_weight]):
+        losses = sums[0] / sums[2] / criterion.losses_of_constants
+        assert chosen.scores[0, best, fold] == pytest.approx(np.mean(losses))
 
 
 def test_held_out_errors_are_those_of_fits_that_have_not_seen_them():
@@ -121,8 +198,8 @@ def test_the_seed_draws_the_folds():
     frame = mixed()[["length", "ill", "sex"]].dropna(how="all")
     first, again, other = (mc.complete(frame, seed=seed) for seed in (0, 0, 1))
     pd.testing.assert_frame_equal(again.table, first.table)
-    np.testing.assert_array_equal(again.chosen.scores, first.chosen.scores)
-    assert not np.array_equal(other.chosen.scores, first.chosen.scores)
+    assert again.scores == first.scores
+    assert other.scores != first.scores
 
 
 def test_probabilities_are_at_hand(completed):
@@ -165,7 +242,14 @@ def test_rows_without_an_entry_are_said_once():
 
 def test_a_budget_that_is_too_small_is_said_and_gives_an_answer():
     with pytest.warns(UserWarning, match="ended the search") as told:
-        completed = mc.complete(mixed(), TYPES, budget_seconds=1e-6)
+        completed = mc.complete(mixed(), TYPES, method="gaussian", budget_seconds=1e-6)
+    assert str(told[0].message) == (
+        "the budget ended the search at a prior of 10 rows, after 1 that were tried; a larger"
+        " budget_seconds tries more"
+    )
+    assert not completed.table.isna().to_numpy().any()
+    with pytest.warns(UserWarning, match="ended the search") as told:
+        completed = mc.complete(mixed(), TYPES, method="likelihoods", budget_seconds=1e-6)
     weight = completed.chosen.best_weight
     assert str(told[0].message) == (
         f"the budget ended the search at the weight {weight:.3g}, the best of the 1 that were"
@@ -175,9 +259,10 @@ def test_a_budget_that_is_too_small_is_said_and_gives_an_answer():
 
 
 def test_fits_that_the_budget_ended_early_are_counted(monkeypatch):
-    monkeypatch.setattr(completing, "MOST_STEPS", 1)
+    monkeypatch.setattr(nuclear_weight, "MOST_STEPS", 1)
+    frame = mixed()[["length", "weight", "ill", "town"]].dropna(how="all")
     with pytest.warns(mc.NotCertifiedWarning) as told:
-        mc.complete(mixed()[["length", "weight", "ill", "town"]].dropna(how="all"))
+        mc.complete(frame, method="likelihoods")
     assert re.fullmatch(
         r"\d+ of the \d+ fits by which the weight was chosen ended before they were certified; a"
         " larger budget_seconds may choose another",
@@ -223,10 +308,10 @@ def test_best_constants_lose_one():
         assert mean == pytest.approx(own.loss_of_constant(each.codes[seen]), rel=1e-6)
 
 
-def test_errors_of_constants_are_of_what_was_not_held_out(completed):
+def test_errors_of_constants_are_of_what_was_not_held_out(judged):
     """Against a plain recount of one fold."""
-    judged, declared = completed.judged, completed.declared
-    held, sums = next(iter(judged.constants.values()))
+    declared, criterion, _ = judged
+    held, sums = next(iter(criterion.constants.values()))
     towns = declared.column("town")
     entries = held["3 classes"]
     left = np.delete(towns.codes, entries.rows)

@@ -13,8 +13,8 @@ from mcframe.model import Block, Model
 from mcframe.numerics.gaussian_rows import multiplications
 from mcframe.regularizers import GaussianRows
 from mcframe.selection.prior_rows import (
-    USUAL_STEPS,
     NOISE,
+    USUAL_STEPS,
     PriorSearch,
     SeenAndHeld,
     distribution,

@@ -69,9 +69,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
 
     # Left out of the hash, which stays a valid one: arrays have none.
     covariance: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
-    mean: Array = attrs.field(
-        default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False
-    )
+    mean: Array = attrs.field(default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False)
     weight: float = attrs.field(default=1.0, validator=positive)
 
     def __attrs_post_init__(self) -> None:

@@ -77,6 +77,8 @@ class PriorSearch:
     priors : array (n_tried,)
         In the order in which they were tried.
     losses : array (n_tried x n_folds)
+    best_prior : float
+        How many rows the best prior counts as.
     answers : list of arrays (n x d)
         The means at the best prior, one for each fold.
     ended : bool
@@ -85,13 +87,9 @@ class PriorSearch:
 
     priors: Array
     losses: Array
+    best_prior: float
     answers: list[Array]
     ended: bool
-
-    @property
-    def best_prior(self) -> float:
-        """How many rows the best prior counts as."""
-        return float(self.priors[int(np.argmin(np.mean(self.losses, axis=1)))])
 
     @classmethod
     def over(
@@ -108,7 +106,11 @@ class PriorSearch:
         loss : function of ``held`` and of the means (n x d)
         deadline : float
             By ``time.perf_counter``: one prior at least is tried.
+
+        Without a fold nothing is tried, and 10 rows are taken.
         """
+        if not folds:
+            return cls(np.zeros(0), np.zeros((0, 0)), PRIORS[FIRST], [], False)
         priors: list[float] = []
         losses: list[list[float]] = []
         best: list[Array] = []
@@ -129,7 +131,8 @@ class PriorSearch:
                 ended = True
                 break
             place += move
-        return cls(np.array(priors), np.array(losses), best, ended)
+        best_prior = priors[int(np.argmin(np.mean(losses, axis=1)))]
+        return cls(np.array(priors), np.array(losses), best_prior, best, ended)
 
 
 def distribution(values: Array, prior: float, seed: int = 0) -> RowDistribution:

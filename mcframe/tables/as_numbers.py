@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from mcframe.contracts.arrays import Array
 from mcframe.likelihoods import Gaussian
-from mcframe.tables.coding import Classes, Coding, Labels, Levels, Means
+from mcframe.tables.coding import Choice, Classes, Coding, Labels, Levels, Means
 from mcframe.tables.declared_column import DeclaredColumn
 
 __all__ = ["BLOCK", "Indicator", "Indicators", "Steps", "as_numbers", "sloped", "with_slopes"]
@@ -93,7 +93,10 @@ def coded_as_numbers(coding: Coding) -> Coding:
     """Return the coding whose numbers a Gaussian block reads."""
     forms: dict[type, Any] = {Labels: Indicator, Classes: Indicators, Levels: Steps}
     form = forms.get(type(coding))
-    return coding if form is None else form(coding.places)
+    if form is None or not isinstance(coding, Choice):
+        return coding
+    found: Coding = form(coding.places)
+    return found
 
 
 def with_slopes(column: DeclaredColumn, codes: Array, means: Array) -> DeclaredColumn:

@@ -7,8 +7,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
-from mcframe.model import Block
 from mcframe.contracts.real_numbers import plain
+from mcframe.model import Block
 from mcframe.tables.coding import Choice
 from mcframe.tables.declared_column import DeclaredColumn
 

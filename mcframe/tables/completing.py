@@ -8,30 +8,35 @@ from typing import Any, Literal
 import numpy as np
 
 from mcframe.contracts.arrays import IntArray
-from mcframe.contracts.errors import ModelError, NotCertifiedWarning, UnobservedWarning
+from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
 from mcframe.contracts.validators import number
 from mcframe.fitting import fit
-from mcframe.selection import EntryFolds, RowFolds
+from mcframe.model import Model
+from mcframe.selection import CrossValidation, EntryFolds, RowFolds
+from mcframe.selection.entry_folds import fewest_free
 from mcframe.selection.folds import Folds
+from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declaring import declare
 from mcframe.tables.gaussian_table import estimate_seconds, gaussian_table
 from mcframe.tables.nuclear_weight import chosen_weight
-from mcframe.tables.prior_rows import choose_prior
+from mcframe.tables.prior_rows import ChosenPrior, choose_prior
 
 __all__ = ["complete"]
 
 FOLDS = 3
 # The share of the budget that choosing may take.
 CHOOSING = 0.5
-# The last fit is given at least this, in seconds: choosing cannot be stopped within a step.
+# Fits are given at least this, in seconds: what comes before them cannot be stopped within.
 LEAST_SECONDS = 0.1
 # Cells by which the prior is chosen at most: of longer tables some rows, drawn at random.
 MOST_CELLS = 200_000
 METHODS = ("gaussian", "likelihoods")
+# A table with its model, how that was chosen, and what was lost of each column at the best.
+Choice = tuple[Declared, Model, ChosenPrior | CrossValidation, tuple[ColumnScores | None, ...]]
 
 
 def complete(
@@ -111,12 +116,13 @@ def complete(
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit at the end says it once
         declared = declare(frame, types)
         seconds = CHOOSING * budget_seconds
-        if (method or usual_method(declared, types, seconds)) == "gaussian":
-            completed = by_covariance(declared, began, budget_seconds, seed, groups)
-        else:
-            completed = by_likelihoods(declared, began, budget_seconds, seed, groups)
+        gaussian = (method or usual_method(declared, types, seconds)) == "gaussian"
+        choose = by_covariance if gaussian else by_likelihoods
+        found, model, chosen, scores = choose(declared, began + seconds, seed, groups)
+    left = max(began + budget_seconds - time.perf_counter(), LEAST_SECONDS)
+    final = fit(model, found.data, max_seconds=left, random_state=seed)
     warn_of_holes(declared)
-    return completed
+    return Completion(found.table(final), final, found, chosen, scores)
 
 
 def checked_method(method: Any, types: Mapping[Any, Any] | None) -> None:
@@ -145,19 +151,11 @@ def usual_method(declared: Declared, types: Mapping[Any, Any] | None, seconds: f
     return "likelihoods" if long or likelihoods_in(types) else "gaussian"
 
 
-def by_covariance(
-    declared: Declared, began: float, budget_seconds: float, seed: int, groups: Any
-) -> Completion:
-    """Return the completion by a Gaussian distribution of rows."""
+def by_covariance(declared: Declared, deadline: float, seed: int, groups: Any) -> Choice:
+    """Return the table as rows of one Gaussian distribution, and how its prior was chosen."""
     rng = np.random.default_rng(seed)
     rows = rows_to_choose_by(declared, rng)
-    chosen = choose_prior(
-        declared,
-        folds_of(declared, None if groups is None else np.asarray(groups), rows),
-        rows,
-        began + CHOOSING * budget_seconds,
-        rng,
-    )
+    chosen = choose_prior(declared, folds_of(declared, groups, rows), rows, deadline, rng)
     if chosen.search.ended:
         warnings.warn(
             f"the budget ended the search at {chosen}, after {len(chosen.search.priors)} that were"
@@ -166,33 +164,26 @@ def by_covariance(
             stacklevel=3,
         )
     numbers = gaussian_table(declared, chosen)
-    left = max(began + budget_seconds - time.perf_counter(), LEAST_SECONDS)
-    final = fit(numbers.model, numbers.data, max_seconds=left, random_state=seed)
-    return Completion(numbers.table(final), final, numbers, chosen, chosen.scores)
+    return numbers, numbers.model, chosen, chosen.scores
 
 
-def by_likelihoods(
-    declared: Declared, began: float, budget_seconds: float, seed: int, groups: Any
-) -> Completion:
-    """Return the completion by likelihoods and a nuclear norm."""
-    every = np.arange(declared.frame.shape[0])
-    folds = folds_of(declared, None if groups is None else np.asarray(groups), every)
-    chosen, scores = chosen_weight(declared, folds, CHOOSING * budget_seconds, seed)
-    left = max(began + budget_seconds - time.perf_counter(), LEAST_SECONDS)
-    final = fit(chosen.best_model, declared.data, max_seconds=left, random_state=seed)
-    return Completion(declared.table(final), final, declared, chosen, scores)
+def by_likelihoods(declared: Declared, deadline: float, seed: int, groups: Any) -> Choice:
+    """Return the table as it was declared, and how the weight of its nuclear norm was chosen."""
+    folds = folds_of(declared, groups, np.arange(declared.frame.shape[0])) or EntryFolds(2)
+    seconds = max(deadline - time.perf_counter(), LEAST_SECONDS)
+    chosen, scores = chosen_weight(declared, folds, seconds, seed)
+    return declared, chosen.best_model, chosen, scores
 
 
-def folds_of(declared: Declared, groups: Any, rows: IntArray) -> Folds:
-    """Return the way of cutting these rows of a table into folds."""
+def folds_of(declared: Declared, groups: Any, rows: IntArray) -> Folds | None:
+    """Return the way of cutting these rows of a table into folds; None where there is none."""
     if groups is not None:
-        whole = groups.shape == (declared.frame.shape[0],)
-        return RowFolds(FOLDS, groups=groups[rows] if whole else groups)
-    fewest = min(
-        np.count_nonzero(~np.isnan(np.asarray(codes, dtype=np.float64)[rows]))
-        for codes in declared.data.values()
-    )
-    return EntryFolds(int(np.clip(fewest, 2, FOLDS)))
+        labels = np.asarray(groups)
+        whole = labels.shape == (declared.frame.shape[0],)
+        return RowFolds(FOLDS, groups=labels[rows] if whole else labels)
+    data = {name: np.asarray(own, dtype=np.float64)[rows] for name, own in declared.data.items()}
+    fewest = fewest_free(declared.model, data)
+    return EntryFolds(min(fewest, FOLDS)) if fewest >= 2 else None
 
 
 def rows_to_choose_by(declared: Declared, rng: np.random.Generator) -> IntArray:

@@ -7,7 +7,13 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.gaussian_rows import multiplications
 from mcframe.regularizers import GaussianRows
-from mcframe.selection.prior_rows import LAST_STEPS, NOISE, USUAL_STEPS, distribution, rows_of_estimate
+from mcframe.selection.prior_rows import (
+    LAST_STEPS,
+    NOISE,
+    USUAL_STEPS,
+    distribution,
+    rows_of_estimate,
+)
 from mcframe.tables.as_numbers import BLOCK, as_numbers
 from mcframe.tables.blocks import data_of
 from mcframe.tables.declared import Declared

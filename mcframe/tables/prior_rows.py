@@ -92,7 +92,7 @@ class Numbers:
 
 def choose_prior(
     declared: Declared,
-    folds: Folds,
+    folds: Folds | None,
     rows: IntArray,
     deadline: float,
     rng: np.random.Generator,
@@ -104,7 +104,7 @@ def choose_prior(
     declared : Declared
         By likelihoods, whose kinds say how entries are dealt out to folds.
     folds : Folds
-        Of the table of these rows.
+        Of the table of these rows; None where nothing can be held out.
     rows : array of integers
         Those by which it is chosen.
     deadline : float
@@ -114,7 +114,7 @@ def choose_prior(
     data = {
         name: np.asarray(codes, dtype=np.float64)[rows] for name, codes in declared.data.items()
     }
-    drawn = folds.draw(Problem.bind(declared.model, data), data, rng)
+    drawn = () if folds is None else folds.draw(Problem.bind(declared.model, data), data, rng)
     parts = [part_of(fold, declared, numbers) for fold in drawn]
     search = PriorSearch.over(parts, numbers.loss, deadline)
     columns, scores = judged(as_numbers(declared.columns), numbers, parts, search.answers)
@@ -157,6 +157,10 @@ def judged(
             continue
         position += 1
         held = [part.held[:, position] for part in parts]
+        if not held:
+            found.append(each)
+            scores.append(None)
+            continue
         codes = np.concatenate([numbers.codes[here, position] for here in held])
         predicted = [
             own[here][:, numbers.own(position)] for own, here in zip(means, held, strict=True)
