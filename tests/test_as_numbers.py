@@ -37,9 +37,8 @@ def test_values_that_are_known_are_the_most_probable(slope):
     label = Indicator((False, True), slope)
     answer = label.read(np.array([[0.2], [0.7], [0.5]]))
     assert label.predicted(answer).tolist() == [0.0, 1.0, 0.0]
-    np.testing.assert_allclose(
-        answer[0], [1 / (1 + np.exp(-0.6 * slope)), 1 / (1 + np.exp(0.6 * slope))]
-    )
+    odds = np.exp(slope * (0.8 - 0.2))
+    np.testing.assert_allclose(answer[0], [odds / (1.0 + odds), 1.0 / (1.0 + odds)])
 
 
 def test_a_slope_is_that_of_the_highest_likelihood():

@@ -31,7 +31,7 @@ FOLDS = 3
 # The share of the budget that choosing may take.
 CHOOSING = 0.5
 # Fits are given at least this, in seconds: what comes before them cannot be stopped within.
-LEAST_SECONDS = 0.1
+LEAST_SECONDS = 1.0
 # Cells by which the prior is chosen at most: of longer tables some rows, drawn at random.
 MOST_CELLS = 200_000
 METHODS = ("gaussian", "likelihoods")
