@@ -48,7 +48,7 @@ def judged():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(nuclear_weight, "JudgedColumns", watched)
-        chosen, _ = nuclear_weight.chosen_weight(declared, EntryFolds(3), 60.0, 0)
+        chosen, _ = nuclear_weight.chosen_weight(declared, EntryFolds(3), np.inf, 0)
     return declared, found[0], chosen
 
 

@@ -170,8 +170,7 @@ def by_covariance(declared: Declared, deadline: float, seed: int, groups: Any) -
 def by_likelihoods(declared: Declared, deadline: float, seed: int, groups: Any) -> Choice:
     """Return the table as it was declared, and how the weight of its nuclear norm was chosen."""
     folds = folds_of(declared, groups, np.arange(declared.frame.shape[0])) or EntryFolds(2)
-    seconds = max(deadline - time.perf_counter(), LEAST_SECONDS)
-    chosen, scores = chosen_weight(declared, folds, seconds, seed)
+    chosen, scores = chosen_weight(declared, folds, deadline, seed)
     return declared, chosen.best_model, chosen, scores
 
 

@@ -26,22 +26,25 @@ RATIO = 0.003
 # The share of the time that one fit may take. Time is looked at between fits, so that the fits of
 # all folds at one weight may come on top of it.
 SHARE_OF_A_FIT = 0.1
+# Where all of the time is spent before the first fit it has this, in seconds.
+LEAST_SECONDS = 1e-3
 # As in cross_validate: of fits that are compared, and of the ridge on their effects.
 TOLERANCE, MOST_STEPS, EFFECTS_WEIGHT = 1e-3, 20_000, 0.1
 
 
 def chosen_weight(
-    declared: Declared, folds: Folds, seconds: float, seed: int
+    declared: Declared, folds: Folds, deadline: float, seed: int
 ) -> tuple[CrossValidation, tuple[ColumnScores | None, ...]]:
     """Return the cross-validation of the weight, and what was lost of each column at the best.
 
     With a warning where time ended it too early.
     """
     judged = JudgedColumns(declared)
+    seconds = max(deadline - time.perf_counter(), LEAST_SECONDS)
     budget = checked_budget(TOLERANCE, MOST_STEPS, seconds * SHARE_OF_A_FIT)
     place = chosen_place(declared.model, None)
     certified = CertifiedPath(place, "auto", budget, EFFECTS_WEIGHT)
-    timed = TimedPath(certified, time.perf_counter() + seconds)
+    timed = TimedPath(certified, deadline)
     with edges_unsaid():
         chosen = cross_validate(
             declared.model,
