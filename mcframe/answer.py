@@ -372,8 +372,8 @@ class Fit:
     def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
         """A block of new items with observed entries kept and missing ones filled.
 
-        As ``impute`` does for the rows of the fit: missing entries by ``predict_rows``, of classes
-        by the most probable one.
+        As ``impute`` does for the rows of the fit: numbers and counts by ``predict_rows``, labels,
+        levels and classes by the most probable one.
 
         Parameters
         ----------
@@ -443,24 +443,34 @@ class Fit:
         return self.new_rows(data).latent
 
     def impute(self, name: str) -> Any:
-        """The block with observed entries kept and missing ones filled.
+        """The block with observed entries kept and missing ones filled, all of one kind.
 
-        By ``predict``; of classes by the most probable one.
+        Numbers and counts by their mean, labels, levels and classes by the most probable one, as
+        the data have it; ``predict`` has the probabilities and the expected levels.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [mc.NuclearNorm(0.1)])
+        >>> fit = mc.fit(model, {"y": [[1.0, 1.0], [0.0, 0.0], [1.0, np.nan]]})
+        >>> print(fit.impute("y")[2], fit.predict("y")[2].round(1))
+        [1. 1.] [0.9 0.9]
         """
         self.model.block(name)  # which names the blocks there are
-        return self.filled(name, self.problem.tables[name].observed_entries(), self.mean(name))
+        observed = self.problem.tables[name].observed_entries()
+        return self.filled(name, observed, self.predictor(name))
 
-    def filled(self, name: str, table: Table, mean: Array) -> Any:
-        """The observed entries of a table, elsewhere the mean response (overwritten) or class."""
-        width = self.model.block(name).likelihood.width
-        if width > 1:
-            mean = np.argmax(mean.reshape(*table.shape, width), axis=2).astype(np.float64)
-        mean[table.rows, table.columns] = table.as_given().values
-        return table.wrap(mean)
+    def filled(self, name: str, table: Table, z: Array) -> Any:
+        """The observed entries of a table, elsewhere what its likelihood fills with at z."""
+        likelihood = self.likelihood(name)
+        values = likelihood.filling(z if likelihood.width == 1 else in_classes(z, likelihood))
+        values = np.array(values.reshape(table.shape), dtype=np.float64)
+        values[table.rows, table.columns] = table.as_given().values
+        return table.wrap(values)
 
     def filled_rows(self, name: str, new: NewRows) -> Any:
         """A block of new items, whose rows are found once for all blocks, filled."""
-        return self.filled(name, new.table(name), self.mean_of(name, new.predictor(name)))
+        return self.filled(name, new.table(name), new.predictor(name))
 
     def new_rows(self, data: Mapping[str, Any], name: str | None = None) -> NewRows:
         """New items by the rule for them; ``name`` is a block that is asked for, there or not."""
@@ -619,11 +629,10 @@ class Fit:
 
     def mean_of(self, name: str, z: Array) -> Array:
         """The mean response at a linear predictor (rows x latent columns of the block)."""
-        width = self.model.block(name).likelihood.width
         likelihood = self.likelihood(name)
-        if width == 1:
+        if likelihood.width == 1:
             return likelihood.mean(z)
-        return likelihood.mean(z.reshape(-1, width)).reshape(z.shape)
+        return likelihood.mean(in_classes(z, likelihood)).reshape(z.shape)
 
     def predictor(self, name: str) -> Array:
         """Z + biases + row effects + offset of a block as a plain array."""
@@ -686,6 +695,11 @@ class Fit:
         ]
         lines += [f"  note       {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def in_classes(z: Array, likelihood: Likelihood) -> Array:
+    """Predictors (rows x latent columns) with one row for each column of data."""
+    return z.reshape(-1, likelihood.width)
 
 
 def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:

@@ -177,6 +177,7 @@ def test_a_likelihood_for_a_column():
         mc.Poisson,
     }
     assert (filled[10:20, 2] > 0).all()
+    assert set(filled[:10, 1]) == {0.0, 1.0}
     with pytest.raises(mc.ModelError, match="likelihoods names column 7, which is not in X"):
         MatrixCompletionImputer({7: mc.Poisson()}).fit(given)
 

@@ -444,6 +444,51 @@ def test_thresholds_are_fitted_with_the_rest():
     assert np.all((fit.predict("ratings") >= 1) & (fit.predict("ratings") <= 4))
 
 
+LEVELS = mc.Ordinal(3, thresholds=(-1.0, 1.0), lowest=2)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "z", "expected"),
+    [
+        (mc.Gaussian(), [-2.0, 0.3], [-2.0, 0.3]),
+        (mc.Poisson(), [0.0, np.log(2.5)], [1.0, 2.5]),
+        (mc.Bernoulli(), [-0.1, 0.0, 0.1], [0.0, 0.0, 1.0]),
+        (mc.Bernoulli("probit", scale=3.0), [-5.0, 0.01], [0.0, 1.0]),
+        (mc.Hinge(), [-0.1, 0.0, 0.1], [0.0, 0.0, 1.0]),
+        (mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()), [-1.0, 1.0], [0.0, 1.0]),
+        (LEVELS, [-9.0, -0.5, 0.0, 0.5, 9.0], [2.0, 3.0, 3.0, 3.0, 4.0]),
+        (mc.Multinomial(3), [[0.0, 2.0, 1.0], [5.0, 5.0, 0.0]], [1.0, 0.0]),
+    ],
+    ids=str,
+)
+def test_missing_entries_are_filled_with_what_data_can_be(likelihood, z, expected):
+    filling = likelihood.filling(np.array(z))
+    np.testing.assert_allclose(filling, expected)
+    assert not likelihood.invalid(np.round(filling)).any()
+
+
+def test_labels_and_levels_are_imputed_as_classes_are():
+    """Every entry that was missing is a label or a level, the most probable one."""
+    rng = np.random.default_rng(2)
+    z = 2.0 * rng.standard_normal((40, 1)) @ rng.standard_normal((1, 6))
+    labels = (z[:, :3] + rng.logistic(size=(40, 3)) > 0.0).astype(float)
+    levels = 1.0 + (z[:, 3:, None] + rng.logistic(size=(40, 3, 1)) > [-1.0, 1.0]).sum(axis=-1)
+    hidden = rng.random((40, 3)) < [0.0, 0.4, 0.4]
+    data = {"labels": np.where(hidden, np.nan, labels), "levels": np.where(hidden, np.nan, levels)}
+    blocks = [mc.Block("labels", mc.Bernoulli(), bias=True), mc.Block("levels", mc.Ordinal(3))]
+    fit = mc.fit(mc.Model(blocks, [mc.NuclearNorm(1.0)]), data)
+    found = fit.impute("labels")
+    np.testing.assert_array_equal(found[hidden], fit.predict("labels")[hidden] > 0.5)
+    np.testing.assert_array_equal(found[~hidden], labels[~hidden])
+    thresholds = fit.likelihood("levels").thresholds
+    below = 1.0 / (1.0 + np.exp(fit.natural("levels")[..., None] - np.array(thresholds)))
+    shares = np.diff(below, axis=-1, prepend=0.0, append=1.0)
+    wanted = 1.0 + np.argmax(shares, axis=-1)
+    np.testing.assert_array_equal(fit.impute("levels")[hidden], wanted[hidden])
+    again = fit.impute_rows(data, "levels")
+    assert np.mean(again == fit.impute("levels")) > 0.99
+
+
 @pytest.mark.parametrize(
     "terms",
     [

@@ -6,6 +6,7 @@ __all__ = [
     "LawViolation",
     "McframeError",
     "ModelError",
+    "NoInfluence",
     "NotCertifiedWarning",
     "NothingFeasible",
     "UnobservedWarning",
@@ -18,6 +19,10 @@ class McframeError(Exception):
 
 class ModelError(McframeError, ValueError):
     """The sentence itself is wrong: a weight below zero, a name given twice, no regularizer."""
+
+
+class NoInfluence(ModelError):
+    """The weight of a term changes nothing: these data pull no Z away from the trivial one."""
 
 
 class DataError(McframeError, ValueError):

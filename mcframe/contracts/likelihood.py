@@ -150,6 +150,13 @@ class Likelihood(ABC):
     def mean(self, z: Array) -> Array:
         """E[y | z], the mean response: the inverse link."""
 
+    def filling(self, z: Array) -> Array:
+        """What a missing entry is filled with: a value that data can have, of the shape of y.
+
+        The mean; of labels, levels and classes the most probable one.
+        """
+        return self.mean(z)
+
     @abstractmethod
     def start(self, y: Array) -> Array:
         """A natural parameter that fits y roughly: where an iteration may begin."""

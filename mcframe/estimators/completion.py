@@ -5,12 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import ModelError, UnobservedWarning
+from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.validators import number
+from mcframe.estimators.frame_columns import FrameColumns, holds_more_than_numbers
+from mcframe.estimators.number_columns import NumberColumns
 from mcframe.fitting import fit
 from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight
@@ -20,6 +24,7 @@ from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion
 from mcframe.selection.entry_folds import fewest_free
+from mcframe.tables.columns import read_frame
 
 __all__ = ["Completion"]
 
@@ -35,6 +40,9 @@ class Completion(BaseEstimator):
         likelihoods: Any = "auto",
         terms: Any = None,
         *,
+        model: Any = None,
+        types: Any = None,
+        unseen: str = "missing",
         weight: Any = "cv",
         n_weights: int = 12,
         cv: int = 3,
@@ -45,6 +53,9 @@ class Completion(BaseEstimator):
     ) -> None:
         self.likelihoods = likelihoods
         self.terms = terms
+        self.model = model
+        self.types = types
+        self.unseen = unseen
         self.weight = weight
         self.n_weights = n_weights
         self.cv = cv
@@ -52,6 +63,44 @@ class Completion(BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
         self.threads = threads
+
+    def read(self, X: Any, reset: bool) -> Any:
+        """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
+        if reset:
+            self.is_frame_ = self.types is not None or holds_more_than_numbers(X)
+        if self.is_frame_:
+            read_frame(X)  # which refuses what is none
+            return validate_data(self, X, skip_check_array=True, reset=reset)
+        return self.read_numbers(X, reset)
+
+    def read_numbers(self, X: Any, reset: bool) -> Array:
+        """X as floats, NaN where missing."""
+        table: Array = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset
+        )
+        return table
+
+    def columns_of(self, table: Any) -> NumberColumns | FrameColumns:
+        """The columns of a table that was read, as blocks."""
+        model = self.given_model()
+        if self.is_frame_:
+            return FrameColumns.of(table, self.types, self.likelihoods, self.unseen, model)
+        names = getattr(self, "feature_names_in_", None)
+        return NumberColumns.of(table, self.likelihoods, names, model)
+
+    def given_model(self) -> Model | None:
+        """The model that was given, or a ``ModelError`` where it says not all there is to say."""
+        if self.model is None:
+            return None
+        if not isinstance(self.model, Model):
+            raise ModelError(f"model={self.model!r} was given; a Model or None is needed")
+        auto = isinstance(self.likelihoods, str) and self.likelihoods == "auto"
+        if not auto or self.terms is not None:
+            raise ModelError(
+                "model was given, and likelihoods or terms beside it, which a model has already;"
+                " give one or the other"
+            )
+        return self.model
 
     def fit_model(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion
@@ -77,12 +126,7 @@ class Completion(BaseEstimator):
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion
     ) -> Model:
         """The model with the weight that was given, or with the one that is chosen."""
-        if self.weight is None and self.terms is None:
-            raise ModelError(
-                "weight=None was given, which is that of terms, and no terms; give"
-                " terms=[mc.NuclearNorm(2.0)], or weight='cv' or a number"
-            )
-        model = Model(blocks, [NuclearNorm(1.0)] if self.terms is None else self.terms)
+        model = self.unweighted_model(blocks)
         if self.weight is None:
             return model
         place = chosen_place(model, None)
@@ -95,7 +139,7 @@ class Completion(BaseEstimator):
             )
         try:
             largest = weight_max(model, data)
-        except ModelError:  # nothing to be learnt beyond the columns' levels, as of one row
+        except NoInfluence:  # nothing to be learnt beyond the columns' levels, as of one row
             return with_weight(model, place, 1.0)
         if fewest_free(model, data) < 2 * self.cv:
             return with_weight(model, place, SHARE * largest)
@@ -109,6 +153,19 @@ class Completion(BaseEstimator):
                 random_state=self.random_state,
             )
         return self.cross_validation_.best_model
+
+    def unweighted_model(self, blocks: Sequence[Block]) -> Model:
+        """The model of these blocks, with the weight that its term was given."""
+        if self.model is not None:
+            own = {block.name for block in self.model.blocks}
+            added = [block for block in blocks if block.name not in own]
+            return attrs.evolve(self.model, blocks=(*self.model.blocks, *added))
+        if self.weight is None and self.terms is None:
+            raise ModelError(
+                "weight=None was given, which is that of terms, and no terms; give"
+                " terms=[mc.NuclearNorm(2.0)], or weight='cv' or a number"
+            )
+        return Model(blocks, [NuclearNorm(1.0)] if self.terms is None else self.terms)
 
 
 def with_weight(model: Model, place: int, weight: float) -> Model:

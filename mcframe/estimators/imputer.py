@@ -1,15 +1,16 @@
 """The imputer: missing entries from a model of the whole table."""
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.impute import MissingIndicator
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
-from mcframe.estimators.columns import groups_of, table_data
 from mcframe.estimators.completion import Completion
 from mcframe.selection import HeldOutLoss
 
@@ -17,34 +18,46 @@ __all__ = ["MatrixCompletionImputer"]
 
 
 class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion):
-    """Fill missing numbers by a certified low-rank model of the table, one loss for each column.
+    """Fill missing entries by a certified low-rank model of the table, one loss for each column.
 
     The objective is that of ``mcframe.Model``: the losses of the observed entries, in standard
     units of each column and with a level of its own, plus the terms. ``fit_transform`` answers by
     the fit itself, ``transform`` by the rule for new rows (Zheng and Hastie, 2015), which on the
     rows of the fit gives the same up to ``tol``. Observed entries are never changed.
 
+    X is an array or a DataFrame. A DataFrame with a column of text, categories, truth values or
+    dates is read as ``mcframe.declare`` reads it, and comes back as a DataFrame of its library
+    with its own dtypes: each label, level and category the most probable one.
+
     Parameters
     ----------
     likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
-        Columns by name or position; "auto", and columns that a dict leaves out: ``Gaussian()``.
-        Labels, counts, levels and codes of classes are numbers here, filled as by ``Fit.impute``:
-        a label by the probability of 1, a count and a level by its mean, a class by the code of
-        the most probable one.
+        Columns by name or position; "auto", and columns that a dict leaves out: ``Gaussian()``
+        in a table of numbers, what ``types`` say in others. Filled as by ``Fit.impute``: numbers
+        and counts by their mean, labels, levels and codes of classes by the most probable one.
     terms : list of regularizers and constraints, optional
         By default a ``NuclearNorm``.
+    model : Model, optional
+        In place of likelihoods and terms: of one block, whatever its name, for a table of
+        numbers; for other DataFrames with the blocks of ``mcframe.declare(X, types)``.
+    types : dict from column name to a kind, optional
+        What columns of a DataFrame are, as in ``mcframe.declare``. With it a DataFrame of
+        numbers alone is read as that does, too.
+    unseen : "missing" or "error", default "missing"
+        What a label or a category is in ``transform`` that was not in the fit: answered as
+        missing, with one warning that names them, or a ``DataError``.
     weight : "cv", float or None, default "cv"
         The weight of the norm among the terms: chosen by cross-validation on held-out entries, a
-        number, or that of ``terms``. Tables with fewer than ``2 * cv`` observed entries are given
-        a tenth of the least weight at which nothing is left to learn.
+        number, or that of ``terms`` or ``model``. Tables with fewer than ``2 * cv`` observed
+        entries are given a tenth of the least weight at which nothing is left to learn.
     n_weights, cv : int, default 12 and 3
         How many weights are tried, and on how many folds.
     min_value, max_value : float or array of one a column, default -inf and inf
-        What is filled in is clipped to that.
+        What is filled into a table of numbers is clipped to that.
     missing_values : number, default NaN
-        What stands for a missing entry; None and pandas.NA always do.
+        What stands for a missing entry in a table of numbers; None and pandas.NA always do.
     keep_empty_features : bool, default False
-        Columns without one observed entry: dropped, or filled with 0.
+        Columns without one observed entry: dropped, or filled with 0 where they are of numbers.
     add_indicator : bool, default False
         Whether 0/1 columns follow that say what was missing, as of ``MissingIndicator``.
     tol, max_iter, random_state, threads : as in ``mcframe.fit``
@@ -68,6 +81,10 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     >>> imputer = MatrixCompletionImputer(weight=0.01)
     >>> print(imputer.fit_transform(X)[2].round(1))
     [3. 6. 9.]
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.0, 1.1, 2.0, 2.2, 2.1], "kind": [*"aabb", None]})
+    >>> MatrixCompletionImputer(weight=0.1).fit_transform(frame)["kind"].tolist()
+    ['a', 'a', 'b', 'b', 'b']
     """
 
     def __init__(
@@ -75,6 +92,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         likelihoods: Any = "auto",
         terms: Any = None,
         *,
+        model: Any = None,
+        types: Any = None,
+        unseen: str = "missing",
         weight: Any = "cv",
         n_weights: int = 12,
         cv: int = 3,
@@ -91,6 +111,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         super().__init__(
             likelihoods,
             terms,
+            model=model,
+            types=types,
+            unseen=unseen,
             weight=weight,
             n_weights=n_weights,
             cv=cv,
@@ -113,52 +136,47 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit the model, and fill the table that it was fitted to."""
         table = self.read(X, reset=True)
-        observed = ~np.isnan(table)
-        self.kept_ = np.flatnonzero(observed.any(axis=0))
-        self.lowest_, self.highest_ = self.limits(table.shape[1])
+        columns = self.columns_of(table)
+        self.columns_ = columns
+        self.limits_ = self.limits(columns.n_features)
+        columns.check_filling(self.limits_, self.keep_empty_features)
         if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(table)
-        filled = table[:, self.kept_]
-        if not self.kept_.size:
-            self.n_iter_ = 1
-            return self.completed(table, filled)
-        names = getattr(self, "feature_names_in_", None)
-        self.groups_ = groups_of(self.likelihoods, self.kept_, names)
-        fitted = self.fit_model(
-            [group.block for group in self.groups_],
-            table_data(self.groups_, filled),
-            HeldOutLoss(),
-        )
-        for group in self.groups_:
-            filled[:, group.columns] = fitted.impute(group.block.name)
-        return self.completed(table, filled)
+            self.indicator_ = MissingIndicator(error_on_new=False).fit(columns.marked(table))
+        self.n_iter_ = 1
+        if columns.blocks:
+            self.fit_model(columns.blocks, columns.data(table), HeldOutLoss())
+        return self.completed(table, fitted=True)
 
     def transform(self, X: Any) -> Any:
         """Fill a table of other rows, of the columns of the fit."""
-        check_is_fitted(self, "kept_")
-        table = self.read(X, reset=False)
-        filled = table[:, self.kept_]
-        if self.kept_.size and np.isnan(filled).any():
-            new = self.completion_.new_rows(table_data(self.groups_, filled))
-            for group in self.groups_:
-                filled[:, group.columns] = self.completion_.filled_rows(group.block.name, new)
-        return self.completed(table, filled)
+        check_is_fitted(self, "columns_")
+        return self.completed(self.read(X, reset=False), fitted=False)
 
-    def completed(self, table: Array, filled: Array) -> Array:
-        """The answer: clipped where it was missing, empty columns and indicators put beside it."""
-        missing = np.isnan(table[:, self.kept_])
-        clipped = np.clip(filled, self.lowest_[self.kept_], self.highest_[self.kept_])
-        answer = np.where(missing, clipped, filled)
-        if self.keep_empty_features:
-            whole = np.where(np.isnan(table), 0.0, table)
-            whole[:, self.kept_] = answer
-            answer = whole
+    def completed(self, table: Any, fitted: bool) -> Any:
+        """The answer: the table of the fit or of other rows filled, with its indicators."""
+        columns = self.columns_
+        fit = self.completion_ if columns.blocks else None
+        answer = columns.filled(fit, table, fitted)
+        answer = columns.finished(answer, table, self.limits_, self.keep_empty_features)
         if self.add_indicator:
-            answer = np.hstack([answer, self.indicator_.transform(table)])
-        return answer.astype(table.dtype, copy=False)
+            names = self.indicator_.get_feature_names_out(super().get_feature_names_out())
+            indicated = self.indicator_.transform(columns.marked(table))
+            answer = columns.beside(answer, names, indicated)
+        return columns.in_library(answer, _get_output_config("transform", self)["dense"])
 
-    def read(self, X: Any, reset: bool) -> Array:
-        """The table as floats, NaN where missing."""
+    def read(self, X: Any, reset: bool) -> Any:
+        """X as floats or as a DataFrame; of the latter None and NaN alone are missing."""
+        table = super().read(X, reset)
+        number = isinstance(self.missing_values, Real)
+        if self.is_frame_ and not (number and np.isnan(self.missing_values)):
+            raise ModelError(
+                f"missing_values={self.missing_values!r} was given for a table whose columns are"
+                " not all numbers; replace it there, as by X.replace(...), by None"
+            )
+        return table
+
+    def read_numbers(self, X: Any, reset: bool) -> Array:
+        """X as floats, of 32 bits where it is, NaN where missing."""
         table: Array = validate_data(
             self,
             X,
@@ -189,9 +207,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of the columns of the answer."""
-        check_is_fitted(self, "kept_")
+        check_is_fitted(self, "columns_")
         names = super().get_feature_names_out(input_features)
-        kept = names if self.keep_empty_features else names[self.kept_]
+        kept = names if self.keep_empty_features else names[self.columns_.kept]
         if not self.add_indicator:
             return kept
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])

@@ -1,16 +1,16 @@
 """What the estimators with a target share: features and targets in one table."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import DataError
-from mcframe.estimators.columns import groups_of, table_data
+from mcframe.contracts.errors import DataError, ModelError
 from mcframe.estimators.completion import Completion
+from mcframe.estimators.frame_columns import FrameColumns
 from mcframe.model import Block
 from mcframe.selection import HeldOutLoss
 
@@ -28,14 +28,7 @@ class Prediction(Completion):
     A row that stood in the fit more than once counts as new.
     """
 
-    def read(self, X: Any, reset: bool) -> Array:
-        """The features as floats, NaN where missing."""
-        table: Array = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset
-        )
-        return table
-
-    def fit_targets(self, table: Array, block: Block, targets: Array) -> None:
+    def fit_targets(self, table: Any, block: Block, targets: Array) -> None:
         """Fit features and targets (n_samples x columns of the block) together."""
         if len(targets) != len(table):
             raise DataError(
@@ -44,27 +37,34 @@ class Prediction(Completion):
             )
         if np.isnan(targets).all():
             raise DataError("y holds nothing but missing values; at least one target is needed")
-        self.kept_ = np.flatnonzero(~np.isnan(table).all(axis=0))
-        names: Sequence[Any] | None = getattr(self, "feature_names_in_", None)
-        self.groups_ = groups_of(self.likelihoods, self.kept_, names) if self.kept_.size else []
-        data = {**table_data(self.groups_, table[:, self.kept_]), TARGETS: targets}
-        blocks = [*(group.block for group in self.groups_), block]
-        self.fit_model(blocks, data, HeldOutLoss(TARGETS))
-        self.n_targets_, self.known_ = targets.shape[1], distinct_rows(table)
+        self.columns_ = self.columns_of(table)
+        if TARGETS in [block.name for block in self.columns_.blocks]:
+            raise ModelError(
+                f"model has a block {TARGETS!r}, the name of the block of y, which is put beside"
+                " those of the model; call it otherwise"
+            )
+        if isinstance(self.columns_, FrameColumns):
+            self.columns_.warn_of_unused()
+        features = self.columns_.data(table)
+        self.fit_model(
+            [*self.columns_.blocks, block], {**features, TARGETS: targets}, HeldOutLoss(TARGETS)
+        )
+        self.n_targets_ = targets.shape[1]
+        self.known_ = distinct_rows(side_by_side(features, len(targets)))
 
     def means(self, X: Any) -> Array:
         """The mean response of the targets in each row: (n_samples x latent columns of them)."""
         check_is_fitted(self, "completion_")
         table = self.read(X, reset=False)
+        features = self.columns_.data(table)
+        rows = side_by_side(features, len(table))
         fitted = np.asarray(self.completion_.predict(TARGETS))
-        places = np.asarray([self.known_.get(row_key(row), -1) for row in table])
+        places = np.asarray([self.known_.get(row_key(row), -1) for row in rows])
         answers = fitted[places]
         new = places < 0
         if new.any():
-            data = {
-                **table_data(self.groups_, table[new][:, self.kept_]),
-                TARGETS: np.full((np.count_nonzero(new), self.n_targets_), np.nan),
-            }
+            data = {name: values[new] for name, values in features.items()}
+            data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
             answers[new] = self.completion_.predict_rows(data, TARGETS)
         return np.asarray(answers)
 
@@ -73,6 +73,11 @@ class Prediction(Completion):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def side_by_side(features: Mapping[str, Array], n_rows: int) -> Array:
+    """The data of all blocks as one matrix (n_rows x columns of them)."""
+    return np.hstack([np.empty((n_rows, 0)), *features.values()])
 
 
 def row_key(row: Array) -> bytes:

@@ -24,12 +24,22 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     Parameters
     ----------
     likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
-        Of the features, by name or position; "auto" and those left out: ``Gaussian()``.
+        Of the features, by name or position; "auto" and those left out: ``Gaussian()`` in a
+        table of numbers. DataFrames with text, categories, truth values or dates are read as
+        ``mcframe.declare`` reads them.
     terms : list of regularizers and constraints, optional
         By default a ``NuclearNorm``.
+    model : Model, optional
+        Of the features, in place of likelihoods and terms; the block "targets" is put beside
+        its own: one for a table of numbers, else those of ``mcframe.declare(X, types)``.
+    types : dict from column name to a kind, optional
+        What columns of a DataFrame are, as in ``mcframe.declare``.
+    unseen : "missing" or "error", default "missing"
+        What a category is in ``predict`` that was not in the fit: missing, with one warning that
+        names them, or a ``DataError``.
     weight : "cv", float or None, default "cv"
         Of the norm: the one with the least held-out loss of targets, a number, or that of
-        ``terms``.
+        ``terms`` or ``model``.
     n_weights, cv : int, default 12 and 3
         How many weights are tried, and on how many folds.
     tol, max_iter, random_state, threads : as in ``mcframe.fit``

@@ -122,7 +122,7 @@ def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
         step = np.ones_like(z)
         answers += [likelihood.prox(z, y, step), likelihood.prox_slope(z, y, step)]
     shaped = [(answer, z.shape) for answer in answers]
-    values = [value, likelihood.value(z, y)]
+    values = [value, likelihood.value(z, y), likelihood.filling(z)]
     if isinstance(likelihood, Conjugate):
         values.append(likelihood.conjugate(slope, y))
     shaped += [(answer, y.shape) for answer in values]

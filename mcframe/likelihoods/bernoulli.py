@@ -144,6 +144,10 @@ class Bernoulli(
         """P(y = 1 | z)."""
         return self.of_margin.probability(z / self.scale)
 
+    def filling(self, z: Array) -> Array:
+        """The more probable label: 1 above z = 0."""
+        return (z > 0.0).astype(np.float64)
+
     def start(self, y: Array) -> Array:
         """2 y - 1, where Goldberg et al. begin."""
         return 2.0 * y - 1.0

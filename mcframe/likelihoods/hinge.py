@@ -89,6 +89,10 @@ class Hinge(Likelihood, Proximable, Conjugate):
         """The label that z points to: 1 above 0, 0 below, and 1/2 at 0."""
         return np.heaviside(z, 0.5)
 
+    def filling(self, z: Array) -> Array:
+        """The label that z points to, 0 at 0."""
+        return np.heaviside(z, 0.0)
+
     def start(self, y: Array) -> Array:
         """2 y - 1, on the margin."""
         return 2.0 * y - 1.0

@@ -185,6 +185,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         """The code of the most probable class; of the first one where several are."""
         return np.argmax(z, axis=-1).astype(np.float64)
 
+    def filling(self, z: Array) -> Array:
+        """The code of the most probable class."""
+        return self.most_probable(z)
+
     def start(self, y: Array) -> Array:
         """e_y - 1/K: like the answer it sums to 0, as any other offset only costs norm."""
         return (codes(y) == np.arange(self.classes)).astype(np.float64) - 1.0 / self.classes

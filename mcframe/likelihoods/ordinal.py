@@ -188,6 +188,15 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
             level += expit(z - threshold)
         return level
 
+    def filling(self, z: Array) -> Array:
+        """The most probable level; of the lowest one where several are."""
+        level, least = np.full_like(z, self.lowest), np.full_like(z, np.inf)
+        for each in range(self.lowest, self.lowest + self.levels):
+            loss = self.value(z, np.full_like(z, each))
+            level[loss < least] = each
+            least = np.minimum(least, loss)
+        return level
+
     def start(self, y: Array) -> Array:
         """The middle of the interval, 1 beyond the threshold at the ends; levels if not given."""
         if self.thresholds is None:

@@ -278,6 +278,11 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         mean: Array = self.likelihood.mean(z)
         return mean
 
+    def filling(self, z: Array) -> Array:
+        """The label that the likelihood fills with."""
+        filling: Array = self.likelihood.filling(z)
+        return filling
+
     def start(self, y: Array) -> Array:
         """The likelihood's start for a label; halfway between both where there is none."""
         negative, positive = self.likelihood.start(np.array([0.0, 1.0]))

@@ -11,7 +11,7 @@ from mcframe.backends.splitting import piece_stiffness, smooth_curvature
 from mcframe.compile import Attached, CompiledProblem, Program
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
 from mcframe.contracts.term import Composed, Norm, Prox, SmoothTerm, Spectral, Term
 from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank, Operator
@@ -107,7 +107,7 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
             f" place to begin; {remedy(name)}"
         )
     if found == 0.0:
-        raise ModelError(
+        raise NoInfluence(
             f"the weight of {name} has no influence: nothing pulls Z away from 0, or from the"
             " point next to it that meets all constraints, so that the answer is the same at"
             f" every weight; {remedy(name)}"

@@ -1,9 +1,10 @@
 """New rows of a declared table as the data of its blocks, coded as the table was."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
@@ -16,43 +17,73 @@ from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declared_kinds import contradiction, what
 
-__all__ = ["coded_rows"]
+__all__ = ["CodedRows"]
 
 # How many values or columns a warning names.
 SHOWN = 5
 
 
-def coded_rows(
-    model: Model, columns: Sequence[DeclaredColumn], frame: Any, unseen: str
-) -> dict[str, Any]:
-    """Return the data of each block for new rows, as ``Declared.rows`` says."""
-    if unseen not in ("missing", "error"):
-        raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
-    table = read_frame(frame)
-    given = {column.name: column for column in read_columns(table)}
-    known = {each.name for each in columns}
-    strange = [repr(plain(name)) for name in given if name not in known]
-    if strange:
-        raise DataError(
-            f"the new rows have columns that the declared table has not: {listed(strange)}; drop"
-            " or rename them"
-        )
-    modelled = [each for each in columns if each.place is not None]
-    warn_of_absent([each for each in modelled if each.name not in given])
-    codes, never = {}, []
-    for each in modelled:
-        column = given.get(each.name)
-        if column is None:
-            codes[each.name] = np.full(table.shape[0], np.nan)
-            continue
-        codes[each.name] = codes_of(each, column)
-        never += values_never_seen(column, codes[each.name])
-    said = f"values that were never seen: {listed(never)}"
-    if never and unseen == "error":
-        raise DataError(f"{said}; unseen='missing' takes them as missing")
-    if never:
-        warnings.warn(f"{said}; they count as missing", UserWarning, stacklevel=4)
-    return data_of(model.blocks, modelled, codes, table)
+@attrs.frozen(eq=False)
+class CodedRows:
+    """New rows of a declared table: as they were given, and as the table's codes.
+
+    Attributes
+    ----------
+    declared : tuple of DeclaredColumn
+        The columns of the declared table.
+    table : narwhals.DataFrame
+        The new rows as they were given.
+    given : dict from name to Column
+        Their columns.
+    codes : dict from name to array (n_new,)
+        Of each column that stands in a block, NaN where it is missing or was never seen.
+    """
+
+    declared: tuple[DeclaredColumn, ...]
+    table: Any
+    given: Mapping[Any, Column]
+    codes: Mapping[Any, Array]
+
+    @classmethod
+    def of(cls, declared: tuple[DeclaredColumn, ...], frame: Any, unseen: str) -> "CodedRows":
+        """Read new rows, as ``Declared.rows`` says.
+
+        Raises
+        ------
+        DataError, ModelError
+            As there.
+        """
+        if unseen not in ("missing", "error"):
+            raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
+        table = read_frame(frame)
+        given = {column.name: column for column in read_columns(table)}
+        known = {each.name for each in declared}
+        strange = [repr(plain(name)) for name in given if name not in known]
+        if strange:
+            raise DataError(
+                f"the new rows have columns that the declared table has not: {listed(strange)};"
+                " drop or rename them"
+            )
+        modelled = [each for each in declared if each.place is not None]
+        warn_of_absent([each for each in modelled if each.name not in given])
+        codes, never = {}, []
+        for each in modelled:
+            column = given.get(each.name)
+            if column is None:
+                codes[each.name] = np.full(table.shape[0], np.nan)
+                continue
+            codes[each.name] = codes_of(each, column)
+            never += values_never_seen(column, codes[each.name])
+        said = f"values that were never seen: {listed(never)}"
+        if never and unseen == "error":
+            raise DataError(f"{said}; unseen='missing' takes them as missing")
+        if never:
+            warnings.warn(f"{said}; they count as missing", UserWarning, stacklevel=4)
+        return cls(declared, table, given, codes)
+
+    def data(self, model: Model) -> dict[str, Any]:
+        """The data of each block of the model."""
+        return data_of(model.blocks, self.declared, self.codes, self.table)
 
 
 def codes_of(each: DeclaredColumn, column: Column) -> Array:

@@ -1,6 +1,6 @@
 """The answer of ``complete``: the completed table, and how good its columns are."""
 
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
@@ -52,6 +52,31 @@ class Completion:
         As ``Declared.predict``.
         """
         return self.declared.predict(self.fit, name)
+
+    def complete_rows(self, frame: Any, *, unseen: Literal["missing", "error"] = "missing") -> Any:
+        """New rows, which were not in the table, with their holes filled: same library and dtypes.
+
+        As ``Declared.complete_rows``, by this fit.
+
+        Parameters
+        ----------
+        frame : DataFrame or Table
+            With the columns of the table, in any order.
+        unseen : "missing" or "error", default "missing"
+            What values are that no row of the table has.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, 1.8, 1.9] * 5, "size": ["S", "S", "L", "L"] * 5,
+        ... })
+        >>> completed = mc.complete(frame)
+        >>> completed.complete_rows(pd.DataFrame({"height": [1.85], "size": [None]}))
+           height size
+        0    1.85    L
+        """
+        return self.declared.complete_rows(self.fit, frame, unseen=unseen)
 
     def report(self) -> Any:
         """How well each column is predicted where it was held out, in the library of the table.

@@ -12,8 +12,9 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
-from mcframe.tables.coded_rows import coded_rows
+from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import Choice
+from mcframe.tables.completed_rows import completed_rows
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.printing import lines_of
 
@@ -87,7 +88,61 @@ class Declared:
             Where the frame is no table, has a column that this one has not, or values of another
             form.
         """
-        return coded_rows(self.model, self.columns, frame, unseen)
+        return CodedRows.of(self.columns, frame, unseen).data(self.model)
+
+    def complete_rows(
+        self, fit: Fit, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> Any:
+        """New rows with their missing entries filled by a fit, in the library they came in.
+
+        By the rule for new rows (``Fit.impute_rows``), as ``table`` fills those of the fit: with
+        the most probable value of a label, a category or levels, with the mean of a number.
+        Observed entries and dtypes stay; where a dtype cannot hold what is filled in, as that of
+        categories without this one, it becomes that of the declared table. Columns that are set
+        aside come back as they were.
+
+        Parameters
+        ----------
+        fit : Fit
+            As for ``table``.
+        frame : DataFrame or Table
+            With the columns of this table in any order. Those that are absent count as missing,
+            with a ``UserWarning`` that names them, and stand filled behind the others.
+        unseen : "missing" or "error", default "missing"
+            What values are that no row of this table has: missing, so that a value that was seen
+            takes their place, with one ``UserWarning`` that names them; or a ``DataError``.
+
+        Returns
+        -------
+        DataFrame or Table
+            With the rows of ``frame`` in their order, and its index.
+
+        Raises
+        ------
+        DataError
+            As in ``rows``.
+        ModelError
+            Where the model leaves new rows no meaning; see ``Fit.predict_rows``.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, 1.8, 1.9] * 5, "size": ["S", "S", "L", "L"] * 5,
+        ... })
+        >>> declared = mc.declare(frame)
+        >>> fit = mc.fit(declared.model, declared.data)
+        >>> declared.complete_rows(fit, pd.DataFrame({"height": [1.55, 1.85], "size": None}))
+           height size
+        0    1.55    S
+        1    1.85    L
+        """
+        rows = CodedRows.of(self.columns, frame, unseen)
+        new = fit.new_rows(rows.data(self.model))
+        filled = {
+            block.name: np.asarray(fit.filled_rows(block.name, new)) for block in self.model.blocks
+        }
+        return completed_rows(rows, filled)
 
     def predict(self, fit: Fit, name: Any) -> Any:
         """What a fit says of a column in every row, in the library that the table came in.

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import IntArray
 
-__all__ = ["filled_series"]
+__all__ = ["filled_series", "series_like"]
 
 
 def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
@@ -28,6 +28,29 @@ def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
         whole = native.copy()
         whole.iloc[rows] = given.array
     return nw.from_native(whole, series_only=True).alias(series.name)
+
+
+def series_like(like: Any, table: Any, values: list[Any]) -> Any:
+    """Return a ``narwhals.Series`` of values, with the name of ``like``, for a table.
+
+    With its dtype where the table is of the same library, else with the one that values of this
+    type have there; in pandas with the index of the table.
+    """
+    if table.implementation != like.implementation:
+        made = nw.new_series(like.name, values, backend=table.implementation)
+        native = made.to_native()
+    else:
+        native = like.to_native()
+        if table.implementation.is_polars():
+            native = type(native)(like.name, values, dtype=native.dtype)
+        elif table.implementation.is_pyarrow():
+            pa = like.__native_namespace__()
+            native = pa.chunked_array([pa.array(values, type=native.type)])
+        else:
+            native = type(native)(values, dtype=native.dtype)
+    if table.implementation.is_pandas():
+        native.index = table.to_native().index
+    return nw.from_native(native, series_only=True).alias(like.name)
 
 
 def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any:

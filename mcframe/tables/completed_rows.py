@@ -1,0 +1,93 @@
+"""New rows of a declared table with their missing entries filled."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.tables.coded_rows import CodedRows
+from mcframe.tables.coding import Coding, Numbers
+from mcframe.tables.columns import Column
+from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.filling import filled_series, series_like
+from mcframe.tables.taken import whole_range
+
+__all__ = ["completed_rows"]
+
+# What the values of a column are, by its form; categories have a list of their own.
+TYPES: dict[str, Any] = {"text": str, "boolean": bool, "number": (int, float), "date": dt.date}
+
+
+def completed_rows(rows: CodedRows, filled: Mapping[str, Array]) -> Any:
+    """Return the new rows as a table of their library, filled as ``Declared.complete_rows`` says.
+
+    Parameters
+    ----------
+    rows : CodedRows
+    filled : dict from block name to array (n_new x columns of the block)
+        Codes without a missing one.
+    """
+    changed = []
+    for each in rows.declared:
+        column = rows.given.get(each.name)
+        if each.place is not None:
+            coding, block = each.modelled
+            coding = for_dtype(coding, column)
+            missing = np.flatnonzero(np.isnan(rows.codes[each.name]))
+            values = coding.values(filled[block][:, each.place])
+        elif each.taken.constant:
+            n_rows = rows.table.shape[0]
+            missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
+            values = each.taken.constant * n_rows
+        else:
+            continue
+        if missing.size:
+            changed.append(completed_column(each, column, missing, values, rows.table))
+    return rows.table.with_columns(*changed).to_native() if changed else rows.table.to_native()
+
+
+def for_dtype(coding: Coding, column: Column | None) -> Coding:
+    """The coding of a column, for numbers within what the dtype of new rows holds."""
+    if not isinstance(coding, Numbers) or column is None or column.form != "number":
+        return coding
+    return attrs.evolve(coding, whole=whole_range(column) or coding.whole)
+
+
+def completed_column(
+    each: DeclaredColumn,
+    column: Column | None,
+    missing: IntArray,
+    values: list[Any],
+    table: Any,
+) -> Any:
+    """A column of new rows with values at its missing places, as a ``narwhals.Series``.
+
+    Parameters
+    ----------
+    column : Column or None
+        As it was given; None of one that is absent.
+    missing : places from 0
+    values : list (n_new,)
+        For every row.
+    """
+    into = [values[row] for row in missing]
+    if column is not None and holds(column, each.column, into):
+        return filled_series(column.series, missing, into)
+    return series_like(each.column.series, table, values)
+
+
+def holds(column: Column, declared: Column, values: list[Any]) -> bool:
+    """Whether the dtype of a column of new rows can hold values of the declared one."""
+    series, form = column.series, column.form
+    untyped = form != declared.form or series.dtype == nw.Unknown
+    if column.n_observed == 0 and untyped:
+        return False
+    if series.dtype == nw.Categorical and series.implementation.is_polars():
+        form = "text"  # its list of categories is open
+    if form in ("category", "ordered"):
+        return set(values) <= set(series.cat.get_categories())
+    return form in TYPES and all(isinstance(each, TYPES[form]) for each in values)

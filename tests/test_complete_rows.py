@@ -1,0 +1,169 @@
+"""New rows of a table of any columns, completed in their own library and dtypes."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import mcframe as mc
+from tests.test_declare import mixed
+
+NAN = np.nan
+TYPES = {"visits": "count", "day": "date"}
+
+
+@pytest.fixture(scope="module")
+def declared():
+    return mc.declare(mixed().assign(land="de"), TYPES)
+
+
+@pytest.fixture(scope="module")
+def fit(declared):
+    return mc.fit(declared.model, declared.data, tol=1e-8)
+
+
+def test_rows_of_the_table_are_completed_as_the_table_is(declared, fit):
+    frame, whole = mixed().assign(land="de"), declared.table(fit)
+    found = declared.complete_rows(fit, frame.iloc[10:20])
+    pd.testing.assert_series_equal(found.dtypes, frame.dtypes)
+    numbers = ["length", "weight", "day"]
+    pd.testing.assert_frame_equal(
+        found.drop(columns=numbers), whole.iloc[10:20].drop(columns=numbers)
+    )
+    np.testing.assert_allclose(found["length"], whole["length"].iloc[10:20], rtol=1e-3)
+    assert list(found.index) == list(range(10, 20))
+    seen = frame.iloc[10:20].notna()
+    pd.testing.assert_frame_equal(found.where(seen), frame.iloc[10:20])
+
+
+@pytest.mark.parametrize("library", [pl.from_pandas, pa.Table.from_pandas], ids=["pl", "pa"])
+def test_the_library_and_its_dtypes_stay(library):
+    frame = mixed()
+    table = library(frame)
+    declared = mc.declare(table, TYPES)
+    fit = mc.fit(declared.model, declared.data, tol=1e-8)
+    found = declared.complete_rows(fit, table[10:20])
+    assert type(found) is type(table)
+    assert found.schema == table.schema
+    wanted = mc.declare(frame, TYPES)
+    wanted = wanted.complete_rows(mc.fit(wanted.model, wanted.data, tol=1e-8), frame[10:20])
+    back = found.to_pandas()
+    assert not back.isna().to_numpy().any()
+    for name in ("sex", "visits", "stage", "town"):
+        assert list(back[name]) == list(wanted[name])
+
+
+def test_rows_of_another_library(declared, fit):
+    new = pl.from_pandas(mixed().iloc[:4].assign(land=["de", None, "de", None]))
+    found = declared.complete_rows(fit, new)
+    assert isinstance(found, pl.DataFrame)
+    assert found.schema == new.schema
+    assert sum(found.null_count().row(0)) == 0
+
+
+def test_one_row_of_which_little_is_known(declared, fit):
+    """Columns without an observed value have the dtype of the declared table."""
+    new = pd.DataFrame({"length": [1100.0], **dict.fromkeys(mixed().columns[1:])}, index=["new"])
+    found = declared.complete_rows(fit, new.assign(land=None))
+    assert found.shape == (1, 9)
+    assert not found.isna().to_numpy().any()
+    assert found.loc["new", "land"] == "de"
+    dtypes = mixed().dtypes
+    for name in ("ill", "visits", "stage"):
+        assert found[name].dtype == dtypes[name]
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pa.table], ids=["pl", "pa"])
+def test_columns_of_nothing_but_nulls_take_the_dtype_of_the_table(library):
+    x = np.repeat([0.0, 1.0], 10)
+    declared = mc.declare(library({"x": x, "kind": ["a"] * 10 + ["b"] * 10, "yes": x > 0.5}))
+    fit = mc.fit(declared.model, declared.data)
+    new = library({"x": [0.0, 1.0], "kind": [None, None], "yes": [None, None]})
+    found = declared.complete_rows(fit, new)
+    assert found.schema == declared.frame.to_native().schema
+    assert [list(row) for row in found.to_pandas().to_numpy()] == [[0, "a", False], [1, "b", True]]
+
+
+def test_absent_columns_are_answered_behind_the_others(declared, fit):
+    new = mixed()[["town", "length"]].iloc[:5]
+    with pytest.warns(UserWarning, match="columns that the new rows do not have count as missing"):
+        found = declared.complete_rows(fit, new)
+    rest = ["weight", "ill", "sex", "visits", "stage", "day", "land"]
+    assert list(found.columns) == ["town", "length", *rest]
+    pd.testing.assert_series_equal(found.dtypes[rest[:-1]], mixed().dtypes[rest[:-1]])
+    assert not found.isna().to_numpy().any()
+
+
+@pytest.mark.parametrize("dtype", ["str", "category"])
+def test_values_never_seen_are_answered_as_missing_or_refused(declared, fit, dtype):
+    new = mixed().assign(land="de").iloc[:3]
+    missing = new.assign(town=pd.Series([None, "Ulm", "Ulm"]))
+    new = new.assign(town=pd.Series(["Wien", "Ulm", "Ulm"], dtype=dtype))
+    with pytest.warns(UserWarning, match="'Wien' in column 'town'; they count as missing"):
+        found = declared.complete_rows(fit, new)
+    wanted = declared.complete_rows(fit, missing)
+    assert list(found["town"]) == list(wanted["town"])
+    assert found["town"][0] in ("Ulm", "Bonn", "Kiel")
+    with pytest.raises(mc.DataError) as caught:
+        declared.complete_rows(fit, new, unseen="error")
+    assert str(caught.value) == (
+        "values that were never seen: 'Wien' in column 'town'; unseen='missing' takes them as"
+        " missing"
+    )
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pd", "pl", "pa"])
+def test_categories_of_new_rows_need_not_hold_what_is_filled_in(library):
+    """A column of categories knows those of its own rows alone."""
+    x = np.repeat([0.0, 1.0], 10)
+    types = {
+        pd.DataFrame: lambda values: pd.Series(values, dtype="category"),
+        pl.DataFrame: lambda values: pl.Series(values, dtype=pl.Categorical),
+        pa.table: lambda values: pa.array(values).dictionary_encode(),
+    }
+    column = types[library]
+    declared = mc.declare(library({"x": x, "kind": column(["a"] * 10 + ["b"] * 10)}))
+    fit = mc.fit(declared.model, declared.data)
+    new = library({"x": [0.0, 1.0, 1.0], "kind": column(["a", None, None])})
+    found = declared.complete_rows(fit, new)
+    kinds = found["kind"]
+    assert (kinds.to_pylist() if library is pa.table else list(kinds)) == ["a", "b", "b"]
+
+
+def test_numbers_are_whole_where_either_table_says_so():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(40)
+    frame = pd.DataFrame({"a": z, "n": np.round(10.0 * z).astype(int)})
+    declared = mc.declare(frame)
+    fit = mc.fit(declared.model, declared.data)
+    new = pd.DataFrame({"a": [0.5, 0.7], "n": [5.0, NAN]})
+    found = declared.complete_rows(fit, new)["n"]
+    assert found.dtype == float
+    assert found[1] == np.round(found[1])
+    reals = mc.declare(frame.astype(float) + 0.25)
+    fit = mc.fit(reals.model, reals.data)
+    found = reals.complete_rows(fit, new.astype({"n": "Int64"}))["n"]
+    assert str(found.dtype) == "Int64"
+    assert found.notna().all()
+
+
+def test_columns_set_aside_come_back_as_they_were(declared, fit):
+    frame = mixed().assign(name=[f"n{k}" for k in range(60)])
+    aside = mc.declare(frame)
+    new = frame.iloc[:3].assign(name=["p", None, "q"])
+    found = aside.complete_rows(mc.fit(aside.model, aside.data), new)
+    pd.testing.assert_series_equal(found["name"], new["name"])
+    assert not found.drop(columns=["name", "day"]).isna().to_numpy().any()
+
+
+def test_a_completion_completes_new_rows():
+    frame = mixed()
+    completed = mc.complete(frame.iloc[:50].drop(columns="day"))
+    new = frame.iloc[50:].drop(columns="day")
+    found = completed.complete_rows(new)
+    pd.testing.assert_frame_equal(found, completed.declared.complete_rows(completed.fit, new))
+    pd.testing.assert_series_equal(found.dtypes, new.dtypes)
+    assert not found.isna().to_numpy().any()
+    with pytest.raises(mc.DataError, match="never seen: 'Wien'"):
+        completed.complete_rows(new.assign(town="Wien"), unseen="error")
