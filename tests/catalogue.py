@@ -196,6 +196,9 @@ SHAPED_TERMS: list[tuple[Term, tuple[int, int]]] = [
     (mc.Calibration("features", TWICE, IN_PART), (3, 6)),
     (mc.Calibration("features", TWICE, IN_PART, weight=0.7), (3, 6)),
     (mc.Calibration("features", TWICE, AGAINST, weight=3.0), (3, 4)),
+    (mc.GaussianRows(np.eye(4)), (5, 4)),
+    (mc.GaussianRows([[2.0, 0.6, 0.0], [0.6, 0.5, 0.1], [0.0, 0.1, 1.0]], MEANS[:3], 3.0), (4, 3)),
+    (mc.GaussianRows([[0.3]], [1.5], weight=0.5), (3, 1)),
 ]
 
 # What must be refused at construction, and what the message must name.
@@ -262,6 +265,16 @@ WRONG = [
     (lambda: mc.Calibration(None, [1.0, 2.0], [1.0]), "^Calibration: block=None"),  # type: ignore[arg-type]
     (lambda: mc.Calibration("x", TWICE, np.eye(3)), "row 0, column 0|row 1, column 1"),
     (lambda: mc.Calibration("x", TWICE, AGAINST), "row 0, column 0"),
+    (lambda: mc.GaussianRows(np.eye(2), weight=0.0), "weight=0.0"),
+    (lambda: mc.GaussianRows([[1.0, 0.5]]), r"covariance of shape \(1, 2\)"),
+    (lambda: mc.GaussianRows([[1.0, np.nan], [np.nan, 1.0]]), r"covariance\[0, 1\]=nan"),
+    (lambda: mc.GaussianRows([[1.0, 0.5], [0.4, 1.0]]), r"covariance\[0, 1\]=0.5"),
+    (lambda: mc.GaussianRows(np.diag([1.0, 0.0])), r"covariance\[1, 1\]=0 was given"),
+    (lambda: mc.GaussianRows([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue .* is -1. Add"),
+    (lambda: mc.GaussianRows(np.ones((3, 3))), "not positive definite"),
+    (lambda: mc.GaussianRows(np.eye(2), [1.0]), "2 numbers are needed"),
+    (lambda: mc.GaussianRows(np.eye(2), [1.0, np.inf]), r"mean\[1\]=inf"),
+    (lambda: mc.GaussianRows("abc"), "covariance of type str"),
     (lambda: mc.Ridge(0), "weight=0"),
     (lambda: mc.Ridge(np.inf), "weight=inf"),
 ]

@@ -7,6 +7,7 @@ weights and offsets of entries; every main term, and up to two terms beside it.
 
 import warnings
 
+import attrs
 import numpy as np
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ CORE = [
 MADE = (
     *(mc.NuclearNorm, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall, mc.Ridge, mc.Box),
     *(mc.OnesColumn, mc.ResidualNuclearNorm, mc.CalibrationPenalty, mc.CalibrationConstraint),
+    mc.GaussianRows,
 )
 OTHERS = [term for term in catalogue.TERMS if not isinstance(term, MADE)]
 MAIN_OTHERS = [term for term in OTHERS if isinstance(term, Spectral | Factored)]
@@ -135,7 +137,16 @@ def values_of(given):
     return given.values if isinstance(given, mc.Observations) else given
 
 
-def main_terms(draw, risky, exact):
+def gaussian_rows(draw, n_columns, condition, offsets=0.0):
+    """A Gaussian of so many columns; its covariance has a condition, its mean these offsets."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    turn = np.linalg.qr(rng.standard_normal((n_columns, n_columns)))[0]
+    covariance = (turn * condition ** -np.linspace(0.0, 1.0, n_columns)) @ turn.T
+    mean = offsets + rng.standard_normal(n_columns)
+    return mc.GaussianRows(draw(MAGNITUDES) * covariance, mean, draw(MAGNITUDES))
+
+
+def main_terms(draw, risky, exact, n_columns):
     """What covers all of Z. A risk may fall without end under a penalty: it gets a ball.
 
     Equalities get a penalty: in a ball they may have no solution, or any; and not the max norm,
@@ -144,13 +155,14 @@ def main_terms(draw, risky, exact):
     kinds = [] if exact else ["nuclear ball", "max norm ball"]
     if not risky:
         kinds += ["nuclear", "nuclear", "nuclear", "nuclear and ridge"]
-        kinds += ["ridge", *["max norm", "both"] * (not exact)]
+        kinds += ["ridge", *["max norm", "both", "nuclear and rows"] * (not exact)]
         kinds += [repr(term) for term in MAIN_OTHERS if not exact]
     kind = draw(st.sampled_from(kinds))
     weight, radius = draw(MAGNITUDES), draw(RADII)
     return {
         "nuclear": [mc.NuclearNorm(weight)],
         "nuclear and ridge": [mc.NuclearNorm(weight), mc.Ridge(draw(MAGNITUDES))],
+        "nuclear and rows": [mc.NuclearNorm(weight), gaussian_rows(draw, n_columns, 10.0)],
         "ridge": [mc.Ridge(weight)],
         "nuclear ball": [mc.NuclearBall(radius)],
         "max norm": [mc.MaxNorm(draw(FACTORED))],
@@ -228,7 +240,8 @@ def whole_vocabulary(draw):
     if exact:
         blocks = [b for b in blocks if not isinstance(b.likelihood, mc.RiskMixture)]
         data = {block.name: data[block.name] for block in blocks}
-    main = main_terms(draw, risky, bool(exact))
+    widths = [values_of(data[b.name]).shape[1] * b.likelihood.width for b in blocks]
+    main = main_terms(draw, risky, bool(exact), sum(widths))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         problem = mc.Problem.bind(mc.Model(blocks, main), data)
@@ -239,6 +252,30 @@ def whole_vocabulary(draw):
     if any(isinstance(term, kinds) for term in main):
         beside = [term for term in beside if not isinstance(term, mc.OnesColumn)]
     return mc.Model(blocks, [*main, *beside]), data
+
+
+@st.composite
+def row_models(draw):
+    """(model, data) of smooth losses under a Gaussian of the rows, with a ridge or without.
+
+    Conditions of the covariance are up to 1e6; columns of Gaussian blocks lie up to 1e3 away.
+    """
+    fitted = [loss for loss in SMOOTH if isinstance(loss, mc.Ordinal) and loss.thresholds is None]
+    smooth = [loss for loss in SMOOTH if loss not in fitted]
+    _, blocks, data = blocks_and_data(draw, [mc.Gaussian(), *smooth, mc.Multinomial(3)], False)
+    blocks = [attrs.evolve(block, bias=False) for block in blocks]
+    away, offsets = draw(st.sampled_from([0.0, 10.0, 1e3])), []
+    for block in blocks:
+        values = values_of(data[block.name])
+        gaussian = isinstance(block.likelihood, mc.Gaussian)
+        offsets += [away * gaussian] * (values.shape[1] * block.likelihood.width)
+        if gaussian:
+            data[block.name] = values + away
+    condition = draw(st.sampled_from([1.0, 1e2, 1e4, 1e6]))
+    terms = [gaussian_rows(draw, len(offsets), condition, np.array(offsets))]
+    if draw(st.integers(0, 3)) == 0:
+        terms.append(mc.Ridge(draw(MAGNITUDES)))
+    return mc.Model(blocks, terms), data
 
 
 @st.composite

@@ -11,7 +11,14 @@ from mcframe.backends import verdicts
 from mcframe.backends.certificate import relative_gap
 from mcframe.compile import CompiledProblem
 
-from .strategies import far_models, probit_models, problems, residual_models, whole_vocabulary
+from .strategies import (
+    far_models,
+    probit_models,
+    problems,
+    residual_models,
+    row_models,
+    whole_vocabulary,
+)
 
 CORE = ("proximal", "fpc")
 FIRST_ORDER = ("proximal", "splitting", "factored")
@@ -218,6 +225,40 @@ def test_alternating_never_promises_too_much(example):
 @pytest.mark.parametrize("part", range(5))
 def test_the_whole_vocabulary_reaches_the_reference(part, record_property):
     run_whole(100, part, record_property)
+
+
+def run_rows(n_examples, part, record_property):
+    """Rows by themselves are certified as closely as double precision tells, every one of them."""
+    tally = Tally()
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(row_models())
+    def agrees(example):
+        model, data = example
+        reference = referred(model, data)
+        agreement = mc.laws.check_agreement(
+            "rowwise", model, data, reference=reference, tol=1e-9, certified=1e-9
+        )
+        tally.add("rowwise", agreement)
+        tally.seen += 1
+        tally.missed += not agreement.exact
+
+    agrees()
+    record_property("agreement", str(tally))
+    assert tally.seen >= n_examples
+    assert tally.missed <= max(1, 0.1 * tally.seen)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_rows_by_themselves_reach_the_reference(part, record_property):
+    run_rows(40, part, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(100, 105))
+def test_rows_by_themselves_reach_the_reference_often(part, record_property):
+    run_rows(200, part, record_property)
 
 
 def test_residual_norms_reach_the_reference(record_property):

@@ -17,7 +17,7 @@ from mcframe.fitting import fit
 from mcframe.laws.violations import demand, demand_unharmed, law
 from mcframe.likelihoods import Bernoulli, Gaussian, Quantile
 from mcframe.model import Block, Model, Problem
-from mcframe.regularizers import MaxNorm, NuclearNorm, Ridge
+from mcframe.regularizers import GaussianRows, MaxNorm, NuclearNorm, Ridge
 from mcframe.verification import Verification
 
 __all__ = ["SOLVER_LAWS", "Agreement", "Trial", "check_agreement", "check_solver", "examples"]
@@ -313,4 +313,5 @@ def examples() -> list[Example]:
         (Model([medians, labels], [NuclearNorm(0.05)]), data),
         (Model([features, labels], [NuclearNorm(0.05), Box(-1.0, 1.0, "x")]), data),
         (Model([features, biased], [MaxNorm(0.1)]), data),
+        (Model([features, labels], [GaussianRows(0.5 * np.eye(8) + 0.5, np.ones(8), 0.1)]), data),
     ]

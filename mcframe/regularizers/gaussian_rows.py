@@ -192,5 +192,8 @@ def checked_mean(given: object, size: int) -> Array:
             f"{what} of shape {np.shape(given)} was given; {size} numbers are needed, one for each"
             " column of the covariance"
         )
-    refuse_where(~np.isfinite(matrix), matrix, what)
+    wrong = np.flatnonzero(~np.isfinite(matrix[0]))
+    if wrong.size:
+        k = int(wrong[0])
+        raise ModelError(f"{what}[{k}]={matrix[0, k]} was given; finite numbers are needed")
     return matrix[0]

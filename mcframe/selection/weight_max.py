@@ -12,7 +12,15 @@ from mcframe.compile import Attached, CompiledProblem, Program
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
-from mcframe.contracts.term import Composed, Norm, Prox, SmoothTerm, Spectral, Term
+from mcframe.contracts.term import (
+    Composed,
+    Norm,
+    Prox,
+    RowQuadratic,
+    SmoothTerm,
+    Spectral,
+    Term,
+)
 from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.regularizers import NuclearNorm
@@ -148,8 +156,14 @@ def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
 
 
 def bend_of(term: Term) -> float:
-    """The curvature of a smooth term at the weight 1; 0 for others."""
+    """The curvature of a smooth term at the weight 1; 0 for others.
+
+    And 0 for a square of each row: it bends least where its covariance is largest, so that weights
+    from there on down to where the data rule are many times as many as a path has.
+    """
     at_one: Any = attrs.evolve(term, weight=1.0)  # type: ignore[misc]
+    if isinstance(at_one, RowQuadratic):
+        return 0.0
     if isinstance(at_one, SmoothTerm):
         return float(at_one.curvature)
     return at_one.quadratic_weight if isinstance(at_one, Spectral) else 0.0
