@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from mcframe.contracts.arrays import Array
 from mcframe.estimators.prediction import TARGETS, Prediction
 from mcframe.estimators.targets import Labels, read_labels
-from mcframe.likelihoods import Bernoulli, Multinomial
+from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
+from mcframe.tables.as_numbers import Indicator, Indicators, sloped
 
 __all__ = ["MatrixCompletionClassifier"]
 
@@ -81,15 +82,47 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         if len(labels.classes) == 1:  # nothing to tell apart
             self.n_iter_ = 1
             return self
-        self.fit_targets(table, block_of(labels), labels.codes)
+        self.codings_ = codings_of(labels)
+        widths = [coding.width for coding in self.codings_]
+        self.gaussian_ = self.takes_gaussian(table, sum(widths))
+        if not self.gaussian_:
+            self.fit_targets(table, block_of(labels), labels.codes)
+            return self
+        numbers = [
+            coding.numbers(own) for coding, own in zip(self.codings_, labels.codes.T, strict=True)
+        ]
+        block = Block(TARGETS, Gaussian(), standardize=True)
+        self.fit_targets(table, block, np.hstack(numbers))
+        self.learn_slopes(labels.codes)
         return self
+
+    def learn_slopes(self, codes: Array) -> None:
+        """Of each output the slope of its probabilities, by the labels that were held out."""
+        held = self.held_means_[:, -sum(coding.width for coding in self.codings_) :]
+        found, first = [], 0
+        for coding, own in zip(self.codings_, codes.T, strict=True):
+            means = held[:, first : first + coding.width]
+            known = ~np.isnan(means).any(axis=1) & ~np.isnan(own)
+            found.append(sloped(coding, own[known], means[known]))
+            first += coding.width
+        self.codings_ = found
+
+    def read_means(self, means: Array) -> Array:
+        """P(1) of each output, or P of each class, from the means of indicators."""
+        found, first = [], 0
+        for coding in self.codings_:
+            answer = coding.read(means[:, first : first + coding.width])
+            found.append(answer[:, 1:] if coding.width == 1 else answer)
+            first += coding.width
+        return np.hstack(found)
 
     def probabilities(self, X: Any) -> Array:
         """P(1) of each output, or P of each class."""
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
             return np.ones((len(self.read(X, reset=False)), 1))
-        return self.means(X)
+        means = self.means(X)
+        return self.read_means(means) if self.gaussian_ else means
 
     def predict(self, X: Any) -> Any:
         """The most probable label of each sample, of each output."""
@@ -119,6 +152,14 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def codings_of(labels: Labels) -> list[Indicator | Indicators]:
+    """How the labels of each output are numbers: 1 of the second one, or one column a class."""
+    if labels.several:
+        return [Indicator((0, 1)) for _ in labels.codes.T]
+    places = tuple(labels.classes.tolist())
+    return [Indicator(places) if len(places) == 2 else Indicators(places)]
 
 
 def block_of(labels: Labels) -> Block:

@@ -1,7 +1,7 @@
 """What the estimators share: their options, the weight of the main term, the fit."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.validators import number
 from mcframe.estimators.frame_columns import FrameColumns, holds_more_than_numbers
+from mcframe.estimators.gaussian import GAUSSIAN, estimated_model, is_affordable, search
 from mcframe.estimators.number_columns import NumberColumns
 from mcframe.fitting import fit
 from mcframe.model import Block, Model
@@ -80,11 +81,34 @@ class Completion(BaseEstimator):
         )
         return table
 
+    def takes_gaussian(self, table: Any, n_more: int = 0) -> bool:
+        """Whether rows are taken for draws of one Gaussian distribution.
+
+        Where ``terms`` says so, and where nothing else is said of a table that is narrow enough.
+        """
+        if isinstance(self.terms, str):
+            if self.terms != GAUSSIAN:
+                raise ModelError(
+                    f"terms={self.terms!r} was given; {GAUSSIAN!r}, a list of terms or None is"
+                    " needed"
+                )
+            return True
+        automatic = isinstance(self.likelihoods, str) and self.weight == "cv"
+        shape = np.shape(table)
+        return (
+            automatic
+            and self.terms is None
+            and self.model is None
+            and is_affordable(shape[0], shape[1] + n_more, self.cv)
+        )
+
     def columns_of(self, table: Any) -> NumberColumns | FrameColumns:
         """The columns of a table that was read, as blocks."""
         model = self.given_model()
         if self.is_frame_:
-            return FrameColumns.of(table, self.types, self.likelihoods, self.unseen, model)
+            return FrameColumns.of(
+                table, self.types, self.likelihoods, self.unseen, model, self.gaussian_
+            )
         names = getattr(self, "feature_names_in_", None)
         return NumberColumns.of(table, self.likelihoods, names, model)
 
@@ -110,7 +134,13 @@ class Completion(BaseEstimator):
             # Empty rows and columns have a meaning of their own in scikit-learn.
             warnings.simplefilter("ignore", UnobservedWarning)
             model = self.model_of(blocks, data, criterion)
-            self.model_ = model
+        return self.fitted(model, data)
+
+    def fitted(self, model: Model, data: Mapping[str, Array]) -> Fit:
+        """Fit a model that is complete."""
+        self.model_ = model
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)
             self.completion_ = fit(
                 model,
                 data,
@@ -121,6 +151,23 @@ class Completion(BaseEstimator):
             )
         self.n_iter_ = max(self.completion_.history[-1].iteration, 1)
         return self.completion_
+
+    def fit_gaussian(
+        self, blocks: Sequence[Block], data: Mapping[str, Array], folds: Callable[..., Any]
+    ) -> Fit:
+        """Fit the Gaussian distribution of the rows of these blocks.
+
+        ``folds(values, n_folds, rng)`` says which entries (n x d) are held out in turn.
+        """
+        values = np.hstack([data[block.name] for block in blocks])
+        if self.weight == "cv":
+            rng = np.random.default_rng(self.random_state)
+            self.prior_search_, self.held_means_ = search(values, folds(values, self.cv, rng))
+            self.prior_rows_ = self.prior_search_.best_prior
+        else:
+            self.prior_rows_ = number(self.weight, "weight")
+            self.held_means_ = np.full(values.shape, np.nan)
+        return self.fitted(estimated_model(blocks, data, self.prior_rows_), data)
 
     def model_of(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion

@@ -14,8 +14,10 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.estimators.number_columns import Limits
 from mcframe.model import Block, Model
 from mcframe.tables import Declared, DeclaredColumn, declare
+from mcframe.tables.as_numbers import as_numbers
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.filling import filled_series
+from mcframe.tables.gaussian_table import declared_as_numbers
 
 __all__ = ["FrameColumns", "holds_more_than_numbers"]
 
@@ -54,9 +56,15 @@ class FrameColumns:
 
     @classmethod
     def of(
-        cls, frame: Any, types: Any, likelihoods: Any, unseen: Any, model: Model | None
+        cls,
+        frame: Any,
+        types: Any,
+        likelihoods: Any,
+        unseen: Any,
+        model: Model | None,
+        numbers: bool = False,
     ) -> "FrameColumns":
-        """The columns of a frame, as ``mcframe.declare`` takes them.
+        """The columns of a frame, as ``mcframe.declare`` takes them, or as numbers of one block.
 
         Raises
         ------
@@ -68,6 +76,8 @@ class FrameColumns:
         declared = declare(frame, joined(types, likelihoods))
         if model is not None:
             refuse_other_blocks(model, declared.model)
+        if numbers:
+            declared = declared_as_numbers(declared, as_numbers(declared.columns))
         return cls(declared, unseen)
 
     @property
@@ -79,6 +89,14 @@ class FrameColumns:
     def blocks(self) -> Sequence[Block]:
         """The blocks, without data."""
         return self.declared.model.blocks
+
+    @property
+    def owners(self) -> IntArray:
+        """Of each column of the blocks as numbers the column that it belongs to."""
+        placed = [each for each in self.declared.columns if each.place is not None]
+        return np.repeat(
+            np.arange(len(placed)), [each.modelled[0].width for each in placed]
+        )
 
     @property
     def kept(self) -> IntArray:

@@ -1,7 +1,6 @@
 """Estimators without a term of their own: the rows of the table as draws of one Gaussian."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 import numpy as np
@@ -10,7 +9,6 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.numerics.gaussian_rows import multiplications
 from mcframe.regularizers import GaussianRows
 from mcframe.selection.prior_rows import (
     NOISE,
@@ -20,7 +18,7 @@ from mcframe.selection.prior_rows import (
     distribution,
 )
 
-__all__ = ["GAUSSIAN", "dealt_entries", "dealt_rows", "estimated_model", "is_affordable", "search"]
+__all__ = ["GAUSSIAN", "dealt_entries", "dealt_targets", "estimated_model", "is_affordable", "search"]
 
 #: What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"
@@ -28,10 +26,13 @@ GAUSSIAN = "gaussian"
 AFFORDABLE = 1e10
 
 
-def is_affordable(data: Mapping[str, Array], n_folds: int) -> bool:
-    """Whether a table is narrow enough for its covariance to be estimated in seconds."""
-    missing = np.isnan(np.hstack([np.asarray(own) for own in data.values()]))
-    return n_folds * USUAL_STEPS * multiplications(missing) <= AFFORDABLE
+def is_affordable(n_rows: int, n_columns: int, n_folds: int) -> bool:
+    """Whether a table is so small that its covariance is estimated in seconds, half of it missing.
+
+    See ``mcframe.numerics.gaussian_rows`` for the multiplications of a step.
+    """
+    a_row = 0.25 * n_columns**3 + n_columns**2
+    return n_folds * USUAL_STEPS * (n_rows * a_row + 2.0 * n_columns**3) <= AFFORDABLE
 
 
 def estimated_model(blocks: Sequence[Block], data: Mapping[str, Array], prior: float) -> Model:
@@ -61,8 +62,11 @@ def estimated_model(blocks: Sequence[Block], data: Mapping[str, Array], prior: f
     )
 
 
-def search(values: Array, folds: Sequence[Mask]) -> PriorSearch:
-    """Return the search for the prior by the entries (n x d) that each fold holds out."""
+def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
+    """Return the search for the prior by the entries (n x d) that each fold holds out.
+
+    And the means of these at the best prior (n x d), NaN where nothing was held out.
+    """
     variances = np.nanvar(values, axis=0)
     own = np.any(folds, axis=(0, 1)) & (variances > 0.0)
 
@@ -77,38 +81,37 @@ def search(values: Array, folds: Sequence[Mask]) -> PriorSearch:
     for held in folds:
         seen = np.where(held, np.nan, values)
         parts.append(SeenAndHeld(seen, seen, held))
-    return PriorSearch.over(parts, loss)
+    found = PriorSearch.over(parts, loss)
+    held_means = np.full(values.shape, np.nan)
+    for held, means in zip(folds, found.answers, strict=True):
+        held_means[held] = means[held]
+    return found, held_means
 
 
-def dealt_entries(values: Array, count: int, rng: np.random.Generator) -> list[Mask]:
-    """Return the observed entries (n x d) dealt out to folds, column by column."""
+def dealt_entries(
+    values: Array, owners: IntArray, count: int, rng: np.random.Generator
+) -> list[Mask]:
+    """Return the observed entries (n x d) dealt out to folds, column by column.
+
+    Columns of one owner, as indicators of one category, are held out together.
+    """
     parts = np.full(values.shape, -1)
-    for column in range(values.shape[1]):
-        rows = rng.permutation(np.flatnonzero(~np.isnan(values[:, column])))
-        parts[rows, column] = np.arange(rows.size) % count
+    for owner in np.unique(owners):
+        own = np.flatnonzero(owners == owner)
+        rows = rng.permutation(np.flatnonzero(~np.isnan(values[:, own[0]])))
+        parts[np.ix_(rows, own)] = (np.arange(rows.size) % count)[:, None]
     return [parts == k for k in range(count)]
 
 
-def dealt_rows(
-    targets: Array, codes: Any, first: int, n_columns: int, count: int, rng: np.random.Generator
-) -> list[Mask]:
-    """Return the observed targets dealt out to folds, row by row and class by class.
+def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[Mask]:
+    """Return the observed targets (n x k) dealt out to folds, row by row.
 
-    Parameters
-    ----------
-    targets : array (n x k)
-        The columns from ``first`` on, of ``n_columns``.
-    codes : array (n,)
-        Rows with the same number are dealt out in turn.
+    Rows with the same first target are dealt out in turn, so that each fold has its share of a
+    rare class.
     """
     order: IntArray = rng.permutation(len(targets))
-    order = order[np.argsort(codes[order], kind="stable")]
+    order = order[np.argsort(targets[order, 0], kind="stable")]
     known = order[~np.isnan(targets[order]).all(axis=1)]
     parts = np.full(len(targets), -1)
     parts[known] = np.arange(known.size) % count
-    folds = []
-    for k in range(count):
-        held = np.zeros((len(targets), n_columns), dtype=bool)
-        held[:, first : first + targets.shape[1]] = (parts == k)[:, None] & ~np.isnan(targets)
-        folds.append(held)
-    return folds
+    return [(parts == k)[:, None] & ~np.isnan(targets) for k in range(count)]

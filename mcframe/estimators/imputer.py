@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.estimators.completion import Completion
+from mcframe.estimators.gaussian import dealt_entries
 from mcframe.selection import HeldOutLoss
 
 __all__ = ["MatrixCompletionImputer"]
@@ -136,6 +137,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit the model, and fill the table that it was fitted to."""
         table = self.read(X, reset=True)
+        self.gaussian_ = self.takes_gaussian(table)
         columns = self.columns_of(table)
         self.columns_ = columns
         self.limits_ = self.limits(columns.n_features)
@@ -143,7 +145,13 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(columns.marked(table))
         self.n_iter_ = 1
-        if columns.blocks:
+        if columns.blocks and self.gaussian_:
+            self.fit_gaussian(
+                columns.blocks,
+                columns.data(table),
+                lambda values, *how: dealt_entries(values, columns.owners, *how),
+            )
+        elif columns.blocks:
             self.fit_model(columns.blocks, columns.data(table), HeldOutLoss())
         return self.completed(table, fitted=True)
 

@@ -63,6 +63,11 @@ class NumberColumns:
         """The blocks, without data."""
         return [group.block for group in self.groups]
 
+    @property
+    def owners(self) -> IntArray:
+        """Of each column of the blocks the column that it belongs to: itself."""
+        return np.arange(self.kept.size)
+
     def data(self, table: Array) -> dict[str, Array]:
         """The data of each block."""
         kept = table[:, self.kept]

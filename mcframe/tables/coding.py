@@ -55,6 +55,10 @@ class Coding(ABC):
         """What these columns hold (n_items x width), NaN where missing."""
         return codes[:, None]
 
+    def filled_codes(self, filled: Array, place: int) -> Array:
+        """The codes of a column of a filled block (n_items x columns of the block)."""
+        return filled[:, place]
+
     @abstractmethod
     def values(self, codes: Array) -> list[Any]:
         """The values that numbers stand for, as Python objects."""
@@ -95,6 +99,10 @@ class Means(Coding):
         """The answer that the mean responses of the column's own columns give."""
         means = [fit.predict(block, rows, columns + k) for k in range(self.width)]
         return self.read(np.column_stack(means))
+
+    def filled_codes(self, filled: Array, place: int) -> Array:
+        """The numbers that the column's own columns are filled with, as codes."""
+        return self.predicted(self.read(filled[:, place : place + self.width]))
 
     @abstractmethod
     def read(self, means: Array) -> Array:

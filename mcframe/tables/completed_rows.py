@@ -38,7 +38,7 @@ def completed_rows(rows: CodedRows, filled: Mapping[str, Array]) -> Any:
             coding, block = each.modelled
             coding = for_dtype(coding, column)
             missing = np.flatnonzero(np.isnan(rows.codes[each.name]))
-            values = coding.values(filled[block][:, each.place])
+            values = coding.values(coding.filled_codes(filled[block], each.place))
         elif each.taken.constant:
             n_rows = rows.table.shape[0]
             missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)

@@ -17,9 +17,10 @@ from mcframe.selection.prior_rows import (
 from mcframe.tables.as_numbers import BLOCK, as_numbers
 from mcframe.tables.blocks import data_of
 from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.prior_rows import ChosenPrior
 
-__all__ = ["estimate_seconds", "gaussian_table"]
+__all__ = ["declared_as_numbers", "estimate_seconds", "gaussian_table"]
 
 FOLDS = 3
 # Multiplications of small matrices a second, of a slow core beside a busy one.
@@ -32,13 +33,18 @@ def gaussian_table(declared: Declared, chosen: ChosenPrior) -> Declared:
     The noise of a column in standard units has the variance ``NOISE``: a standardised block counts
     each squared difference once, so that its weight is 1 / (2 NOISE).
     """
-    columns = chosen.columns
+    numbers = declared_as_numbers(declared, chosen.columns)
+    rows = distribution(np.asarray(numbers.data[BLOCK]), chosen.best_weight)
+    model = Model(numbers.model.blocks, [GaussianRows(rows.covariance, mean=rows.mean)])
+    return attrs.evolve(numbers, model=model)
+
+
+def declared_as_numbers(declared: Declared, columns: tuple[DeclaredColumn, ...]) -> Declared:
+    """Return a declared table with all columns, which are as numbers, in one block."""
     codes = {each.name: each.codes for each in columns if each.place is not None}
     block = Block(BLOCK, Gaussian(), standardize=True, weight=0.5 / NOISE)
     data = data_of([block], columns, codes, declared.frame)
-    values = np.asarray(data[BLOCK], dtype=np.float64)
-    rows = distribution(values, chosen.best_weight)
-    model = Model([block], [GaussianRows(rows.covariance, mean=rows.mean)])
+    model = attrs.evolve(declared.model, blocks=(block,))
     return attrs.evolve(declared, model=model, data=data, columns=columns)
 
 
