@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import mcframe as mc
-from mcframe.tables.as_numbers import Indicator, Indicators, Steps, as_numbers, sloped
+from mcframe.tables.as_numbers import Indicator, Indicators, Steps, as_numbers, calibrated
 from mcframe.tables.coding import Counts, Numbers
 
 from .test_declare import mixed
@@ -30,7 +30,7 @@ def test_every_column_has_its_own_columns_of_the_block():
 @pytest.mark.parametrize("slope", [0.5, 4.0, 50.0])
 def test_values_that_are_known_are_the_most_probable(slope):
     codes = np.array([0.0, 2.0, 1.0, 1.0])
-    for coding in (Indicators(("a", "b", "c"), slope), Steps(("a", "b", "c"), slope)):
+    for coding in (Indicators(("a", "b", "c")), Steps(("a", "b", "c"), slope)):
         answer = coding.read(coding.numbers(codes))
         np.testing.assert_allclose(answer.sum(axis=1), 1.0)
         np.testing.assert_array_equal(coding.predicted(answer), codes)
@@ -47,9 +47,26 @@ def test_a_slope_is_that_of_the_highest_likelihood():
     means = rng.random((20_000, 1))
     p = 1.0 / (1.0 + np.exp(-3.0 * (2.0 * means[:, 0] - 1.0)))
     codes = (rng.random(20_000) < p).astype(float)
-    assert sloped(Indicator(("no", "yes")), codes, means).slope == pytest.approx(3.0, abs=0.15)
-    assert sloped(Numbers(), codes, means) == Numbers()
-    assert sloped(Indicator(("no", "yes")), codes[:0], means[:0]) == Indicator(("no", "yes"))
+    assert calibrated(Indicator(("no", "yes")), codes, means).slope == pytest.approx(3.0, abs=0.15)
+    assert calibrated(Numbers(), codes, means) == Numbers()
+    assert calibrated(Indicator(("no", "yes")), codes[:0], means[:0]) == Indicator(("no", "yes"))
+
+
+def test_a_class_in_the_middle_has_a_place_of_its_own():
+    """Three classes along a line: regressions on indicators never have the middle one largest."""
+    rng = np.random.default_rng(0)
+    x = np.repeat([-1.0, 0.0, 1.0], 300) + 0.2 * rng.standard_normal(900)
+    codes = np.repeat([0.0, 1.0, 2.0], 300)
+    design = np.column_stack([np.ones(900), x])
+    indicated = Indicators(("low", "middle", "high")).numbers(codes)
+    means = design @ np.linalg.lstsq(design, indicated)[0]
+    plain = Indicators(("low", "middle", "high"))
+    assert np.mean(plain.predicted(plain.read(means)) != codes) > 0.2
+    found = calibrated(plain, codes, means)
+    assert np.mean(found.predicted(found.read(means)) != codes) < 0.02
+    np.testing.assert_allclose(found.read(means).sum(axis=1), 1.0)
+    alone = calibrated(plain, codes[:5], means[:5])  # a single class was held out
+    assert np.isfinite(alone.read(means)).all()
 
 
 def test_counts_are_never_below_0():

@@ -12,7 +12,7 @@ from mcframe.estimators.prediction import TARGETS, Prediction
 from mcframe.estimators.targets import Labels, read_labels
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
-from mcframe.tables.as_numbers import Indicator, Indicators, sloped
+from mcframe.tables.as_numbers import Indicator, Indicators, calibrated
 
 __all__ = ["MatrixCompletionClassifier"]
 
@@ -93,17 +93,17 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         ]
         block = Block(TARGETS, Gaussian(), standardize=True)
         self.fit_targets(table, block, np.hstack(numbers))
-        self.learn_slopes(labels.codes)
+        self.calibrate(labels.codes)
         return self
 
-    def learn_slopes(self, codes: Array) -> None:
-        """Of each output the slope of its probabilities, by the labels that were held out."""
+    def calibrate(self, codes: Array) -> None:
+        """Probabilities of each output that fit the labels that were held out."""
         held = self.held_means_[:, -sum(coding.width for coding in self.codings_) :]
         found, first = [], 0
         for coding, own in zip(self.codings_, codes.T, strict=True):
             means = held[:, first : first + coding.width]
             known = ~np.isnan(means).any(axis=1) & ~np.isnan(own)
-            found.append(sloped(coding, own[known], means[known]))
+            found.append(calibrated(coding, own[known], means[known]))
             first += coding.width
         self.codings_ = found
 

@@ -94,9 +94,7 @@ class FrameColumns:
     def owners(self) -> IntArray:
         """Of each column of the blocks as numbers the column that it belongs to."""
         placed = [each for each in self.declared.columns if each.place is not None]
-        return np.repeat(
-            np.arange(len(placed)), [each.modelled[0].width for each in placed]
-        )
+        return np.repeat(np.arange(len(placed)), [each.modelled[0].width for each in placed])
 
     @property
     def kept(self) -> IntArray:

@@ -18,7 +18,14 @@ from mcframe.selection.prior_rows import (
     distribution,
 )
 
-__all__ = ["GAUSSIAN", "dealt_entries", "dealt_targets", "estimated_model", "is_affordable", "search"]
+__all__ = [
+    "GAUSSIAN",
+    "dealt_entries",
+    "dealt_targets",
+    "estimated_model",
+    "is_affordable",
+    "search",
+]
 
 #: What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"

@@ -57,8 +57,9 @@ def complete(
       covariance is estimated by EM (Little and Rubin, Statistical Analysis with Missing Data, 3rd
       edition, 2019, section 11.2), with a prior of independent columns that counts as 1, 3, 10,
       ... or 1,000 rows. Given the covariance the completion is a convex program, with
-      ``GaussianRows``, and certified. Probabilities of values are ``exp(slope * mean)``, over
-      their sum, with one slope for each column from held-out entries.
+      ``GaussianRows``, and certified. Probabilities of labels and levels are those of a
+      logistic curve of the mean, with one slope for each column from held-out entries; those of
+      categories are those of a linear discriminant of the means of their indicators.
     - "likelihoods": the model of ``declare``, each kind of column under its own likelihood, and
       one nuclear norm, whose weight ``cross_validate`` chooses among 10.
 

@@ -9,7 +9,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Problem
 from mcframe.selection.folds import Fold, Folds
 from mcframe.selection.prior_rows import PriorSearch, SeenAndHeld
-from mcframe.tables.as_numbers import as_numbers, with_slopes
+from mcframe.tables.as_numbers import as_numbers, with_calibration
 from mcframe.tables.coding import Means
 from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.declared import Declared
@@ -27,7 +27,7 @@ class ChosenPrior:
     search : PriorSearch
         By the mean over columns of the squared errors of held-out entries, over the variance.
     columns : tuple of DeclaredColumn
-        With the slopes of their probabilities.
+        With probabilities that fit what was held out.
     scores : tuple of ColumnScores or None
         What was lost at the best prior, column by column.
     """
@@ -146,7 +146,7 @@ def judged(
     parts: Sequence[SeenAndHeld],
     means: Sequence[Array],
 ) -> tuple[tuple[DeclaredColumn, ...], tuple[ColumnScores | None, ...]]:
-    """Return all columns with the slopes of their probabilities, and what was lost of each."""
+    """Return all columns, their probabilities fitted to what was held out, and what was lost."""
     found: list[DeclaredColumn] = []
     scores: list[ColumnScores | None] = []
     position = -1
@@ -165,7 +165,7 @@ def judged(
         predicted = [
             own[here][:, numbers.own(position)] for own, here in zip(means, held, strict=True)
         ]
-        found.append(with_slopes(each, codes, np.concatenate(predicted)))
+        found.append(with_calibration(each, codes, np.concatenate(predicted)))
         constant = [error_of_constant(each, numbers.codes[:, position], here) for here in held]
         scores.append(
             scores_of(
