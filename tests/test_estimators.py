@@ -116,6 +116,38 @@ def test_tables_without_anything_to_learn_are_filled_with_levels():
     assert np.allclose(MatrixCompletionRegressor().fit([[1.0]], [2.0]).predict([[5.0]]), 2.0)
 
 
+def test_rows_are_gaussian_where_nothing_else_is_said():
+    """Features that vary together; a class in the middle of two others."""
+    rng = np.random.default_rng(0)
+    X = with_holes(low_rank(60, 5, 2) + 0.1 * rng.standard_normal((60, 5)), 0.2)
+    imputer = MatrixCompletionImputer().fit(X)
+    assert imputer.completion_.backend == "rowwise"
+    assert imputer.completion_.gap < 1e-6
+    assert imputer.prior_rows_ in imputer.prior_search_.priors
+    given = MatrixCompletionImputer(terms="gaussian", weight=2.5).fit(X)
+    assert (given.prior_rows_, hasattr(given, "prior_search_")) == (2.5, False)
+    for other in ({"terms": [mc.NuclearNorm(1.0)]}, {"weight": 0.1}, {"likelihoods": mc.Huber()}):
+        nuclear = MatrixCompletionImputer(**other).fit(X)
+        assert isinstance(nuclear.model_.terms[0], mc.NuclearNorm)
+    with pytest.raises(mc.ModelError, match="terms='ridge' was given; 'gaussian', a list"):
+        MatrixCompletionImputer(terms="ridge").fit(X)
+    with pytest.raises(mc.ModelError, match="takes all columns for numbers, and block 'Huber 0'"):
+        MatrixCompletionImputer(likelihoods=mc.Huber(), terms="gaussian").fit(X)
+
+
+def test_a_class_between_two_others_is_found():
+    rng = np.random.default_rng(1)
+    line = np.repeat([-1.0, 0.0, 1.0], 40)
+    X = np.column_stack([line, -line]) + 0.15 * rng.standard_normal((120, 2))
+    y = np.repeat(["low", "middle", "high"], 40)
+    model = MatrixCompletionClassifier().fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.95
+    proba = model.predict_proba(X[1::2])
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    several = np.column_stack([y == "low", y == "high"]).astype(float)
+    assert MatrixCompletionClassifier().fit(X, several).predict(X).mean() < 0.7
+
+
 def test_wrong_weights_are_named():
     given = with_holes(low_rank(20, 3, 1), 0.2)
     with pytest.raises(mc.ModelError, match="weight='auto' was given; 'cv', a number, or None"):

@@ -35,8 +35,11 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         Of the features, by name or position; "auto" and those left out: ``Gaussian()`` in a
         table of numbers. DataFrames with text, categories, truth values or dates are read as
         ``mcframe.declare`` reads them.
-    terms : list of regularizers and constraints, optional
-        By default a ``NuclearNorm``.
+    terms : "gaussian", list of regularizers and constraints, or None, default None
+        "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
+        by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
+        ``model`` and ``weight`` are as by default and the table is narrow enough (about 600 rows
+        of 80 columns), else a ``NuclearNorm``.
     model : Model, optional
         Of the features, in place of likelihoods and terms; the block "targets" is put beside
         its own: one for a table of numbers, else those of ``mcframe.declare(X, types)``.
@@ -47,9 +50,10 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         names them, or a ``DataError``.
     weight : "cv", float or None, default "cv"
         Of the norm: the one with the least held-out loss of labels, a number, or that of
-        ``terms`` or ``model``.
+        ``terms`` or ``model``. With Gaussian rows: how many rows of independent columns a prior
+        counts as.
     n_weights, cv : int, default 12 and 3
-        How many weights are tried, and on how many folds.
+        How many weights of a norm are tried, and on how many folds.
     tol, max_iter, random_state, threads : as in ``mcframe.fit``
 
     Attributes
@@ -60,7 +64,9 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         With its certificate: ``.gap``, ``.status``, ``.bound``.
     model_ : Model
     cross_validation_ : CrossValidation
-        Where the weight was chosen.
+        Where the weight of a norm was chosen.
+    prior_rows_, prior_search_ : float and PriorSearch
+        Of Gaussian rows: what the prior counts as, and how that was chosen.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
 
     Examples

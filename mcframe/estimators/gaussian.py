@@ -72,17 +72,20 @@ def estimated_model(blocks: Sequence[Block], data: Mapping[str, Array], prior: f
 def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
     """Return the search for the prior by the entries (n x d) that each fold holds out.
 
-    And the means of these at the best prior (n x d), NaN where nothing was held out.
+    And the means of these at the best prior (n x d), NaN where nothing was held out. Folds that
+    leave nothing to be fitted, or hold nothing out, are left out.
     """
+    known = ~np.isnan(values)
+    folds = [held for held in folds if (held & known).any() and (known & ~held).any()]
     variances = np.nanvar(values, axis=0)
-    own = np.any(folds, axis=(0, 1)) & (variances > 0.0)
+    own = variances > 0.0
 
     def loss(held: Mask, means: Array) -> float:
         """The mean over columns of the squared errors over the variance."""
         squares = np.where(held, np.square(means - values), 0.0)[:, own]
         counts = np.count_nonzero(held[:, own], axis=0)
         relative = np.sum(squares, axis=0) / np.maximum(counts, 1) / variances[own]
-        return float(np.mean(relative[counts > 0]))
+        return float(np.mean(relative[counts > 0])) if counts.any() else 0.0
 
     parts = []
     for held in folds:

@@ -36,8 +36,11 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         Columns by name or position; "auto", and columns that a dict leaves out: ``Gaussian()``
         in a table of numbers, what ``types`` say in others. Filled as by ``Fit.impute``: numbers
         and counts by their mean, labels, levels and codes of classes by the most probable one.
-    terms : list of regularizers and constraints, optional
-        By default a ``NuclearNorm``.
+    terms : "gaussian", list of regularizers and constraints, or None, default None
+        "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
+        by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
+        ``model`` and ``weight`` are as by default and the table is narrow enough (about 600 rows
+        of 80 columns), else a ``NuclearNorm``.
     model : Model, optional
         In place of likelihoods and terms: of one block, whatever its name, for a table of
         numbers; for other DataFrames with the blocks of ``mcframe.declare(X, types)``.
@@ -50,9 +53,10 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     weight : "cv", float or None, default "cv"
         The weight of the norm among the terms: chosen by cross-validation on held-out entries, a
         number, or that of ``terms`` or ``model``. Tables with fewer than ``2 * cv`` observed
-        entries are given a tenth of the least weight at which nothing is left to learn.
+        entries are given a tenth of the least weight at which nothing is left to learn. With
+        Gaussian rows: how many rows of independent columns a prior counts as.
     n_weights, cv : int, default 12 and 3
-        How many weights are tried, and on how many folds.
+        How many weights of a norm are tried, and on how many folds.
     min_value, max_value : float or array of one a column, default -inf and inf
         What is filled into a table of numbers is clipped to that.
     missing_values : number, default NaN
@@ -70,7 +74,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     model_ : Model
         As fitted; ``print`` writes it as mathematics.
     cross_validation_ : CrossValidation
-        Where the weight was chosen.
+        Where the weight of a norm was chosen.
+    prior_rows_, prior_search_ : float and PriorSearch
+        Of Gaussian rows: what the prior counts as, and how that was chosen.
     n_iter_, n_features_in_, feature_names_in_, indicator_ : as elsewhere in scikit-learn
 
     Examples
