@@ -1,0 +1,178 @@
+"""Tables that are not what they should be: the same sentences from every verb that reads them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mcframe as mc
+from tests.test_declare import mixed
+
+NAN = np.nan
+PLENTY = 600.0  # seconds, so that a busy machine changes nothing
+
+
+def table():
+    return mixed().drop(columns="day")
+
+
+@pytest.fixture(scope="module")
+def completed():
+    return mc.complete(table(), budget_seconds=PLENTY)
+
+
+@pytest.fixture(params=["declare", "complete", "complete_rows", "rows"])
+def read(request, completed):
+    """A verb that reads a table."""
+    return {
+        "declare": mc.declare,
+        "complete": mc.complete,
+        "complete_rows": completed.complete_rows,
+        "rows": completed.declared.rows,
+    }[request.param]
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        (
+            table().to_numpy(),
+            "a ndarray was given; a DataFrame of pandas or polars or a Table of pyarrow is needed"
+            " (collect a lazy one first, make a pandas.DataFrame of an array)",
+        ),
+        (
+            table().rename(columns={"weight": "length"}),
+            "column name 'length' stands 2 times in the table; rename or drop one of them",
+        ),
+        (
+            table().iloc[:0],
+            "the table has 0 rows and 7 columns; at least one of each is needed",
+        ),
+        (
+            table().assign(length=[-np.inf] + [1.0] * 59),
+            "column 'length': value -inf in row 0; every observed value must be finite. Replace"
+            " infinities by NaN if they stand for missing values",
+        ),
+        (
+            table().assign(length=pd.arrays.SparseArray([0.0, 1.0] * 30)),
+            "column 'length': the column is sparse (dtype Sparse[float64, nan]), and what it does"
+            " not store may be missing or an observed value. Give"
+            " frame['length'].sparse.to_dense() as the column, with NaN where a value is missing",
+        ),
+    ],
+    ids=["array", "names", "rows", "infinity", "sparse"],
+)
+def test_tables_that_cannot_be_read(read, frame, sentence):
+    with pytest.raises(mc.DataError) as caught:
+        read(frame)
+    assert str(caught.value) == sentence
+
+
+STRANGE = {
+    "mixed": (
+        [1.5, "a"] * 30,
+        "it mixes numbers (1.5 in row 0) and text ('a' in row 1); give it one type",
+    ),
+    "text numbers": (["1.5", "2.5", "3"] * 20, "its values are text ('1.5' in row 0)"),
+    "dates with a zone": (
+        list(pd.date_range("2020-01-01", periods=60, tz="Europe/Berlin")),
+        "its values are dates ('2020-01-01 00:00:00+01:00' in row 0)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.parametrize("verb", ["complete_rows", "rows"])
+def test_new_values_of_another_type_are_refused(completed, kind, verb):
+    values, why = STRANGE[kind]
+    read = getattr(completed if verb == "complete_rows" else completed.declared, verb)
+    with pytest.raises(mc.DataError) as caught:
+        read(table().assign(length=pd.Series(values)))
+    assert str(caught.value) == f"column 'length' was declared 'number', but {why}"
+
+
+def test_columns_that_say_nothing_keep_their_holes_with_one_warning():
+    """Also in new rows, where more may be known of them."""
+    frame = table().assign(nothing=None, never=NAN)
+    for kind, (values, _) in STRANGE.items():
+        frame[kind] = pd.Series(values)
+        frame.loc[3, kind] = None
+    aside = list(frame)[7:]
+    with pytest.warns(UserWarning, match="keep their holes") as told:
+        found = mc.complete(frame, budget_seconds=PLENTY)
+    assert [str(each.message) for each in told] == [
+        "columns that are set aside keep their holes: 'nothing', 'never', 'mixed', 'text numbers',"
+        " 'dates with a zone'; print(mc.declare(frame)) says why, types={name: kind} declares what"
+        " they are"
+    ]
+    pd.testing.assert_frame_equal(found.table[aside], frame[aside])
+    new = frame.iloc[2:4].assign(nothing=["a", None], never=[1.0, NAN])
+    back = found.complete_rows(new)
+    pd.testing.assert_frame_equal(back[aside], new[aside])
+    assert not back[list(table())].isna().to_numpy().any()
+
+
+def test_columns_in_another_order_come_back_in_it(completed):
+    new = table().iloc[:5]
+    wanted = completed.complete_rows(new)
+    turned = completed.complete_rows(new[new.columns[::-1]])
+    assert list(turned) == list(new.columns[::-1])
+    pd.testing.assert_frame_equal(turned[wanted.columns], wanted)
+
+
+def test_labels_of_rows_that_repeat_come_back_as_they_were(completed):
+    alike = table().set_axis(["i"] * 60)
+    found = mc.complete(alike, budget_seconds=PLENTY)
+    assert list(found.table.index) == ["i"] * 60
+    pd.testing.assert_frame_equal(found.table.reset_index(drop=True), completed.table)
+    new = found.complete_rows(alike.iloc[:4])
+    assert list(new.index) == ["i"] * 4
+    pd.testing.assert_frame_equal(
+        new.reset_index(drop=True), completed.complete_rows(table().iloc[:4])
+    )
+
+
+def test_dates_with_a_zone_come_back_with_it():
+    days = pd.Series(pd.date_range("2020-03-01", periods=60, tz="Europe/Berlin"))
+    days[5] = pd.NaT
+    frame = table().assign(day=days)
+    found = mc.complete(frame, {"day": "date"}, budget_seconds=PLENTY)
+    assert found.table["day"].dtype == days.dtype
+    back = found.complete_rows(frame.iloc[4:7])
+    assert back["day"].dtype == days.dtype
+    assert back["day"].notna().all()
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1.0, 1e12), (1e12, 1e12)])
+def test_new_rows_are_completed_in_any_unit(completed, scale, offset):
+    """Far from 0 a number keeps the digits that its offset leaves it."""
+    frame = table()
+    moved = frame.assign(length=scale * frame["length"] + offset)
+    declared = mc.declare(moved)
+    fit = mc.fit(declared.model, declared.data, tol=1e-9)
+    still = mc.declare(frame)
+    wanted = still.complete_rows(mc.fit(still.model, still.data, tol=1e-9), frame.iloc[:20])
+    found = declared.complete_rows(fit, moved.iloc[:20])
+    back = (found["length"] - offset) / scale
+    np.testing.assert_allclose(back, wanted["length"], rtol=0.0, atol=1e-2)
+    pd.testing.assert_frame_equal(found.drop(columns="length"), wanted.drop(columns="length"))
+
+
+def test_a_row_and_a_column():
+    """One column has nothing but its level to tell of a new row."""
+    x = np.array([1.25, 2.0, 3.0, 3.75])
+    declared = mc.declare(pd.DataFrame({"x": x}))
+    fit = mc.fit(declared.model, declared.data)
+    found = declared.complete_rows(fit, pd.DataFrame({"x": [NAN]}))
+    assert found["x"][0] == pytest.approx(2.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(20_000, 2), (3, 1_000)])
+def test_new_rows_of_long_and_wide_tables(shape):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal(shape)).add_prefix("x").round(2)
+    frame["kind"] = np.where(frame["x0"] > 0.0, "up", "down")
+    frame.iloc[1, 1] = NAN
+    declared = mc.declare(frame)
+    fit = mc.fit(declared.model, declared.data, tol=1e-4)
+    assert not declared.table(fit).isna().to_numpy().any()
+    assert not declared.complete_rows(fit, frame).isna().to_numpy().any()
