@@ -1,4 +1,4 @@
-"""The part of a program that covers all of Z: a function of singular values, of factors, or of rows."""
+"""The part of a program that covers all of Z: of singular values, of factors, or of rows."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -24,8 +24,10 @@ class Penalty(ABC):
     #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
     ridge: float = 0.0
 
-    #: Why no solver can shrink singular values by it, as a clause; None where that is its prox.
-    no_shrinkage: str | None = None
+    @property
+    def no_shrinkage(self) -> str | None:
+        """Why no solver can shrink singular values by it, a clause; None where that is its prox."""
+        return None
 
     @property
     def smooth(self) -> bool:

@@ -69,9 +69,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
 
     # Left out of the hash, which stays a valid one: arrays have none.
     covariance: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
-    mean: Array = attrs.field(
-        default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False
-    )
+    mean: Array = attrs.field(default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False)
     weight: float = attrs.field(default=1.0, validator=positive)
 
     def __attrs_post_init__(self) -> None:
@@ -191,7 +189,7 @@ def checked_mean(given: object, size: int) -> Array:
     matrix = read_only_matrix(np.zeros(size) if given is None else given, what)
     if matrix.shape != (1, size):
         raise ModelError(
-            f"{what} of shape {np.shape(given)} was given; {size} numbers are needed, one for each"
+            f"{what} of {matrix.size} numbers was given; {size} numbers are needed, one for each"
             " column of the covariance"
         )
     wrong = np.flatnonzero(~np.isfinite(matrix[0]))
