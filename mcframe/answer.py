@@ -408,8 +408,9 @@ class Fit:
         ``sum of its losses at (V u + what is free) + sum_k d_k u_k^2 / 2`` over its observed
         entries, where ``d_k = weight of the NuclearNorm + weight of the Ridge * s_k``. A
         ``NuclearBall`` counts by its multiplier at the optimum; bounds of a ``Box`` hold, and a
-        ``OnesColumn`` is 1. Under ``GaussianRows`` a new row is found as those of the fit were. V and all that items share stay as they were fitted: this is the rule
-        of Zheng and Hastie (2015, section 3) for any convex loss. On the rows of the fit it gives
+        ``OnesColumn`` is 1. V and all that items share stay as they were fitted: this is the rule
+        of Zheng and Hastie (2015, section 3) for any convex loss. Under ``GaussianRows`` a row
+        costs what a row of the fit does. On the rows of the fit it gives
         the fitted rows, as exactly as the fit is optimal; of an item without an entry V u is 0, or
         as close to it as bounds and a column of ones allow. Refitting with the new rows would let
         them change V.

@@ -23,10 +23,12 @@ class Penalty(ABC):
     main: Any
     #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
     ridge: float = 0.0
+    #: Whether steps leave the rounding of the largest columns in all, as singular vectors do.
+    mixes_columns = True
 
     @property
     def no_shrinkage(self) -> str | None:
-        """Why no solver can shrink singular values by it, a clause; None where that is its prox."""
+        """Why solvers cannot shrink singular values by it, a clause; None if they can."""
         return None
 
     @property
@@ -168,6 +170,8 @@ class RowPenalty(Penalty):
 
     main: RowQuadratic
     ridge: float = 0.0
+
+    mixes_columns = False
 
     @property
     def no_shrinkage(self) -> str:
