@@ -409,7 +409,8 @@ class Fit:
         entries, where ``d_k = weight of the NuclearNorm + weight of the Ridge * s_k``. A
         ``NuclearBall`` counts by its multiplier at the optimum; bounds of a ``Box`` hold, and a
         ``OnesColumn`` is 1. V and all that items share stay as they were fitted: this is the rule
-        of Zheng and Hastie (2015, section 3) for any convex loss. On the rows of the fit it gives
+        of Zheng and Hastie (2015, section 3) for any convex loss. Under ``GaussianRows`` a row
+        costs what a row of the fit does. On the rows of the fit it gives
         the fitted rows, as exactly as the fit is optimal; of an item without an entry V u is 0, or
         as close to it as bounds and a column of ones allow. Refitting with the new rows would let
         them change V.

@@ -155,14 +155,16 @@ def main_terms(draw, risky, exact, n_columns):
     kinds = [] if exact else ["nuclear ball", "max norm ball"]
     if not risky:
         kinds += ["nuclear", "nuclear", "nuclear", "nuclear and ridge"]
-        kinds += ["ridge", *["max norm", "both", "nuclear and rows"] * (not exact)]
+        kinds += ["ridge", *["max norm", "both"] * (not exact)]
         kinds += [repr(term) for term in MAIN_OTHERS if not exact]
+        kinds += ["nuclear and rows"] * (not exact)
     kind = draw(st.sampled_from(kinds))
     weight, radius = draw(MAGNITUDES), draw(RADII)
+    if kind == "nuclear and rows":
+        return [mc.NuclearNorm(weight), gaussian_rows(draw, n_columns, 10.0)]
     return {
         "nuclear": [mc.NuclearNorm(weight)],
         "nuclear and ridge": [mc.NuclearNorm(weight), mc.Ridge(draw(MAGNITUDES))],
-        "nuclear and rows": [mc.NuclearNorm(weight), gaussian_rows(draw, n_columns, 10.0)],
         "ridge": [mc.Ridge(weight)],
         "nuclear ball": [mc.NuclearBall(radius)],
         "max norm": [mc.MaxNorm(draw(FACTORED))],

@@ -274,8 +274,9 @@ def test_terms_that_tie_rows_to_each_other_are_refused(term, main, reason):
     model = mc.Model([mc.Block("x", mc.Gaussian())], [main, *([term] if term else [])])
     fit = mc.fit(model, {"x": x}, tol=1e-3)
     sentence = (
-        "new rows are known of NuclearNorm, NuclearBall, Ridge, Box and OnesColumn; the model has"
-        f" {reason} too, which ties rows to each other; refit with the new rows among the data"
+        "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and OnesColumn;"
+        f" the model has {reason} too, which ties rows to each other; refit with the new rows"
+        " among the data"
     )
     for ask in (lambda: fit.predict_rows({"x": x[:1]}, "x"), lambda: fit.latent_rows({"x": x})):
         with pytest.raises(mc.ModelError) as error:

@@ -1,4 +1,4 @@
-"""The part of a program that covers all of Z: a function of singular values, of factors, or of rows."""
+"""The part of a program that covers all of Z: of singular values, of factors, or of rows."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -23,9 +23,13 @@ class Penalty(ABC):
     main: Any
     #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
     ridge: float = 0.0
+    #: Whether steps leave the rounding of the largest columns in all, as singular vectors do.
+    mixes_columns = True
 
-    #: Why no solver can shrink singular values by it, as a clause; None where that is its prox.
-    no_shrinkage: str | None = None
+    @property
+    def no_shrinkage(self) -> str | None:
+        """Why solvers cannot shrink singular values by it, a clause; None if they can."""
+        return None
 
     @property
     def smooth(self) -> bool:
@@ -166,6 +170,8 @@ class RowPenalty(Penalty):
 
     main: RowQuadratic
     ridge: float = 0.0
+
+    mixes_columns = False
 
     @property
     def no_shrinkage(self) -> str:

@@ -189,7 +189,7 @@ def checked_mean(given: object, size: int) -> Array:
     matrix = read_only_matrix(np.zeros(size) if given is None else given, what)
     if matrix.shape != (1, size):
         raise ModelError(
-            f"{what} of shape {np.shape(given)} was given; {size} numbers are needed, one for each"
+            f"{what} of {matrix.size} numbers was given; {size} numbers are needed, one for each"
             " column of the covariance"
         )
     wrong = np.flatnonzero(~np.isfinite(matrix[0]))

@@ -80,7 +80,8 @@ class Reached:
         lowered_by = bound.rounding + unsettled
         moved = loss.rounding(at.place.z, at.effects, at.entry_slopes) + lowered_by
         moved += summed_rounding(self.objective, at.entries.size)
-        resolved = loss.moved_by(EPS * length, at.entry_slopes)
+        mixed = self.program.penalty.mixes_columns
+        resolved = loss.moved_by(EPS * length, at.entry_slopes) if mixed else 0.0
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0

@@ -1,0 +1,332 @@
+"""A Gaussian of the rows: its formulas, its answers row by row, and what is refused."""
+
+import pickle
+
+import attrs
+import numpy as np
+import pytest
+from scipy import stats
+
+import mcframe as mc
+from mcframe.backends.new_rows.losses import RowLosses, Scored
+from mcframe.backends.new_rows.space import RowSpace
+from mcframe.backends.rowwise import ByRows
+from mcframe.compile import CompiledProblem
+from mcframe.numerics.row_squares import RowSquares
+from mcframe.selection import HeldOutLoss
+
+# A row and a column without an entry are among what is tried.
+pytestmark = pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+
+
+def covariance_of(size, condition=30.0, seed=0):
+    """A covariance of so many columns with a condition, its largest eigenvalue 1."""
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((size, size)))[0]
+    return (turn * condition ** -np.linspace(0.0, 1.0, size)) @ turn.T
+
+
+def hidden(values, share=0.3, seed=1):
+    """The values with holes."""
+    return np.where(np.random.default_rng(seed).random(values.shape) < share, np.nan, values)
+
+
+def conditional(x, covariance, mean, variance):
+    """The conditional means of rows with noise, from the textbook's formula, row by row."""
+    found = np.tile(mean, (len(x), 1))
+    for row, values in enumerate(x):
+        o = ~np.isnan(values)
+        between = covariance[np.ix_(o, o)] + variance * np.eye(o.sum())
+        found[row] += covariance[:, o] @ np.linalg.solve(between, values[o] - mean[o])
+    return found
+
+
+def gaussian(x, covariance, mean, variance=0.1, **options):
+    """A fit of one Gaussian block."""
+    block = mc.Block("x", mc.Gaussian(variance=variance))
+    return mc.fit(mc.Model([block], [mc.GaussianRows(covariance, mean)]), {"x": x}, **options)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Blocks of four kinds over ten columns of Z, a row and a column without an entry."""
+    rng = np.random.default_rng(5)
+    data = {
+        "x": hidden(rng.standard_normal((25, 3))),
+        "y": hidden((rng.random((25, 2)) < 0.5) * 1.0),
+        "c": hidden(rng.poisson(1.5, (25, 2)) * 1.0),
+        "k": hidden(rng.integers(0, 3, (25, 1)) * 1.0),
+    }
+    for table in data.values():
+        table[3] = np.nan
+    data["y"][:, 1] = np.nan
+    blocks = [
+        mc.Block("x", mc.Gaussian(variance=0.3)),
+        mc.Block("y", mc.Bernoulli(), weight=2.0, reduce="mean"),
+        mc.Block("c", mc.Poisson()),
+        mc.Block("k", mc.Multinomial(3)),
+    ]
+    mean = rng.standard_normal(10)
+    return mc.Model(blocks, [mc.GaussianRows(covariance_of(10), mean, weight=0.7)]), data
+
+
+def test_the_value_is_minus_the_logarithm_of_a_density():
+    rng = np.random.default_rng(0)
+    z, mean, covariance = rng.standard_normal((6, 4)), rng.standard_normal(4), covariance_of(4)
+    density = stats.multivariate_normal(mean, covariance)
+    wanted = np.sum(density.logpdf(mean) - density.logpdf(z))
+    assert mc.GaussianRows(covariance, mean).value(z) == pytest.approx(wanted, rel=1e-12)
+    assert mc.GaussianRows(covariance, mean, 3.0).value(z) == pytest.approx(3 * wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_gaussian_entries_get_their_conditional_means(condition, offset):
+    rng = np.random.default_rng(2)
+    covariance, mean = covariance_of(7, condition), offset + rng.standard_normal(7)
+    x = hidden(rng.multivariate_normal(mean, covariance + 0.1 * np.eye(7), 40))
+    x[5], x[6, 1:], x[:, 2] = np.nan, np.nan, np.nan
+    fit = gaussian(x, covariance, mean, tol=1e-9)
+    assert fit.backend == "rowwise"
+    assert fit.status == "certified"
+    assert fit.history.records[-1].iteration == 1
+    wanted = conditional(x, covariance, mean, 0.1)
+    np.testing.assert_allclose(fit.latent.dense(), wanted, rtol=0.0, atol=1e-9 * (1.0 + offset))
+    np.testing.assert_array_equal(fit.latent.dense()[5], mean)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (6, 1)])
+def test_one_row_and_one_column(shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    covariance, mean = covariance_of(shape[1]), np.ones(shape[1])
+    fit = gaussian(x, covariance, mean)
+    wanted = conditional(x, covariance, mean, 0.1)
+    np.testing.assert_allclose(fit.latent.dense(), wanted, rtol=1e-12)
+
+
+def test_scales_of_columns_do_not_matter():
+    """Columns of 1e-12 and 1e12 beside others get what they get in units of their own."""
+    scales, covariance = np.array([1e-12, 1.0, 1e12, 1e3]), covariance_of(4)
+    rng = np.random.default_rng(0)
+    x = hidden(rng.multivariate_normal(np.ones(4), covariance, 30))
+    blocks = [mc.Block(f"x{k}", mc.Gaussian(variance=0.1 * s**2)) for k, s in enumerate(scales)]
+    model = mc.Model(blocks, [mc.GaussianRows(covariance * np.outer(scales, scales), scales)])
+    with np.errstate(all="raise"):
+        fit = mc.fit(model, {f"x{k}": scales[k] * x[:, [k]] for k in range(4)}, tol=1e-9)
+    wanted = conditional(x, covariance, np.ones(4), 0.1)
+    np.testing.assert_allclose(fit.latent.dense() / scales, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_exact_entries_are_met_and_the_rest_regressed_on_them():
+    """A noise of 1e-10: systems whose curvature is 1e10 of the cost of a row."""
+    covariance, x = covariance_of(5), hidden(np.random.default_rng(0).standard_normal((12, 5)))
+    fit = gaussian(x, covariance, np.zeros(5), variance=1e-10, tol=1e-9)
+    wanted = conditional(x, covariance, np.zeros(5), 1e-10)
+    np.testing.assert_allclose(fit.latent.dense(), wanted, rtol=0.0, atol=1e-7)
+
+
+def test_a_row_of_the_fit_given_as_a_new_one_is_itself(mixed):
+    model, data = mixed
+    fit = mc.fit(model, data, tol=1e-10)
+    assert (fit.backend, fit.status) == ("rowwise", "certified")
+    rows = fit.latent_rows(data).dense()
+    np.testing.assert_allclose(rows, fit.latent.dense(), rtol=0.0, atol=1e-9)
+    alone = fit.latent_rows({name: table[7:8] for name, table in data.items()}).dense()
+    np.testing.assert_allclose(alone[0], fit.latent.dense()[7], rtol=0.0, atol=1e-9)
+    for name in data:
+        np.testing.assert_allclose(fit.predict_rows(data, name), fit.predict(name), atol=1e-9)
+
+
+def test_a_ridge_joins(mixed):
+    model, data = mixed
+    ridged = attrs.evolve(model, terms=[*model.terms, mc.Ridge(0.4)])
+    fit = mc.fit(ridged, data, tol=1e-9)
+    assert mc.verify(ridged, data).agrees
+    assert (fit.backend, fit.status) == ("rowwise", "certified")
+    rows = fit.latent_rows(data).dense()
+    np.testing.assert_allclose(rows, fit.latent.dense(), rtol=0.0, atol=1e-9)
+
+
+def test_squares_with_a_ridge_are_their_sum():
+    rng = np.random.default_rng(0)
+    term = mc.GaussianRows(covariance_of(4, 1e4), rng.standard_normal(4), 2.0)
+    z, squares = rng.standard_normal((5, 4)), term.squares.with_ridge(0.7)
+    wanted = term.value(z) + mc.Ridge(0.7).value(z)
+    assert squares.value(z) == pytest.approx(wanted, rel=1e-11)
+    dual = squares.slope(z)  # where Fenchel's inequality is an equality
+    np.testing.assert_allclose(dual, term.squares.slope(z) + 0.7 * z, rtol=1e-9)
+    reached = np.vdot(dual, z) - squares.value(z)
+    assert squares.dual(dual).conjugate() == pytest.approx(reached, rel=1e-9)
+    latent = squares.latent(squares.coordinates(z))
+    np.testing.assert_allclose(latent.dense(), z, atol=1e-12)
+
+
+def test_the_bound_holds_away_from_the_optimum(mixed):
+    """At the start, at the mean, the gap is wide, and the bound below the optimum."""
+    model, data = mixed
+    fit = mc.fit(model, data, tol=1e-10)
+    first = fit.history.records[0]
+    assert first.gap > 1e-2
+    assert first.bound < fit.objective - 1e-6
+
+
+def test_short_systems_are_those_of_all_columns(mixed):
+    """Newton's step from the observed entries is that from the columns, by Woodbury."""
+    model, data = mixed
+    model = attrs.evolve(model, blocks=model.blocks[:1], terms=[mc.GaussianRows(covariance_of(3))])
+    program = CompiledProblem(mc.Problem.bind(model, {"x": data["x"]})).program
+    space = RowSpace.of_squares(program.penalty.squares)
+    piece = ByRows.of(program.loss.pieces[0], 25).cut(0, 25, 0)
+    losses = RowLosses((piece,), Scored.of(25, (piece,), (slice(0, 3),), space))
+    assert losses.scored.short
+    here = losses.at(np.random.default_rng(0).standard_normal((25, 3)))
+    curvatures, _ = losses.curvatures(here)
+    lines = losses.scored.pattern.by_rows
+    steps = losses.newton_steps(here)
+    for row in range(25):
+        own = lines.places[lines.starts[row] : lines.starts[row + 1]]
+        loadings = losses.scored.loadings[losses.scored.columns[own]]
+        system = np.eye(3) + (loadings.T * curvatures[own]) @ loadings
+        wanted = np.linalg.solve(system, -here.gradient[row])
+        np.testing.assert_allclose(steps[row], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_entries_in_any_order_are_cut_by_rows():
+    rng = np.random.default_rng(0)
+    x = hidden(rng.standard_normal((9, 4)))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows(np.eye(4))])
+    piece = CompiledProblem(mc.Problem.bind(model, {"x": x})).program.loss.pieces[0]
+    order = rng.permutation(piece.y.size)
+    mingled = attrs.evolve(
+        piece,
+        y=piece.y[order],
+        rows=piece.rows[order],
+        columns=piece.columns[order],
+        scale=np.arange(order.size, dtype=float)[order],
+    )
+    cut = ByRows.of(mingled, 9).cut(2, 6, 10)
+    seen = np.full((4, 4), np.nan)
+    seen[cut.rows, cut.columns] = cut.y
+    np.testing.assert_array_equal(seen, x[2:6])
+    here = (piece.rows >= 2) & (piece.rows < 6)
+    np.testing.assert_array_equal(np.sort(cut.scale), np.flatnonzero(here))
+    assert cut.part == slice(10, 10 + here.sum())
+
+
+def test_batches_of_rows_are_all_rows(mixed, monkeypatch):
+    model, data = mixed
+    whole = mc.fit(model, data)
+    monkeypatch.setattr("mcframe.backends.rowwise.BATCH", 300)
+    parts = mc.fit(model, data)
+    np.testing.assert_allclose(parts.latent.dense(), whole.latent.dense(), atol=1e-12)
+
+
+def test_standard_units():
+    """Mean and covariance speak of standard units; answers are the data's."""
+    x = hidden(1e9 + 5.0 * np.random.default_rng(0).standard_normal((30, 3)))
+    block, term = mc.Block("x", mc.Gaussian(), standardize=True), mc.GaussianRows(covariance_of(3))
+    fit = mc.fit(mc.Model([block], [term]), {"x": x}, tol=1e-9)
+    assert (fit.backend, fit.status) == ("rowwise", "certified")
+    spread = np.nanstd(x, axis=0)
+    assert np.all(np.abs(fit.predict("x") - 1e9) < 5.0 * spread)
+    np.testing.assert_allclose(fit.predict_rows({"x": x}, "x"), fit.predict("x"), rtol=1e-14)
+
+
+def test_beside_a_nuclear_norm_it_is_a_smooth_term():
+    x = hidden(np.random.default_rng(0).standard_normal((12, 4)))
+    terms = [mc.NuclearNorm(0.5), mc.GaussianRows(covariance_of(4, 10.0), np.ones(4))]
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], terms)
+    fit = mc.fit(model, {"x": x})
+    assert fit.backend == "proximal"
+    assert mc.verify(model, {"x": x}).agrees
+    with pytest.raises(mc.ModelError, match="beside Ridge and Box; the model has NuclearNorm too"):
+        fit.latent_rows({"x": x})
+
+
+def test_the_reference_takes_what_the_solver_leaves():
+    x = hidden(np.random.default_rng(0).standard_normal((6, 3)))
+    rows = mc.GaussianRows(covariance_of(3), np.ones(3))
+    boxed = mc.Model([mc.Block("x", mc.Gaussian())], [rows, mc.Box(-0.5, 0.5)])
+    fit = mc.fit(boxed, {"x": x})
+    assert (fit.backend, fit.status) == ("reference", "certified")
+    np.testing.assert_allclose(fit.latent_rows({"x": x}).dense(), fit.latent.dense(), atol=1e-6)
+
+
+def block_of(likelihood=None, **options):
+    return mc.Block("x", likelihood or mc.Gaussian(), **options)
+
+
+@pytest.mark.parametrize(
+    ("block", "terms", "reason"),
+    [
+        (block_of(bias=True), [], "the mean of GaussianRows has the part of a bias"),
+        (block_of(row_effects=True), [], "free effects and thresholds tie rows"),
+        (block_of(), [mc.Box(-1.0, 1.0)], "terms beside GaussianRows"),
+        (block_of(mc.Quantile(0.5)), [], "Quantile has no slope"),
+        (block_of(), [mc.OnesColumn()], "an intercept of each column already; drop OnesColumn"),
+    ],
+)
+def test_what_the_solver_refuses_it_says(block, terms, reason):
+    model = mc.Model([block], [mc.GaussianRows(np.eye(3)), *terms])
+    with pytest.raises(mc.BackendError, match=reason):
+        mc.fit(model, {"x": np.ones((4, 3))}, backend="rowwise")
+
+
+def test_other_solvers_refuse_by_what_they_can(mixed):
+    model, data = mixed
+    reasons = {verdict.name: verdict.reason for verdict in mc.explain(model, data).verdicts}
+    assert reasons["proximal"] == "GaussianRows is no function of singular values"
+    assert reasons["factored"] == "GaussianRows has no factored form"
+    assert reasons["rowwise"] is None
+
+
+def test_a_wrong_number_of_columns_is_said():
+    model = mc.Model([block_of(mc.Multinomial(3))], [mc.GaussianRows(np.eye(2))])
+    with pytest.raises(mc.DataError) as error:
+        mc.fit(model, {"x": np.zeros((4, 2))})
+    assert str(error.value) == (
+        "GaussianRows: a covariance of 2 columns was given; Z has 6, those of all blocks side by"
+        " side, K for each column of K classes"
+    )
+
+
+def test_a_path_needs_weights(mixed):
+    model, data = mixed
+    with pytest.raises(mc.ModelError, match=r"give weights=\[...\], descending, for Gaussian"):
+        mc.path(model, data)
+    path = mc.path(model, data, weights=[10.0, 1.0, 0.1])
+    assert [fit.status for fit in path] == ["certified"] * 3
+    x = hidden(np.random.default_rng(0).multivariate_normal(np.zeros(4), covariance_of(4), 60))
+    alone = mc.Model([block_of(mc.Gaussian(0.01))], [mc.GaussianRows(covariance_of(4))])
+    weights = [1e3, 1e2, 1.0, 1e-1]
+    chosen = mc.cross_validate(alone, {"x": x}, weights=weights, criterion=HeldOutLoss(), folds=3)
+    assert chosen.best_weight == 1.0
+
+
+def test_a_fit_goes_on_from_another(mixed):
+    model, data = mixed
+    first = mc.fit(model, data)
+    again = mc.fit(model, data, start=first)
+    assert again.objective <= first.objective
+    assert again.bound >= first.bound
+
+
+def test_terms_and_fits_are_values(mixed):
+    model, data = mixed
+    term = model.terms[0]
+    assert pickle.loads(pickle.dumps(term)) == term
+    assert attrs.evolve(term, mean=term.mean + 1.0) != term
+    assert attrs.evolve(term, covariance=2.0 * term.covariance) != term
+    with pytest.raises(ValueError, match="read-only"):
+        term.covariance[0, 0] = 2.0
+    fit = mc.fit(model, data)
+    read = pickle.loads(pickle.dumps(fit))
+    assert read.gap == fit.gap
+    np.testing.assert_array_equal(
+        read.compact().predict_rows(data, "y"), fit.predict_rows(data, "y")
+    )
+
+
+def test_loadings_of_any_scale_are_inverted():
+    squares = RowSquares(np.zeros(2), np.array([[1e-12, 0.0], [5e11, 1e12]]))
+    t = np.array([[0.3, -0.7]])
+    np.testing.assert_allclose(squares.coordinates(t @ squares.loadings.T), t, rtol=1e-12)
