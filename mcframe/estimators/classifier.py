@@ -13,6 +13,7 @@ from mcframe.estimators.targets import Labels, read_labels
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
 from mcframe.tables.as_numbers import Indicator, Indicators, calibrated
+from mcframe.tables.coding import Means
 
 __all__ = ["MatrixCompletionClassifier"]
 
@@ -38,8 +39,8 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     terms : "gaussian", list of regularizers and constraints, or None, default None
         "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
         by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and the table is narrow enough (about 600 rows
-        of 80 columns), else a ``NuclearNorm``.
+        ``model`` and ``weight`` are as by default and that takes a minute or two at most, else a
+        ``NuclearNorm``.
     model : Model, optional
         Of the features, in place of likelihoods and terms; the block "targets" is put beside
         its own: one for a table of numbers, else those of ``mcframe.declare(X, types)``.
@@ -105,7 +106,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     def calibrate(self, codes: Array) -> None:
         """Probabilities of each output that fit the labels that were held out."""
         held = self.held_means_[:, -sum(coding.width for coding in self.codings_) :]
-        found, first = [], 0
+        found, first = list[Means](), 0
         for coding, own in zip(self.codings_, codes.T, strict=True):
             means = held[:, first : first + coding.width]
             known = ~np.isnan(means).any(axis=1) & ~np.isnan(own)
@@ -160,7 +161,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         return tags
 
 
-def codings_of(labels: Labels) -> list[Indicator | Indicators]:
+def codings_of(labels: Labels) -> list[Means]:
     """How the labels of each output are numbers: 1 of the second one, or one column a class."""
     if labels.several:
         return [Indicator((0, 1)) for _ in labels.codes.T]

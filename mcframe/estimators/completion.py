@@ -94,12 +94,11 @@ class Completion(BaseEstimator):
                 )
             return True
         automatic = isinstance(self.likelihoods, str) and self.weight == "cv"
-        shape = np.shape(table)
         return (
             automatic
             and self.terms is None
             and self.model is None
-            and is_affordable(shape[0], shape[1] + n_more, self.cv)
+            and is_affordable(table, n_more, self.cv)
         )
 
     def columns_of(self, table: Any) -> NumberColumns | FrameColumns:

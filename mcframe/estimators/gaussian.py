@@ -1,6 +1,7 @@
 """Estimators without a term of their own: the rows of the table as draws of one Gaussian."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -29,17 +30,25 @@ __all__ = [
 
 #: What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"
-# Multiplications of small matrices that the search may take: about ten seconds.
-AFFORDABLE = 1e10
+# Multiplications that the search for the prior may take, see ``mcframe.numerics.gaussian_rows``.
+AFFORDABLE = 2e11
 
 
-def is_affordable(n_rows: int, n_columns: int, n_folds: int) -> bool:
-    """Whether a table is so small that its covariance is estimated in seconds, half of it missing.
+def is_affordable(table: Any, n_more: int, n_folds: int) -> bool:
+    """Whether the covariance of a table is estimated in a minute or two.
 
-    See ``mcframe.numerics.gaussian_rows`` for the multiplications of a step.
+    Parameters
+    ----------
+    table : array, or a DataFrame, of which half is taken to be missing
+    n_more : int
+        Columns beside it, missing where they are held out.
     """
-    a_row = 0.25 * n_columns**3 + n_columns**2
-    return n_folds * USUAL_STEPS * (n_rows * a_row + 2.0 * n_columns**3) <= AFFORDABLE
+    n_rows, n_columns = table.shape
+    half = np.full(n_rows, 0.5 * n_columns)
+    missing = np.count_nonzero(np.isnan(table), axis=1) if isinstance(table, np.ndarray) else half
+    cubes = 2.0 * np.sum(np.power(missing + float(n_more), 3))
+    width = n_columns + n_more
+    return bool(n_folds * USUAL_STEPS * (cubes + n_rows * width**2 + 2.0 * width**3) <= AFFORDABLE)
 
 
 def estimated_model(blocks: Sequence[Block], data: Mapping[str, Array], prior: float) -> Model:

@@ -39,8 +39,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     terms : "gaussian", list of regularizers and constraints, or None, default None
         "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
         by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and the table is narrow enough (about 600 rows
-        of 80 columns), else a ``NuclearNorm``.
+        ``model`` and ``weight`` are as by default and that takes a minute or two at most, else a
+        ``NuclearNorm``.
     model : Model, optional
         In place of likelihoods and terms: of one block, whatever its name, for a table of
         numbers; for other DataFrames with the blocks of ``mcframe.declare(X, types)``.

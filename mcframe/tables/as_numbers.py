@@ -1,7 +1,7 @@
 """Columns of any kind as numbers of one block: indicators of classes, places of levels."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -23,6 +23,8 @@ __all__ = [
     "calibrated",
     "with_calibration",
 ]
+
+CodingT = TypeVar("CodingT", bound=Coding)
 
 BLOCK = "columns"
 # What slopes are taken for where nothing was held out; of nine mixed tables they were 1 to 9.
@@ -177,7 +179,7 @@ def with_calibration(column: DeclaredColumn, codes: Array, means: Array) -> Decl
     return attrs.evolve(column, taken=attrs.evolve(column.taken, coding=coding))
 
 
-def calibrated(coding: Coding, codes: Array, means: Array) -> Coding:
+def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     """Return the coding with probabilities that fit held-out codes.
 
     Of labels and levels by the slope at which these have the highest likelihood, of classes by
@@ -198,7 +200,7 @@ def calibrated(coding: Coding, codes: Array, means: Array) -> Coding:
     return sloped(coding, codes, means) if isinstance(coding, Indicator | Steps) else coding
 
 
-def sloped(coding: Indicator | Steps, codes: Array, means: Array) -> Coding:
+def sloped(coding: Any, codes: Array, means: Array) -> Any:
     """Return the coding with the slope at which held-out codes had the highest likelihood."""
 
     def loss(log_slope: float) -> float:
