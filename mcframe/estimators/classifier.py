@@ -58,6 +58,8 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     completion_ : Fit
         With its certificate: ``.gap``, ``.status``, ``.bound``.
     model_ : Model
+    declared_ : Declared
+        What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight was chosen.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn

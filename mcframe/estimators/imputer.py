@@ -68,6 +68,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         With its certificate: ``.gap``, ``.status``, ``.bound``.
     model_ : Model
         As fitted; ``print`` writes it as mathematics.
+    declared_ : Declared
+        What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight was chosen.
     n_iter_, n_features_in_, feature_names_in_, indicator_ : as elsewhere in scikit-learn
