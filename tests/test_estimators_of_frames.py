@@ -57,7 +57,7 @@ def test_a_table_of_any_columns_is_filled_in_its_own_dtypes():
     pd.testing.assert_series_equal(filled.dtypes, frame.dtypes)
     assert not filled.isna().to_numpy().any()
     pd.testing.assert_frame_equal(filled.where(frame.notna()), frame)
-    pd.testing.assert_frame_equal(filled, imputer.columns_.declared.table(imputer.completion_))
+    pd.testing.assert_frame_equal(filled, imputer.declared_.table(imputer.completion_))
     assert imputer.completion_.status == "certified"
 
 
@@ -66,7 +66,7 @@ def test_new_rows_are_filled_by_the_rule_for_them():
     imputer = imputer_of().fit(frame.iloc[:50])
     new = frame.iloc[50:]
     filled = imputer.transform(new)
-    declared, fit = imputer.columns_.declared, imputer.completion_
+    declared, fit = imputer.declared_, imputer.completion_
     pd.testing.assert_frame_equal(filled, declared.complete_rows(fit, new))
     pd.testing.assert_series_equal(filled.dtypes, frame.dtypes)
     assert not filled.isna().to_numpy().any()

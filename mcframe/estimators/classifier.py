@@ -64,6 +64,8 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     completion_ : Fit
         With its certificate: ``.gap``, ``.status``, ``.bound``.
     model_ : Model
+    declared_ : Declared
+        What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight of a norm was chosen.
     prior_rows_, prior_search_ : float and PriorSearch

@@ -105,9 +105,11 @@ class Completion(BaseEstimator):
         """The columns of a table that was read, as blocks."""
         model = self.given_model()
         if self.is_frame_:
-            return FrameColumns.of(
+            columns = FrameColumns.of(
                 table, self.types, self.likelihoods, self.unseen, model, self.gaussian_
             )
+            self.declared_ = columns.declared
+            return columns
         names = getattr(self, "feature_names_in_", None)
         return NumberColumns.of(table, self.likelihoods, names, model)
 

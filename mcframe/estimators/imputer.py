@@ -73,6 +73,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         With its certificate: ``.gap``, ``.status``, ``.bound``.
     model_ : Model
         As fitted; ``print`` writes it as mathematics.
+    declared_ : Declared
+        What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight of a norm was chosen.
     prior_rows_, prior_search_ : float and PriorSearch
