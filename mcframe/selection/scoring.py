@@ -37,6 +37,12 @@ class Scored:
     largest_gap: float
     ended: bool
 
+    def up_to(self, last: int) -> "Scored":
+        """The scores of the first weights alone."""
+        scores = self.scores.copy()
+        scores[:, last:] = np.nan
+        return attrs.evolve(self, scores=scores, reached=min(self.reached, last))
+
 
 @attrs.define(eq=False)
 class Patience:
@@ -83,6 +89,8 @@ def clearly_above(scores: Array, lowest: Array) -> bool:
     """Whether scores exceed others, fold by fold, by more than the standard error of that."""
     if np.isinf(np.mean(scores)):
         return True
+    if scores.size == 1:  # whose error nobody knows
+        return False
     differences = scores - lowest
     error = float(np.std(differences, ddof=1)) / np.sqrt(differences.size)
     return float(np.mean(differences)) > error
