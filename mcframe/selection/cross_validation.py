@@ -79,13 +79,13 @@ def cross_validate(
         new ones, of groups that belong together if need be (``RowFolds``); what is later
         (``TimeFolds``).
     patience : int or None, default 2
-        End a model's path where so many weights in a row were worse than the best one before
+        End a model's path where the last so many weights were worse than the best one before
         them, on all folds at once: the smallest weights take the most time, and have no score
-        then. A weight counts as worse if (a) the path has come halfway down, in the logarithm of
-        the weight, (b) some weight was better than the first, and (c) the mean over folds of the
-        differences to the best weight is above one standard error of these differences. On 46
-        tables (simulated, and of scikit-learn; 20 weights, 3 folds) no choice was another than
-        that among all weights. With None every weight is tried.
+        then. A weight counts as worse if (a) some weight was better than the first and (b) the
+        mean over folds of the differences to the best weight is above one standard error of
+        these differences; no path ends before it has come halfway down, in the logarithm of the
+        weight. On 46 tables (simulated, and of scikit-learn; 20 weights, 3 folds) no choice was
+        another than that among all weights. With None every weight is tried.
     path : function of (model, data, weights), optional
         Gives something like a fit for each weight, for ``criterion``; by default
         certified fits as by ``mc.path``. With several ``jobs`` it and the criterion are sent

@@ -48,11 +48,11 @@ class Scored:
 class Patience:
     """Ends a path that has become worse at ``limit`` weights in a row; None never does.
 
-    A weight counts as worse once the path has come halfway down in the logarithm of the weight,
-    and some weight was better than the first: at large weights, where Z is hardly more than 0,
-    scores rise before they fall. Its scores must lie above those of the best weight so far by
-    more than one standard error of the differences, fold by fold: what the folds have in common
-    cancels there.
+    No path ends before it has come halfway down in the logarithm of the weight, and before
+    some weight was better than the first: at large weights, where Z is hardly more than 0,
+    scores rise before they fall. Scores that are worse must lie above those of the best weight so
+    far by more than one standard error of the differences, fold by fold: what the folds have in
+    common cancels there.
     """
 
     limit: int | None
@@ -79,10 +79,9 @@ class Patience:
         elif mean < np.mean(self.lowest):
             self.lowest, self.above = scores, 0
         else:
-            looked = weight <= self.halfway and np.mean(self.lowest) < self.first
-            worse = looked and clearly_above(scores, self.lowest)
+            worse = np.mean(self.lowest) < self.first and clearly_above(scores, self.lowest)
             self.above = self.above + 1 if worse else 0
-        return self.above >= self.limit
+        return weight <= self.halfway and self.above >= self.limit
 
 
 def clearly_above(scores: Array, lowest: Array) -> bool:
