@@ -104,8 +104,8 @@ def test_an_interrupted_fit_is_not_judged():
             single = mc.Model(model.blocks, [mc.NuclearNorm(weight)])
             yield mc.fit(single, data, callback=callback, tol=1e-4)
 
+    options = {"path": path, "weights": WEIGHTS, "folds": 3, "patience": None}
     with pytest.warns(mc.NotCertifiedWarning) as said:
-        options = {"path": path, "weights": WEIGHTS, "folds": 3, "patience": None}
         found = mc.cross_validate(MODEL, {"x": X}, criterion=HeldOutLoss(), **options)
     assert len(fits) == len(WEIGHTS) + 2
     assert any("means are over 1 of 3 folds" in str(warning.message) for warning in said)

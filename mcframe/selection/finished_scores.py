@@ -59,7 +59,7 @@ class FinishedScores:
         )
 
     def keep(self, part: Part, found: Scored) -> None:
-        """Write the scores of each path of a part that came to its end, in the place of its fits."""
+        """Write the scores of paths that came to their end, in the place of their fits."""
         if not found.ended:
             return
         model, folds = part
