@@ -122,10 +122,10 @@ def cross_validate(
         With ``best_model``, which ``fit`` takes; with one ``NotCertifiedWarning`` if fits of
         the default path are not certified, and a ``UserWarning`` each if scores are NaN and if
         of three weights or more the best is the largest or the smallest. Ctrl-C
-        keeps the paths that are finished: the answer is ``partial``, with a
-        ``NotCertifiedWarning``, and chooses by the folds that every model has completed (with
-        ``patience`` by all folds, among the weights that all of them have reached). Where no
-        two means compare, the ``KeyboardInterrupt`` is passed on.
+        keeps what is finished: the answer is ``partial``, with a ``NotCertifiedWarning``, and
+        chooses by all folds, among the weights that all of them have reached (without
+        ``patience``, or with more ``jobs`` than models, by the folds that every model has
+        completed). Where no two means compare, the ``KeyboardInterrupt`` is passed on.
 
     Raises
     ------
