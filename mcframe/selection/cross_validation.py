@@ -85,7 +85,8 @@ def cross_validate(
         mean over folds of the differences to the best weight is above one standard error of
         these differences; no path ends before it has come halfway down, in the logarithm of the
         weight. On 46 tables (simulated, and of scikit-learn; 20 weights, 3 folds) no choice was
-        another than that among all weights. With None every weight is tried.
+        another than that among all weights. With None every weight is tried, and the folds of a
+        model, whose fits are in memory together otherwise, come one after the other.
     path : function of (model, data, weights), optional
         Gives something like a fit for each weight, for ``criterion``; by default
         certified fits as by ``mc.path``. With several ``jobs`` it and the criterion are sent
