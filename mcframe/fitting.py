@@ -94,7 +94,7 @@ def fit(
         the random starts of certificates of sparse tables. Equal seeds give equal bits. None draws
         a fresh seed, which ``Fit.random_state`` records.
     threads : int, optional
-        How many threads share its loops and large products: by default what
+        How many threads, 1 to 1024, share its loops and large products: by default what
         ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or ``OMP_NUM_THREADS`` says, else one for
         each processor. It changes sums of products of dense matrices by their rounding alone.
     force : bool, default False

@@ -21,6 +21,9 @@ __all__ = [
     "checked_threads",
 ]
 
+# More threads than any machine has processors for: an operating system may refuse to start them.
+MOST_THREADS = 1024
+
 
 def checked_seed(random_state: int | None) -> int:
     """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
@@ -58,12 +61,15 @@ def checked_threads(threads: int | None) -> int | None:
     if threads is None:
         return None
     try:
-        return whole(threads, "threads", least=1)
+        found = whole(threads, "threads", least=1)
+        if found <= MOST_THREADS:
+            return found
     except ModelError:
-        raise ModelError(
-            f"threads={threads!r} was given; a whole number of threads, 1 or more, is needed, or"
-            " None for as many as the environment says"
-        ) from None
+        pass
+    raise ModelError(
+        f"threads={threads!r} was given; a whole number of threads, 1 to {MOST_THREADS}, is"
+        " needed, or None for as many as the environment says"
+    )
 
 
 def checked_switch(value: object, name: str) -> bool:

@@ -284,6 +284,7 @@ def test_an_interrupted_cross_validation_goes_on(tmp_path, monkeypatch):
 
     file = tmp_path / "work.npz"
     options = {"criterion": HeldOutLoss(), "count": 3, "folds": 3, "checkpoint": file}
+    options["patience"] = None
     with monkeypatch.context() as patch:
         patch.setattr(scoring, "score_of", interrupted)
         with pytest.warns(mc.NotCertifiedWarning, match="interrupted after 2 of 3"):
@@ -348,7 +349,7 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
         ({"folds": RowFolds(2)}, "the folds there differs"),
         ({"criterion": [RelativeError("x"), HeldOutLoss()]}, "the criterion there differs"),
         ({"criterion": {"error": RelativeError("x")}}, "the criterion there differs"),
-        ({"patience": 2}, "patience is None there and 2 here"),
+        ({"patience": None}, "patience is 2 there and None here"),
         ({"path": lambda model, data, weights: [1, 1]}, "the path there differs"),
         ({"weights": [1.0, 0.4]}, "the weights there differs"),
         ({"models": [CASES["a bias"][0]] * 2}, "the models there differs"),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe.model import Problem
 from mcframe.selection import (
     Held,
     HeldOutLoss,
@@ -15,6 +16,7 @@ from mcframe.selection import (
     OrdinalDistance,
     RelativeDeviance,
     RelativeError,
+    losses,
 )
 
 RNG = np.random.default_rng(0)
@@ -310,6 +312,48 @@ def test_the_best_constant_has_a_relative_deviance_of_one(likelihood, values):
     ridge = None if likelihood.location else 0.1
     fit = mc.fit(constant_model(likelihood, bias=True, effects_weight=ridge), {"v": seen})
     assert RelativeDeviance()(fit, held) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_best_constants_are_found_once_along_a_path(monkeypatch):
+    found, original = [], losses.best_constants
+
+    def counted(fit, name):
+        found.append(name)
+        return original(fit, name)
+
+    monkeypatch.setattr(losses, "best_constants", counted)
+    x = np.where(np.isnan(DATA["x"]), 50.0, DATA["x"])
+    options = {"weights": [4.0, 2.0, 1.0], "folds": 3, "patience": None}
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
+    with pytest.warns(UserWarning, match="the lowest mean stands at"):
+        mc.cross_validate(model, {"x": x}, criterion=RelativeDeviance(), **options)
+    assert found == ["x"] * 3
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+def test_other_entries_and_another_fit_have_constants_of_their_own():
+    seen, held = held_and_seen(DATA["c"])
+    first, second = ({"v": Held(*some)} for some in halves_of(held["v"]))
+    block = mc.Block("v", mc.Poisson(), bias=True)
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(3.0)]), {"v": seen})
+    judge = RelativeDeviance()
+    alone = [judge(attrs.evolve(fit, problem=rebound(fit)), some) for some in (first, second)]
+    assert [judge(fit, some) for some in (first, second, first)] == [*alone, alone[0]]
+    assert alone[0] != alone[1]
+
+
+def halves_of(held):
+    """The places and values of every other entry, and of those between."""
+    for begin in (0, 1):
+        part = slice(begin, None, 2)
+        yield held.rows[part], held.columns[part], held.values[part]
+
+
+def rebound(fit):
+    """The problem of a fit with tables of its own."""
+    return Problem.of_tables(
+        fit.model, {name: attrs.evolve(table) for name, table in fit.problem.tables.items()}
+    )
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")

@@ -12,7 +12,7 @@ import mcframe as mc
 from mcframe.model import Problem
 from mcframe.papers import fixed_point_path, mc_b
 from mcframe.plots import draw_scores
-from mcframe.selection import HeldOutLoss, LabelError, RelativeError, drawn_folds
+from mcframe.selection import EntryFolds, HeldOutLoss, LabelError, RelativeError, drawn_folds
 
 # A best weight at an edge is said by a warning, which has tests of its own below.
 pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
@@ -39,7 +39,7 @@ def made_up(scores):
     return path
 
 
-def judged(scores, **options):
+def judged(scores, patience=None, **options):
     """Cross-validation of one model with made-up scores, at weights 1, 1/2, 1/4, ..."""
     scores = np.asarray(scores, dtype=float)
     x = np.random.default_rng(0).standard_normal((6, 4))
@@ -50,6 +50,7 @@ def judged(scores, **options):
         path=made_up(scores),
         weights=0.5 ** np.arange(len(scores)),
         folds=scores.shape[1],
+        patience=patience,
         **options,
     )
 
@@ -162,8 +163,8 @@ def test_patience_ends_a_path_for_all_folds_at_once(model, table):
         "random_state": 1,
         "tol": 1e-2,
     }
-    whole = mc.cross_validate(model, table, **options)
-    ended = mc.cross_validate(model, table, patience=2, **options)
+    whole = mc.cross_validate(model, table, patience=None, **options)
+    ended = mc.cross_validate(model, table, **options)
     tried = ~np.isnan(ended.scores)
     np.testing.assert_array_equal(ended.scores[tried], whole.scores[tried])
     assert 0 < (~tried).sum() < tried.sum()
@@ -196,12 +197,13 @@ def n_walked(means, patience=2, **options):
 def test_no_path_ends_before_it_has_come_halfway_down():
     falls_once = [9.0, 8.0, *np.linspace(8.1, 9.0, 9)]
     assert n_walked(falls_once, patience=1) == 6
-    assert n_walked(falls_once, patience=3) == 8
+    assert n_walked(falls_once, patience=4) == 6
+    assert n_walked(falls_once, patience=5) == 7
 
 
 def test_a_rise_within_the_standard_error_of_the_differences_ends_nothing():
     rises = [9.0, 8.0, *np.linspace(8.01, 8.03, 9)]
-    assert n_walked(rises) == 7
+    assert n_walked(rises) == 6
     assert n_walked(rises, noise=1.0) == 11
 
 
@@ -209,7 +211,7 @@ def test_what_the_folds_have_in_common_hides_no_rise():
     """Standard errors of the means are 100 times as large as those of the differences."""
     scores = spread([9.0, 8.0, *np.linspace(8.1, 9.0, 9)])
     assert judged(scores).standard_errors[0, 0] > 0.5
-    assert np.isnan(judged(scores, patience=2).means[0, 7:]).all()
+    assert np.isnan(judged(scores, patience=2).means[0, 6:]).all()
 
 
 def test_a_path_on_which_nothing_beats_the_first_weight_goes_on():
@@ -217,14 +219,50 @@ def test_a_path_on_which_nothing_beats_the_first_weight_goes_on():
 
 
 def test_weights_that_are_worse_must_follow_each_other():
-    zigzag = [9.0, 5.0, 6.0, 6.0, 6.0, 6.0, 5.0, 6.0, 5.0, 6.0, 6.0]
+    zigzag = [9.0, 5.0, 6.0, 5.0, 6.0, 5.0, 6.0, 5.0, 6.0, 5.0, 6.0]
     assert n_walked(zigzag) == 11
-    assert n_walked(zigzag, patience=1) == 6
+    assert n_walked(zigzag, patience=1) == 7
+
+
+def test_processes_that_walk_a_fold_each_end_where_one_process_does():
+    means = np.array([9.0, 8.0, *np.linspace(8.1, 9.0, 9)])
+    x = np.random.default_rng(0).standard_normal((6, 4))
+
+    def score(fit, held):
+        return means[fit] + 1e-3 * np.sum(np.sin(held["x"].values))
+
+    options = {
+        "criterion": score,
+        "path": lambda model, data, weights: range(len(weights)),
+        "weights": 0.5 ** np.arange(11),
+        "folds": 3,
+    }
+    one = mc.cross_validate(gaussian(x), {"x": x}, **options)
+    two = mc.cross_validate(gaussian(x), {"x": x}, jobs=2, **options)
+    assert np.isnan(one.means).sum() == 5
+    np.testing.assert_array_equal(one.scores, two.scores)
+
+
+def test_a_fold_alone_ends_no_path(table):
+    class OneFold:
+        def draw(self, problem, data, rng):
+            return EntryFolds(2).draw(problem, data, rng)[:1]
+
+    falls_once = np.array([[9.0], [8.0], *[[8.1]] * 9])
+    found = mc.cross_validate(
+        gaussian(table["features"]),
+        {"x": table["features"]},
+        criterion=itself,
+        path=made_up(falls_once),
+        weights=0.5 ** np.arange(11),
+        folds=OneFold(),
+    )
+    np.testing.assert_array_equal(found.means[0], falls_once[:, 0])
 
 
 def test_infinite_scores_are_worse_and_nan_says_nothing():
     infinite = [[9.0] * 3, [5.0] * 3, *[[6.0, np.inf, 6.0]] * 9]
-    assert np.count_nonzero(~np.isnan(judged(infinite, patience=2).means)) == 7
+    assert np.count_nonzero(~np.isnan(judged(infinite, patience=2).means)) == 6
     undefined = [[np.nan] * 3, [5.0] * 3, [4.0] * 3, *[[6.0, np.nan, 6.0]] * 8]
     with pytest.warns(
         UserWarning, match="criterion itself is nan at weight 1 of model 0 on fold 0"
@@ -356,7 +394,9 @@ def test_an_error_says_on_which_path_it_was_raised(model, table):
 
     with pytest.raises(ZeroDivisionError, match="mine") as raised:
         mc.cross_validate(model, table, criterion=failing, weights=WEIGHTS)
-    assert raised.value.__notes__ == ["raised by cross_validate on the path of model 0, fold 0"]
+    assert raised.value.__notes__ == [
+        "raised by cross_validate on the path of model 0, fold 0 or 1 or 2 or 3 or 4"
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")

@@ -21,7 +21,7 @@ ROOMS = (
         "laws",
         "contracts",
     ),
-    *("answer.py", "fitting.py", "options.py", "verification.py"),
+    *("answer.py", "answers_by_label.py", "fitting.py", "options.py", "verification.py"),
 )
 FILES = sorted(
     path

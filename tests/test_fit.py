@@ -216,6 +216,7 @@ def test_predictors_far_out_stay_finite():
         ({"max_seconds": None}, "max_seconds=None"),
         ({"threads": 0}, "threads=0"),
         ({"threads": 1.5}, "threads=1.5"),
+        ({"threads": 10**6}, "threads=1000000 was given; a whole number of threads, 1 to 1024"),
         ({"progress": "x"}, "progress=.x. was given; True or False is needed"),
         ({"force": "yes"}, "force=.yes. was given; True or False is needed"),
         ({"callback": 3}, "callback=3"),

@@ -21,6 +21,7 @@ FLOORS = {
     "compile": 4,
     "backends": 5,
     "answer": 6,
+    "answers_by_label": 6,
     "options": 6,
     "fitting": 6,
     "prediction": 6,

@@ -39,8 +39,9 @@ def stopping(at):
     return path
 
 
-def judged(at, models=1, **options):
+def judged(at, models=1, patience=None, **options):
     listed = [MODEL] * models
+    options |= {"patience": patience}
     return mc.cross_validate(
         listed, {"x": X}, criterion=score, path=stopping(at), weights=WEIGHTS, folds=3, **options
     )
@@ -103,10 +104,9 @@ def test_an_interrupted_fit_is_not_judged():
             single = mc.Model(model.blocks, [mc.NuclearNorm(weight)])
             yield mc.fit(single, data, callback=callback, tol=1e-4)
 
+    options = {"path": path, "weights": WEIGHTS, "folds": 3, "patience": None}
     with pytest.warns(mc.NotCertifiedWarning) as said:
-        found = mc.cross_validate(
-            MODEL, {"x": X}, criterion=HeldOutLoss(), path=path, weights=WEIGHTS, folds=3
-        )
+        found = mc.cross_validate(MODEL, {"x": X}, criterion=HeldOutLoss(), **options)
     assert len(fits) == len(WEIGHTS) + 2
     assert any("means are over 1 of 3 folds" in str(warning.message) for warning in said)
     assert np.isnan(found.scores).sum() == 2 + len(WEIGHTS)

@@ -39,7 +39,7 @@ def cross_validate(
     count: int = 20,
     ratio: float = 0.01,
     folds: int | Folds = 5,
-    patience: int | None = None,
+    patience: int | None = 2,
     path: PathOf | None = None,
     backend: BackendLike = "auto",
     tol: float = 1e-3,
@@ -78,12 +78,15 @@ def cross_validate(
         labels, no row or column left without an entry (``EntryFolds``); whole rows, judged as
         new ones, of groups that belong together if need be (``RowFolds``); what is later
         (``TimeFolds``).
-    patience : int, optional
-        End a model's path where so many weights in a row were worse than the best one before
-        them, on all folds at once. A weight counts as worse if (a) the path has come halfway
-        down, in the logarithm of the weight, (b) some weight was better than the first, and
-        (c) the mean over folds of the differences to the best weight is above one standard
-        error of these differences. By default every weight is tried.
+    patience : int or None, default 2
+        End a model's path where the last so many weights were worse than the best one before
+        them, on all folds at once: the smallest weights take the most time, and have no score
+        then. A weight counts as worse if (a) some weight was better than the first and (b) the
+        mean over folds of the differences to the best weight is above one standard error of
+        these differences; no path ends before it has come halfway down, in the logarithm of the
+        weight. On 46 tables (simulated, and of scikit-learn; 20 weights, 3 folds) no choice was
+        another than that among all weights. With None every weight is tried, and the folds of a
+        model, whose fits are in memory together otherwise, come one after the other.
     path : function of (model, data, weights), optional
         Gives something like a fit for each weight, for ``criterion``; by default
         certified fits as by ``mc.path``. With several ``jobs`` it and the criterion are sent
@@ -102,7 +105,8 @@ def cross_validate(
         bias is infinite then, and the held-out loss of that entry would choose for all others.
         None leaves effects free; ``best_model`` has them as they were declared.
     jobs : int, default 1
-        Processes, -1 for all cores; the scores do not depend on it.
+        Processes, -1 for all cores; the scores do not depend on it. Of more processes than models
+        each walks the path of a fold to its end, whatever ``patience`` takes of it.
     random_state : int, numpy Generator or None
         Draws the folds; equal seeds give equal scores, None draws afresh.
     progress : bool, default False
@@ -119,10 +123,10 @@ def cross_validate(
         With ``best_model``, which ``fit`` takes; with one ``NotCertifiedWarning`` if fits of
         the default path are not certified, and a ``UserWarning`` each if scores are NaN and if
         of three weights or more the best is the largest or the smallest. Ctrl-C
-        keeps the paths that are finished: the answer is ``partial``, with a
-        ``NotCertifiedWarning``, and chooses by the folds that every model has completed (with
-        ``patience`` by all folds, among the weights that all of them have reached). Where no
-        two means compare, the ``KeyboardInterrupt`` is passed on.
+        keeps what is finished: the answer is ``partial``, with a ``NotCertifiedWarning``, and
+        chooses by all folds, among the weights that all of them have reached (without
+        ``patience``, or with more ``jobs`` than models, by the folds that every model has
+        completed). Where no two means compare, the ``KeyboardInterrupt`` is passed on.
 
     Raises
     ------

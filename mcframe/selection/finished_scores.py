@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import attrs
+import numpy as np
 
 from mcframe.numerics.digest import digest_of
 from mcframe.selection.finished_fits import digest_of_model, digest_of_weights, texts_of
@@ -15,7 +16,7 @@ __all__ = ["FinishedScores"]
 
 @attrs.frozen
 class FinishedScores:
-    """The scores of the finished parts of a cross-validation in a file.
+    """The scores of the finished paths of a cross-validation in a file.
 
     While a certified path is walked its fits are kept in a file of its own beside that one.
     """
@@ -45,23 +46,30 @@ class FinishedScores:
         return f"{self.archive.path}.model{model}.fold{fold}"
 
     def find(self, part: Part) -> Scored | None:
-        """The scores of a part, if it is finished."""
-        if entry_name(part) not in self.archive:
+        """The scores of a part, if its paths are finished: walked together or each apart."""
+        model, folds = part
+        if any(entry_name(model, fold) not in self.archive for fold in folds):
             return None
-        entry = self.archive.read(entry_name(part))
-        return Scored(entry.arrays["scores"], **entry.facts, ended=True)
+        entries = [self.archive.read(entry_name(model, fold)) for fold in folds]
+        return Scored(
+            scores=np.concatenate([entry.arrays["scores"] for entry in entries], axis=2),
+            reached=min(entry.facts["reached"] for entry in entries),
+            largest_gap=max(entry.facts["largest_gap"] for entry in entries),
+            ended=True,
+        )
 
     def keep(self, part: Part, found: Scored) -> None:
-        """Write the scores of a part that came to its end, in the place of its fits."""
+        """Write the scores of paths that came to their end, in the place of their fits."""
         if not found.ended:
             return
+        model, folds = part
         facts = {"reached": found.reached, "largest_gap": found.largest_gap}
-        self.archive.add(entry_name(part), Entry({"scores": found.scores}, facts))
-        for fold in part[1]:
-            Archive(Path(self.file_of(part[0], fold))).remove()
+        for place, fold in enumerate(folds):
+            scores = found.scores[:, :, place : place + 1]
+            self.archive.add(entry_name(model, fold), Entry({"scores": scores}, facts))
+            Archive(Path(self.file_of(model, fold))).remove()
 
 
-def entry_name(part: Part) -> str:
-    """How a part is called in the file."""
-    model, folds = part
-    return f"model{model}.folds{'-'.join(map(str, folds))}"
+def entry_name(model: int, fold: int) -> str:
+    """How a path is called in the file."""
+    return f"model{model}.fold{fold}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 import numpy as np
@@ -16,7 +17,9 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import block_name
-from mcframe.model import Model
+from mcframe.model import Block, Model
+from mcframe.model.table import Table
+from mcframe.model.totals import Totals
 from mcframe.selection.best_constants import best_constants
 from mcframe.selection.criteria import criterion_name, entries_of, likelihood_of
 from mcframe.selection.folds import Held, all_entries
@@ -133,18 +136,63 @@ def refusal(likelihood: Likelihood) -> str | None:
     return None
 
 
+@attrs.frozen(eq=False)
+class Yardstick:
+    """What the losses at held-out entries of a block are compared with, the same along a path.
+
+    ``least`` are the least losses of the entries, ``units`` the u_j of each, 0 where it is left
+    out, ``deviance`` the one of the best constants in these units. All are those of the very
+    ``block``, ``totals`` and ``entries`` that they were made of.
+    """
+
+    block: Block
+    totals: Totals
+    entries: Held
+    least: Array
+    units: Array
+    deviance: float
+
+    @classmethod
+    def of(cls, fit: Fit, name: str, entries: Held) -> "Yardstick":
+        """Return what the best constants say, for which the training entries are fitted."""
+        constants = best_constants(fit, name)
+        units = units_of_columns(constants, name)[entries.columns]
+        least = least_losses(constants.likelihood(name), entries.values)
+        theirs = in_units(losses_at(constants, name, entries) - least, units)
+        return cls(fit.model.block(name), fit.problem.totals, entries, least, units, theirs)
+
+    def suits(self, fit: Fit, name: str, entries: Held) -> bool:
+        """Whether it was made of these objects; that its table is theirs is known."""
+        block, totals = fit.model.block(name), fit.problem.totals
+        return self.block is block and self.totals is totals and self.entries is entries
+
+
+# The last one of each table: fits along a path share their tables, and are judged on one fold.
+YARDSTICKS: WeakKeyDictionary[Table, Yardstick] = WeakKeyDictionary()
+
+
+def yardstick_of(fit: Fit, name: str, entries: Held) -> Yardstick:
+    """The yardstick of a fit's table at some entries, made once for all fits of a path."""
+    table = fit.problem.tables[name]
+    found = YARDSTICKS.get(table)
+    if found is None or not found.suits(fit, name, entries):
+        found = YARDSTICKS[table] = Yardstick.of(fit, name, entries)
+    return found
+
+
 def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     """The deviance of a fit at some entries over that of the best constants; NaN without any."""
     if entries.values.size == 0:
         return np.nan
-    constants = best_constants(fit, name)
-    units = units_of_columns(constants, name)[entries.columns]
+    stick = yardstick_of(fit, name, entries)
+    ours = in_units(losses_at(fit, name, entries) - stick.least, stick.units)
+    return ours / stick.deviance if stick.deviance > 0.0 else np.nan
+
+
+def in_units(deviances: Array, units: Array) -> float:
+    """The sum of deviances over their units; those without one, 0, are left out."""
     kept = units > 0.0
-    ours, theirs = (
-        float(np.sum(deviances_at(each, name, entries)[kept] / units[kept]))
-        for each in (fit, constants)
-    )
-    return ours / theirs if theirs > 0.0 else np.nan
+    return float(np.sum(deviances[kept] / units[kept]))
 
 
 def units_of_columns(constants: Fit, name: str) -> Array:
@@ -157,14 +205,11 @@ def units_of_columns(constants: Fit, name: str) -> Array:
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     np.minimum.at(lowest, table.columns, table.values)
     np.maximum.at(highest, table.columns, table.values)
-    lost = deviances_at(constants, name, all_entries(table))
+    seen = all_entries(table)
+    least = least_losses(constants.likelihood(name), seen.values)
+    lost = losses_at(constants, name, seen) - least
     means = np.bincount(table.columns, lost, n_columns) / np.maximum(counts, 1)
     return np.where(highest > lowest, means, 0.0)  # of equal values rounding is all that is lost
-
-
-def deviances_at(fit: Fit, name: str, entries: Held) -> Array:
-    """The losses at some entries less the least ones that any z would have there."""
-    return losses_at(fit, name, entries) - least_losses(fit.likelihood(name), entries.values)
 
 
 def losses_at(fit: Any, name: str, entries: Held) -> Array:

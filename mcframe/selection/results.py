@@ -11,9 +11,9 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.finished_scores import FinishedScores
-from mcframe.selection.jobs import results_as_finished
+from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.progress import progress
-from mcframe.selection.scoring import Scored
+from mcframe.selection.scoring import Patience, Scored
 from mcframe.selection.work import Part, Work
 
 __all__ = ["Results", "collect", "warn_of"]
@@ -84,16 +84,17 @@ def collect(work: Work, jobs: int, kept: FinishedScores | None, shown: bool) -> 
     Parts that a file has ``kept`` are taken from there, and the others are written into it. How
     far it is may be ``shown``.
     """
-    results: dict[Part, Scored] = {}
+    side_by_side = work.side_by_side(joblib.effective_n_jobs(jobs))
+    parts, results = work.parts(side_by_side), dict[Part, Scored]()
     if kept is not None:
-        known = {part: kept.find(part) for part in work.parts}
+        known = {part: kept.find(part) for part in parts}
         results = {part: found for part, found in known.items() if found is not None}
-    remaining = [part for part in work.parts if part not in results]
+    remaining = [part for part in parts if part not in results]
     tasks = [
         work.task(part, [None if kept is None else kept.file_of(part[0], j) for j in part[1]])
         for part in remaining
     ]
-    unit = "paths" if work.patience is None else "models"
+    unit = "models" if side_by_side else "paths"
     bar = progress("cross_validate", len(remaining), unit) if shown else nullcontext(nothing)
     names = tuple(work.criteria)
     try:
@@ -107,7 +108,20 @@ def collect(work: Work, jobs: int, kept: FinishedScores | None, shown: bool) -> 
                 advance()
     except KeyboardInterrupt:
         return Results(work.shape, names, results, interrupted=True)
-    return Results(work.shape, names, results, interrupted=False)
+    return ended_by_patience(work, Results(work.shape, names, results, interrupted=False))
+
+
+def ended_by_patience(work: Work, found: Results) -> Results:
+    """The scores up to where patience ends the paths of a model, which may have gone on apart."""
+    if work.patience is None:
+        return found
+    ends = []
+    for weights, scores in zip(work.grids, found.scores, strict=True):
+        rule = Patience.of(work.patience, weights)
+        worse = (k + 1 for k, row in enumerate(scores) if rule.ends(weights[k], row))
+        ends.append(next(worse, weights.size))
+    parts = {part: scored.up_to(ends[part[0]]) for part, scored in found.parts.items()}
+    return attrs.evolve(found, parts=parts)
 
 
 def nothing() -> None:

@@ -37,16 +37,22 @@ class Scored:
     largest_gap: float
     ended: bool
 
+    def up_to(self, last: int) -> "Scored":
+        """The scores of the first weights alone."""
+        scores = self.scores.copy()
+        scores[:, last:] = np.nan
+        return attrs.evolve(self, scores=scores, reached=min(self.reached, last))
+
 
 @attrs.define(eq=False)
 class Patience:
     """Ends a path that has become worse at ``limit`` weights in a row; None never does.
 
-    A weight counts as worse once the path has come halfway down in the logarithm of the weight,
-    and some weight was better than the first: at large weights, where Z is hardly more than 0,
-    scores rise before they fall. Its scores must lie above those of the best weight so far by
-    more than one standard error of the differences, fold by fold: what the folds have in common
-    cancels there.
+    No path ends before it has come halfway down in the logarithm of the weight, and before
+    some weight was better than the first: at large weights, where Z is hardly more than 0,
+    scores rise before they fall. Scores that are worse must lie above those of the best weight so
+    far by more than one standard error of the differences, fold by fold: what the folds have in
+    common cancels there.
     """
 
     limit: int | None
@@ -73,16 +79,17 @@ class Patience:
         elif mean < np.mean(self.lowest):
             self.lowest, self.above = scores, 0
         else:
-            looked = weight <= self.halfway and np.mean(self.lowest) < self.first
-            worse = looked and clearly_above(scores, self.lowest)
+            worse = np.mean(self.lowest) < self.first and clearly_above(scores, self.lowest)
             self.above = self.above + 1 if worse else 0
-        return self.above >= self.limit
+        return weight <= self.halfway and self.above >= self.limit
 
 
 def clearly_above(scores: Array, lowest: Array) -> bool:
     """Whether scores exceed others, fold by fold, by more than the standard error of that."""
     if np.isinf(np.mean(scores)):
         return True
+    if scores.size == 1:  # whose error nobody knows
+        return False
     differences = scores - lowest
     error = float(np.std(differences, ddof=1)) / np.sqrt(differences.size)
     return float(np.mean(differences)) > error

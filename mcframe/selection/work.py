@@ -79,15 +79,21 @@ class Work:
         """(n_models, n_weights, n_folds)."""
         return len(self.problems), self.grids.shape[1], len(self.folds)
 
-    @property
-    def parts(self) -> list[Part]:
+    def side_by_side(self, jobs: int) -> bool:
+        """Whether a model's paths are walked together, to end at one weight on all folds.
+
+        So patience has it, unless there are more processes than models.
+        """
+        return self.patience is not None and jobs <= len(self.problems)
+
+    def parts(self, side_by_side: bool) -> list[Part]:
         """The units of work in their order.
 
-        Fold by fold, so that an interruption leaves folds that all models have completed; with
-        patience a path ends for all folds at once, which then are walked side by side.
+        Fold by fold, so that an interruption leaves folds that all models have completed, or each
+        with all folds of a model.
         """
         n_models, _, n_folds = self.shape
-        if self.patience is not None:
+        if side_by_side:
             return [(model, tuple(range(n_folds))) for model in range(n_models)]
         return [(model, (fold,)) for fold in range(n_folds) for model in range(n_models)]
 
@@ -112,6 +118,6 @@ class Work:
             walks,
             self.grids[model],
             list(self.criteria.values()),
-            self.patience,
-            f"model {model}, fold {' and '.join(map(str, folds))}",
+            self.patience if len(folds) == len(self.folds) else None,
+            f"model {model}, fold {' or '.join(map(str, folds))}",
         )

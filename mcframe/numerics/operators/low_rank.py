@@ -15,8 +15,9 @@ __all__ = ["LowRank", "orthogonal_factors"]
 
 # Sampled products run over slices of this many entries, so that their temporaries stay small.
 SLICE = 262_144
-# From so many multiplications on the compiled loop is worth its compilation.
-COMPILED = 10_000_000
+# From so many multiplications on the compiled loop is worth being loaded: it takes a tenth of the
+# time, 3 ms less here.
+COMPILED = 300_000
 # A column whose singular value is below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-10
 
