@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import mcframe as mc
-from mcframe.tables.as_numbers import Indicator, Indicators, Steps, as_numbers, calibrated
-from mcframe.tables.coding import Counts, Numbers
+from mcframe.tables.as_numbers import CountedNumbers, Indicator, Indicators, Steps, as_numbers, calibrated
+from mcframe.tables.coding import Numbers
 
 from .test_declare import mixed
 
@@ -69,8 +69,18 @@ def test_a_class_in_the_middle_has_a_place_of_its_own():
     assert np.isfinite(alone.read(means)).all()
 
 
-def test_counts_are_never_below_0():
-    assert Counts().read(np.array([[-1.0], [2.5]])).tolist() == [0.0, 2.5]
+def test_means_of_counts_are_above_0():
+    means = np.array([[-9.0], [0.0], [1.0], [1.0 + 1e-9], [2.5]])
+    found = CountedNumbers(bend=1.0).read(means)
+    assert (np.diff(found) >= 0.0).all()
+    np.testing.assert_allclose(found, [np.exp(-10.0), np.exp(-1.0), 1.0, 1.0, 2.5])
+    rng = np.random.default_rng(0)
+    rate = np.exp(rng.standard_normal(200))
+    frame = pd.DataFrame({"y": rng.poisson(rate), "rate": rate, "z": rng.standard_normal(200)})
+    frame["y"] = frame["y"].astype("Int64").mask(rng.random(200) < 0.3)
+    completed = mc.complete(frame, {"y": "count"})
+    assert completed.report()["loss"][0] < 1.0
+    assert completed.table["y"].min() >= 0
 
 
 def test_the_columns_of_the_block_are_named_by_their_values():

@@ -10,11 +10,12 @@ from scipy.special import softmax
 
 from mcframe.contracts.arrays import Array
 from mcframe.likelihoods import Gaussian
-from mcframe.tables.coding import Choice, Classes, Coding, Labels, Levels, Means
+from mcframe.tables.coding import Choice, Classes, Coding, Counts, Labels, Levels, Means
 from mcframe.tables.declared_column import DeclaredColumn
 
 __all__ = [
     "BLOCK",
+    "CountedNumbers",
     "Discriminant",
     "Indicator",
     "Indicators",
@@ -143,6 +144,21 @@ class Steps(Means, Levels):
         return probabilities(-np.square(np.arange(len(self.places)) - means), self.slope)
 
 
+@attrs.frozen
+class CountedNumbers(Counts):
+    """Counts as numbers: a mean m below a bend b, half of the column's mean, is b exp(m / b - 1).
+
+    So it stays above 0, where no count has a likelihood.
+    """
+
+    bend: float = attrs.field(kw_only=True)
+
+    def read(self, means: Array) -> Array:
+        """The mean, above 0."""
+        m = means[:, 0]
+        return np.where(m > self.bend, m, self.bend * np.exp(np.minimum(m / self.bend, 1.0) - 1.0))
+
+
 def probabilities(scores: Array, slope: float) -> Array:
     """Return the probabilities of each row (n x K) that are as exp(slope * score)."""
     found: Array = softmax(slope * scores, axis=1)
@@ -156,15 +172,18 @@ def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
         if each.place is None:
             moved.append(each)
             continue
-        coding = coded_as_numbers(each.modelled[0])
+        coding = coded_as_numbers(each)
         taken = attrs.evolve(each.taken, coding=coding, likelihood=Gaussian(), block=BLOCK)
         moved.append(DeclaredColumn(each.column, taken, place))
         place += coding.width
     return tuple(moved)
 
 
-def coded_as_numbers(coding: Coding) -> Coding:
+def coded_as_numbers(column: DeclaredColumn) -> Coding:
     """Return the coding whose numbers a Gaussian block reads."""
+    coding = column.modelled[0]
+    if isinstance(coding, Counts):
+        return CountedNumbers(coding.whole, bend=0.5 * float(np.nanmean(column.codes)))
     forms: dict[type, Any] = {Labels: Indicator, Classes: Indicators, Levels: Steps}
     form = forms.get(type(coding))
     if form is None or not isinstance(coding, Choice):

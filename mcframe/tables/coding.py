@@ -171,10 +171,6 @@ class Numbers(Metric):
 class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
 
-    def read(self, means: Array) -> Array:
-        """The mean response, which a block of numbers may take below 0."""
-        return np.maximum(means[:, 0], 0.0)
-
     def losses(self, answer: Array, codes: Array) -> Array:
         """Half the deviance, at means that are kept off 0."""
         mean = np.maximum(answer, np.finfo(float).tiny)
