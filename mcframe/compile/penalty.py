@@ -140,7 +140,7 @@ class FactoredPenalty(Penalty):
 
     @property
     def no_shrinkage(self) -> str:
-        """It is told by factors alone."""
+        """A function of factors is not told by singular values."""
         return f"{self.main.word} has no prox, only a factored form"
 
     @property
@@ -175,7 +175,7 @@ class RowPenalty(Penalty):
 
     @property
     def no_shrinkage(self) -> str:
-        """It does not treat all columns alike."""
+        """A function of rows does not treat all columns alike."""
         return f"{self.main.word} is no function of singular values"
 
     @cached_property
