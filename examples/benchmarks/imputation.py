@@ -23,6 +23,7 @@ from imputation_scores import column_scores
 from imputers import METHODS
 from mixed_tables import QUICK, SET_ASIDE, TABLES, masked, table
 from pages import DOCUMENT, write_part
+from runs import Runs
 
 HERE = pathlib.Path(__file__).parent
 SHARES = (0.1, 0.3, 0.5)
@@ -55,19 +56,6 @@ def run_once(chosen, interpreter, whole, given, max_seconds):
         return {"seconds": seconds, "columns": column_scores(whole, given, codes)}
     except ValueError as error:
         return {"failed": str(error)}
-
-
-def key_of(run):
-    """What identifies a run."""
-    return run["table"], run["share"], run["seed"], run["method"]
-
-
-def read_runs(path):
-    """The runs of a file, of equal ones the last."""
-    if not path.exists():
-        return {}
-    runs = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {key_of(run): run for run in runs}
 
 
 def is_done(run, max_seconds):
@@ -142,30 +130,22 @@ def parsed(arguments):
 def main(arguments=None):
     """Run what has not been run, then write the report."""
     options, interpreters = parsed(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    stored = options.out / "runs.jsonl"
-    known = {} if options.again else read_runs(stored)
+    runs = Runs(options.out, imputation_report.KEYS, options.again)
     present, versions, absent = methods_present(options, interpreters)
-    about_file = options.out / "about.json"
-    about = json.loads(about_file.read_text()) if about_file.exists() else {"versions": {}}
+    stored = options.out / "about.json"
+    about = json.loads(stored.read_text()) if stored.exists() else {"versions": {}}
     about |= {"machine": machine(), "versions": about["versions"] | versions, "absent": absent}
-    about_file.write_text(json.dumps(about, indent=1))
+    stored.write_text(json.dumps(about, indent=1))
     for seed, share, whole, given in cells(options):
         for chosen in present:
             if chosen.ours and whole.name in SET_ASIDE and not options.set_aside:
                 continue
             run = {"table": whole.name, "share": share, "seed": seed, "method": chosen.name}
-            if is_done(known.get(key_of(run)), options.max_seconds):
-                continue
-            interpreter = interpreters.get(chosen.package, sys.executable)
-            run |= run_once(chosen, interpreter, whole, given, options.max_seconds)
-            with stored.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(run) + "\n")
-            said = run.get("failed", f"{run.get('seconds', 0.0):.2f} s")
-            print(f"{whole.name}, {share:.0%}, seed {seed}: {chosen.name}: {said}", flush=True)
-    lines = imputation_report.lines(list(read_runs(stored).values()), about)
-    (options.out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+            if not is_done(runs.get(run), options.max_seconds):
+                interpreter = interpreters.get(chosen.package, sys.executable)
+                runs.add(run | run_once(chosen, interpreter, whole, given, options.max_seconds))
+    lines = imputation_report.lines(runs.latest(), about)
+    runs.write_table(lines)
     if options.page:
         write_part(DOCUMENT, "imputation", lines)
 

@@ -13,9 +13,13 @@ from imputation_scores import score
 from imputers import METHODS, NOT_MEASURED
 from mixed_tables import CATEGORY, NUMBER, ORDINAL, SET_ASIDE, TABLES
 from pages import markdown
+from runs import Runs
 from scipy.stats import rankdata
 
-__all__ = ["lines", "mean_ranks"]
+__all__ = ["KEYS", "lines", "mean_ranks"]
+
+# What identifies a run.
+KEYS = ("table", "share", "seed", "method")
 
 KINDS = {"all": (NUMBER, CATEGORY, ORDINAL), "numbers": (NUMBER,), "others": (CATEGORY, ORDINAL)}
 
@@ -137,9 +141,5 @@ def shown(number):
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
-    stored = {}
-    for line in (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines():
-        run = json.loads(line)
-        stored[run["table"], run["share"], run["seed"], run["method"]] = run
-    told = lines(list(stored.values()), json.loads((folder / "about.json").read_text()))
-    print("\n".join(told))
+    about = json.loads((folder / "about.json").read_text())
+    print("\n".join(lines(Runs(folder, KEYS).latest(), about)))
