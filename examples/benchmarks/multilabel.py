@@ -6,8 +6,8 @@
 Data are those of ``$MCFRAME_DATA``. Of the labels a share is hidden, entry by entry, so that most
 rows are partly labelled; the features are whole. Every method sees the same table and is judged
 by the hidden labels. Each chooses one of ``N_SETTINGS`` settings, for all labels together, by
-labels held out in the same three folds: mcframe by their log loss, as its default is, the others
-by their Brier score, since neighbours are sometimes certain and wrong.
+labels held out in three folds, drawn alike: mcframe by their log loss, which is its default, the
+others by their Brier score, since neighbours are sometimes certain and wrong.
 """
 
 import argparse
@@ -201,7 +201,7 @@ def parsed(arguments):
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
     parser.add_argument("--page", action="store_true", help="write tables into docs/quality.md")
-    parser.add_argument("--quick", action="store_true", help="120 rows of each, 4 labels")
+    parser.add_argument("--quick", action="store_true", help="60 rows of each, 3 labels")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("multilabel-results"))
     return parser.parse_args(arguments)
 
@@ -214,7 +214,7 @@ def main(arguments=None):
         for name in options.data:
             data = read_multilabel(f"{name}.npz")
             if options.quick:
-                data = mc.datasets.MultiLabel(name, data.features[:120], data.labels[:120, :4])
+                data = mc.datasets.MultiLabel(name, data.features[:60], data.labels[:60, :3])
             for share in options.shares:
                 hidden = hidden_labels(data.labels, share, seed)
                 for method in options.methods:
