@@ -13,7 +13,7 @@ from imputation_scores import score
 from imputers import METHODS, NOT_MEASURED
 from mixed_tables import CATEGORY, NUMBER, ORDINAL, SET_ASIDE, TABLES
 from pages import markdown
-from runs import Runs
+from runs import Runs, seeds_of
 from scipy.stats import rankdata
 
 __all__ = ["KEYS", "lines", "mean_ranks"]
@@ -70,7 +70,8 @@ def section(runs, about):
     absent = NOT_MEASURED | {k: v for k, v in about["absent"].items() if k not in names}
     rows += [[name, *[""] * (len(header) - 2), why] for name, why in absent.items()]
     told = [
-        f"Ranks are means over the {n_cells} masked tables on which every method here was run.",
+        f"Seeds {seeds_of(runs)}. Ranks are means over the {n_cells} masked tables on which every"
+        " method here was run.",
         "",
         *markdown(header, rows),
         "",

@@ -1,8 +1,8 @@
 """Ways to fill a table of numbers, categories and levels: mcframe, its peers, and constants.
 
-Each takes a DataFrame with holes and returns one without them. Peers have the settings that did
-best on the tables used in development, which are said with each. Needs numpy and pandas alone at
-import, so that it runs in the interpreter of any peer.
+Each takes a DataFrame with holes and returns one without them. Peers have the best of the settings
+that were tried on the tables used in development, which are said with each. Needs numpy and pandas
+alone at import, so that it runs in the interpreter of any peer.
 """
 
 import warnings

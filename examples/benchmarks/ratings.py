@@ -21,7 +21,7 @@ import warnings
 
 import numpy as np
 from pages import DOCUMENT, markdown, write_part
-from runs import Runs
+from runs import Runs, seeds_of
 from scipy import sparse
 
 import mcframe as mc
@@ -165,7 +165,12 @@ def report(runs):
             for measure in MEASURES[name == "implicit" :]
         )
         rows.append([name, *cells, seconds, settings])
-    return markdown(["method", *MEASURES, "seconds", "settings chosen, first seed"], rows)
+    header = ["method", *MEASURES, "seconds", "settings chosen, first seed"]
+    return [
+        f"Means over seeds {seeds_of(runs)}; seconds of the processor.",
+        "",
+        *markdown(header, rows),
+    ]
 
 
 def told(setting):

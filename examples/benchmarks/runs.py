@@ -2,7 +2,7 @@
 
 import json
 
-__all__ = ["Runs"]
+__all__ = ["Runs", "seeds_of"]
 
 
 class Runs:
@@ -57,3 +57,8 @@ class Runs:
         text = "\n".join(lines)
         (self.folder / "table.md").write_text(text + "\n", encoding="utf-8")
         print(text)
+
+
+def seeds_of(runs):
+    """The seeds of some runs, in words."""
+    return ", ".join(map(str, sorted({run["seed"] for run in runs})))
