@@ -20,8 +20,9 @@ def script(monkeypatch):
     """A file of the folder as the scripts beside it import it."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module
-    for name in ("problems", "report", "drawn"):
-        sys.modules.pop(name, None)
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(FOLDER)):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -32,12 +32,13 @@ HERE = pathlib.Path(__file__).parent
 DONE = 1e-7
 # What a busy process does.
 COUNT = "k = 0\nwhile True: k += 1"
-# Imports a package and prints its version, which a distribution of another name may hold.
+# Imports a package and prints its version, which a distribution of another name may hold, or the
+# package itself where it was not installed.
 IMPORTED = """
 import importlib, importlib.metadata, sys
-importlib.import_module(sys.argv[1])
-names = importlib.metadata.packages_distributions()[sys.argv[1]]
-print(importlib.metadata.version(names[0]))
+package = importlib.import_module(sys.argv[1])
+names = importlib.metadata.packages_distributions().get(sys.argv[1])
+print(importlib.metadata.version(names[0]) if names else package.__version__)
 """
 
 

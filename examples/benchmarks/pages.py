@@ -1,0 +1,24 @@
+"""Tables in Markdown, and the parts of a page of the documents that a command writes."""
+
+import pathlib
+import re
+
+__all__ = ["DOCUMENT", "markdown", "write_part"]
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "quality.md"
+
+
+def markdown(header, rows):
+    """The lines of a table."""
+    return ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)]
+
+
+def write_part(page, part, lines):
+    """Replace what stands between the comments ``part: begin`` and ``part: end`` of a page."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
+    found = re.search(f"{re.escape(begin)}.*?{re.escape(end)}", text, re.DOTALL)
+    if found is None:
+        raise SystemExit(f"{page} has no part between {begin} and {end}")
+    made = "\n".join([begin, "", *lines, "", end])
+    page.write_text(text[: found.start()] + made + text[found.end() :], encoding="utf-8")

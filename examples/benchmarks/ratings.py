@@ -1,0 +1,231 @@
+"""Ratings of films: mcframe beside cmfrec and implicit, all tuned on the same validation split.
+
+    python examples/benchmarks/ratings.py [--seeds 0 1 2] [--methods mcframe cmfrec implicit]
+        [--again] [--page] [--quick] [--out DIR]
+
+MovieLens 100k of ``$MCFRAME_DATA``. A tenth of the ratings is the test; a tenth of the others is
+the validation split, on which each method chooses among ``N_SETTINGS`` settings, once for the
+root mean square error and once for NDCG@10; with these it is fitted to all but the test.
+
+NDCG@10 is of users with a film in the test that they gave 4 or 5 stars, which are the relevant
+ones: of all films that were not among the user's ratings fitted to, and of the user's films in
+the test alone. A model of ratings is made for the second, one of preferences for the first.
+"""
+
+import argparse
+import itertools
+import pathlib
+import statistics
+import time
+import warnings
+
+import numpy as np
+from pages import DOCUMENT, markdown, write_part
+from runs import Runs, seeds_of
+from scipy import sparse
+
+import mcframe as mc
+from mcframe.datasets import read_ratings
+
+N_SETTINGS, MOST, GOOD = 12, 10, 4.0
+MEASURES = ("rmse", "ndcg of all films", "ndcg of rated films")
+
+
+def mcframe(table, settings):
+    """Row and column effects and a nuclear norm: predictions at each weight, along one path."""
+    block = mc.Block("ratings", mc.Gaussian(), bias=True, row_effects=True, effects_weight=1.0)
+    model = mc.Model([block], [mc.NuclearNorm(1.0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        fits = mc.path(model, {"ratings": table}, weights=settings, tol=1e-3).fits
+    for fit in fits:
+        yield np.asarray(fit.predict("ratings"))
+
+
+def cmfrec(table, settings):
+    """Sixty factors and biases by alternating least squares, of several weights of both."""
+    from cmfrec import CMF
+
+    triples = sparse.coo_array(table)
+    for of_biases, of_factors in settings:
+        weights = np.array([of_biases, of_biases, of_factors, of_factors, 1.0, 1.0])
+        model = CMF(k=60, lambda_=weights, niter=20, nthreads=1, verbose=False)
+        model.fit(sparse.coo_matrix(triples))
+        scores = model.A_ @ model.B_.T + model.glob_mean_
+        yield scores + model.user_bias_[:, None] + model.item_bias_
+
+
+def implicit(table, settings):
+    """Alternating least squares for the films that a user gave 4 or 5 stars."""
+    from implicit.als import AlternatingLeastSquares
+    from threadpoolctl import threadpool_limits
+
+    liked = sparse.csr_matrix(table >= GOOD).astype(np.float32)
+    for rank, weight, alpha in settings:
+        model = AlternatingLeastSquares(
+            factors=rank, regularization=weight, alpha=alpha, random_state=0, num_threads=1
+        )
+        with threadpool_limits(1, "blas"):
+            model.fit(liked, show_progress=False)
+        yield model.user_factors @ model.item_factors.T
+
+
+METHODS = {"mcframe": mcframe, "cmfrec": cmfrec, "implicit": implicit}
+# Weights descend, as paths do.
+SETTINGS = {
+    "mcframe": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
+    "cmfrec": list(itertools.product((1.0, 4.0), (8.0, 11.0, 14.0, 17.0, 20.0, 26.0))),
+    "implicit": list(itertools.product((16, 32), (0.1, 10.0), (1.0, 5.0, 20.0))),
+}
+
+
+def parts(ratings, seed):
+    """The tables to fit first and last, the places of the validation split and of the test."""
+    order = np.random.default_rng(seed).permutation(len(ratings))
+    tenth = len(order) // 10
+    test, checked, fitted = order[:tenth], order[tenth : 2 * tenth], order[2 * tenth :]
+    last = np.concatenate([checked, fitted])
+    return table_of(ratings, fitted), table_of(ratings, last), checked, test
+
+
+def table_of(ratings, places):
+    """Some ratings as a sparse table."""
+    shape = len(ratings.user_ids), len(ratings.item_ids)
+    at = ratings.users[places], ratings.items[places]
+    return sparse.csr_array((ratings.ratings[places], at), shape=shape)
+
+
+def judged(scores, table, ratings, places):
+    """The three measures of scores, of which higher ones come first."""
+    users, films = ratings.users[places], ratings.items[places]
+    truth, found = ratings.ratings[places], scores[users, films]
+    clipped = np.clip(found, 1.0, 5.0)
+    gains = {"ndcg of all films": [], "ndcg of rated films": []}
+    for user in np.unique(users[truth >= GOOD]):
+        own = users == user
+        liked = np.zeros(scores.shape[1], dtype=bool)
+        liked[films[own & (truth >= GOOD)]] = True
+        left = np.ones(scores.shape[1], dtype=bool)
+        left[table.indices[table.indptr[user] : table.indptr[user + 1]]] = False
+        gains["ndcg of all films"].append(gain(scores[user, left], liked[left]))
+        gains["ndcg of rated films"].append(gain(found[own], liked[films[own]]))
+    means = {name: float(np.mean(each)) for name, each in gains.items()}
+    return {"rmse": float(np.sqrt(np.mean((clipped - truth) ** 2))), **means}
+
+
+def gain(scores, liked):
+    """NDCG@10: discounted gains of the first ten, over the most that they can be."""
+    first = np.argsort(-scores, kind="stable")[:MOST]
+    discounts = 1.0 / np.log2(np.arange(2, MOST + 2))
+    most = discounts[: min(MOST, int(liked.sum()))].sum()
+    return float(discounts[: first.size][liked[first]].sum() / most)
+
+
+def run_once(name, ratings, seed):
+    """A method tuned and judged; of each measure by the setting that was best for it."""
+    fitted, last, checked, test = parts(ratings, seed)
+    method, settings = METHODS[name], SETTINGS[name]
+    began = time.process_time()
+    tried = [judged(each, fitted, ratings, checked) for each in method(fitted, settings)]
+    best = {
+        measure: int(np.argmax([sign_of(measure) * each[measure] for each in tried]))
+        for measure in MEASURES
+    }
+    chosen = sorted(set(best.values()))
+    finals = dict(zip(chosen, method(last, [settings[k] for k in chosen]), strict=True))
+    seconds = time.process_time() - began
+    answers = {k: judged(scores, last, ratings, test) for k, scores in finals.items()}
+    return {
+        "seconds": seconds,
+        **{measure: answers[best[measure]][measure] for measure in MEASURES},
+        "settings": {measure: settings[best[measure]] for measure in MEASURES},
+    }
+
+
+def sign_of(measure):
+    """1 where more is better."""
+    return -1.0 if measure == "rmse" else 1.0
+
+
+def report(runs):
+    """A row a method: means over seeds."""
+    rows = []
+    for name in METHODS:
+        own = [run for run in runs if run["method"] == name]
+        done = [run for run in own if "failed" not in run]
+        if not done:
+            rows.append([name, *["–"] * 4, own[0]["failed"] if own else "not run"])
+            continue
+        cells = [f"{statistics.mean(run[measure] for run in done):.4f}" for measure in MEASURES]
+        if name == "implicit":
+            cells[0] = "–"  # it predicts preferences
+        seconds = f"{statistics.median(run['seconds'] for run in done):.3g}"
+        settings = "; ".join(
+            f"{measure} {told(done[0]['settings'][measure])}"
+            for measure in MEASURES[name == "implicit" :]
+        )
+        rows.append([name, *cells, seconds, settings])
+    header = ["method", *MEASURES, "seconds", "settings chosen, first seed"]
+    return [
+        f"Means over seeds {seeds_of(runs)}; seconds of the processor.",
+        "",
+        *markdown(header, rows),
+    ]
+
+
+def told(setting):
+    """One number or several, in three digits."""
+    return " ".join(f"{number:.3g}" for number in np.atleast_1d(setting))
+
+
+def main(arguments=None):
+    """Run what has not been run, then write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", nargs="+", type=int, default=range(3))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--again", action="store_true", help="run what was run already, too")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/quality.md")
+    parser.add_argument("--quick", action="store_true", help="those of 80 films by 80 users")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ratings-results"))
+    options = parser.parse_args(arguments)
+    runs = Runs(options.out, ("seed", "method"), options.again)
+    ratings = read_ratings("movielens100k.npz")
+    if options.quick:
+        ratings = first_films(ratings, 80)
+    for seed in options.seeds:
+        for name in options.methods:
+            run = {"seed": seed, "method": name}
+            if "failed" in (runs.get(run) or {"failed": ""}):
+                runs.add(run | attempted(name, ratings, seed))
+    lines = report(runs.latest())
+    runs.write_table(lines)
+    if options.page:
+        write_part(DOCUMENT, "ratings", lines)
+
+
+def attempted(name, ratings, seed):
+    """A run, or that the package is absent."""
+    try:
+        return run_once(name, ratings, seed)
+    except ImportError as error:
+        return {"failed": f"absent: {error}"}
+
+
+def first_films(ratings, count):
+    """The ratings of some films by some users, for a try."""
+    import attrs
+
+    kept = (ratings.items < count) & (ratings.users < count)
+    return attrs.evolve(
+        ratings,
+        user_ids=ratings.user_ids[:count],
+        item_ids=ratings.item_ids[:count],
+        users=ratings.users[kept],
+        items=ratings.items[kept],
+        ratings=ratings.ratings[kept],
+        timestamps=None,
+    )
+
+
+if __name__ == "__main__":
+    main()

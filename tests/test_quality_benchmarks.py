@@ -1,0 +1,238 @@
+"""The benchmarks of predictions: masks, scores, ranks, and the commands on something tiny."""
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import ndcg_score
+
+from .test_benchmarks import printed, script  # noqa: F401
+
+
+@pytest.fixture
+def tables(script):  # noqa: F811
+    return script("mixed_tables")
+
+
+@pytest.fixture
+def imputers(script):  # noqa: F811
+    return script("imputers")
+
+
+@pytest.fixture
+def scores(script):  # noqa: F811
+    return script("imputation_scores")
+
+
+def small(tables):
+    """Numbers, levels and categories, with holes of its own."""
+    frame = pd.DataFrame(
+        {
+            "size": [1.0, 2.0, np.nan, 4.0, 5.0, 6.0],
+            "level": pd.Categorical(list("abcabc"), list("cba"), ordered=True),
+            "town": ["Kiel", "Ulm", "Kiel", None, "Bonn", "Ulm"],
+        }
+    )
+    return frame, tables.Coded.of("small", frame)
+
+
+def test_coded_tables_come_back_from_files_and_as_frames(tables, tmp_path):
+    frame, coded = small(tables)
+    coded.save(tmp_path / "coded.npz")
+    read = tables.Coded.load(tmp_path / "coded.npz")
+    assert (read.name, read.columns) == (coded.name, coded.columns)
+    np.testing.assert_array_equal(read.codes, coded.codes)
+    again = read.frame()
+    assert again["size"].equals(frame["size"])
+    assert again["level"].equals(frame["level"])
+    assert again["town"].astype(object).equals(frame["town"].astype(object))
+    np.testing.assert_array_equal(read.codes_of(again), coded.codes)
+
+
+def test_masks_hide_a_share_and_leave_something_in_every_row_and_column(tables):
+    whole = tables.table("linnerud")
+    for share in (0.1, 0.5, 0.9):
+        masked = tables.masked(whole, share, 0)
+        left = ~np.isnan(masked.codes)
+        assert left.sum(axis=0).min() >= 2
+        assert left.sum(axis=1).min() >= 1
+        np.testing.assert_array_equal(masked.codes[left], whole.codes[left])
+        if share < 0.9:
+            assert (~left).sum() == round(share * whole.codes.size)
+    again, other = (tables.masked(whole, 0.5, seed).codes for seed in (0, 1))
+    np.testing.assert_array_equal(again, tables.masked(whole, 0.5, 0).codes)
+    assert (np.isnan(again) != np.isnan(other)).any()
+
+
+def test_entries_that_were_missing_are_neither_hidden_nor_judged(tables, scores):
+    _, whole = small(tables)
+    masked = tables.masked(whole, 0.3, 0)
+    hidden = np.isnan(masked.codes) & ~np.isnan(whole.codes)
+    assert hidden.sum() == round(0.3 * (whole.codes.size - 2))
+    right = scores.column_scores(whole, masked, np.nan_to_num(whole.codes))
+    assert len(right) == hidden.any(axis=0).sum()
+    assert all(error == 0.0 for _, error, _ in right)
+
+
+def test_scores_are_relative_to_the_best_constant(tables, scores):
+    numbers = np.array([0.0, 2.0, 4.0, 10.0, 10.0])
+    levels = np.array([0.0, 1.0, 2.0, 2.0, 0.0])
+    classes = np.array([1.0, 1.0, 0.0, 2.0, 1.0])
+    columns = (
+        tables.Column("n", "number"),
+        tables.Column("o", "ordinal", ("a", "b", "c")),
+        tables.Column("c", "category", ("x", "y", "z")),
+    )
+    whole = tables.Coded("t", columns, np.column_stack([numbers, levels, classes]))
+    given = np.where(np.arange(5)[:, None] < 3, whole.codes, np.nan)
+    masked = tables.Coded("t", columns, given)
+    filled = np.where(np.isnan(given), [6.0, 2.0, 1.0], given)
+    found = scores.column_scores(whole, masked, filled)
+    # Best constants of what is seen: 2, level 1, class 1.
+    assert found == [["number", 4.0, 8.0], ["ordinal", 1.0, 1.0], ["category", 0.5, 0.5]]
+    assert scores.score(found) == pytest.approx((0.5 + 1.0 + 1.0) / 3)
+    assert scores.score(found, ("number",)) == 0.5
+    # Nothing can be said of a column that the constant fills without an error.
+    assert scores.score([["number", 1.0, 0.0]]) is None
+    with pytest.raises(ValueError, match="holes in column 'n'"):
+        scores.column_scores(whole, masked, given)
+
+
+def test_what_failed_has_the_last_rank_and_unfinished_tables_none(script):  # noqa: F811
+    report = script("imputation_report")
+
+    def run(seed, method, error):
+        key = {"table": "iris", "share": 0.3, "seed": seed, "method": method}
+        return key | ({"failed": "so"} if error is None else {"columns": [["number", error, 1.0]]})
+
+    runs = [run(0, "a", 0.5), run(0, "b", 0.5), run(0, "c", None), run(1, "a", 0.1)]
+    ranks, n_cells = report.mean_ranks(runs, ["a", "b", "c"])
+    assert n_cells == 1
+    assert ranks == {"a": {0.3: 1.5}, "b": {0.3: 1.5}, "c": {0.3: 3.0}}
+
+
+# What needs no other package than mcframe does.
+OWN = ("mc.complete", "MatrixCompletionImputer", "mean and mode", "KNNImputer")
+OWN += ("IterativeImputer", "IterativeImputer, forests", "missForest")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_method_fills_holes_alone_and_by_values_of_the_column(tables, imputers, name):
+    given = tables.toy()
+    frame = given.frame()
+    chosen = imputers.method(name)
+    if hasattr(chosen, "n_trees"):
+        chosen = type(chosen)(2)
+    codes = given.codes_of(chosen.filled(frame))
+    seen = ~np.isnan(given.codes)
+    assert not np.isnan(codes).any()
+    np.testing.assert_allclose(codes[seen], given.codes[seen], rtol=1e-12)
+    for column, filled in zip(given.columns[1:], codes.T[1:], strict=True):
+        assert set(filled.tolist()) <= set(range(len(column.values)))
+
+
+def test_the_constant_is_the_one_that_scores_are_relative_to(tables, imputers, scores):
+    whole = tables.table("iris")
+    masked = tables.masked(whole, 0.3, 0)
+    filled = masked.codes_of(imputers.method("mean and mode").filled(masked.frame()))
+    for _, error, of_constant in scores.column_scores(whole, masked, filled):
+        assert error == pytest.approx(of_constant, rel=1e-12)
+
+
+def test_the_command_goes_on_and_says_what_is_absent_and_set_aside(tmp_path):
+    chosen = ["--quick", "--out", tmp_path, "--python", f"gcimpute={tmp_path / 'nowhere'}"]
+    chosen += ["--tables", "linnerud", "breast_cancer"]
+    chosen += ["--methods", "mc.complete", "mean and mode", "gcimpute"]
+    said = printed("imputation.py", *chosen)
+    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    ran = [(run["table"], run["method"]) for run in runs]
+    assert ran == [
+        ("linnerud", "mc.complete"),
+        ("linnerud", "mean and mode"),
+        ("breast_cancer", "mean and mode"),
+    ]
+    constant = next(run for run in runs if run["method"] == "mean and mode")
+    assert all(
+        error == pytest.approx(of_constant) for _, error, of_constant in constant["columns"]
+    )
+    table = (tmp_path / "table.md").read_text()
+    assert "| gcimpute |" in table
+    assert "absent: No such file" in table
+    assert "### Tables set aside" in said
+    again = printed("imputation.py", *chosen)
+    assert "linnerud, 0.3, 0" in said
+    assert "linnerud, 0.3, 0" not in again
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 3
+
+
+def test_runs_that_take_too_long_are_ended(tmp_path):
+    chosen = ["--quick", "--out", tmp_path, "--tables", "linnerud", "--methods", "missForest"]
+    printed("imputation.py", *chosen, "--max-seconds", "0.01")
+    (run,) = map(json.loads, (tmp_path / "runs.jsonl").read_text().splitlines())
+    assert run["failed"] == "not done after 0.01 s"
+
+
+def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # noqa: F811
+    pages = script("pages")
+    page = tmp_path / "page.md"
+    page.write_text("one\n<!-- a: begin -->\nold\n<!-- a: end -->\ntwo\n")
+    for text in ("new", "newer"):
+        pages.write_part(page, "a", [text])
+        assert page.read_text() == f"one\n<!-- a: begin -->\n\n{text}\n\n<!-- a: end -->\ntwo\n"
+    with pytest.raises(SystemExit, match="has no part"):
+        pages.write_part(page, "b", [])
+
+
+@pytest.mark.parametrize("part", ["imputation", "multilabel", "ratings"])
+def test_the_page_has_the_parts_that_the_commands_write(script, part):  # noqa: F811
+    text = script("pages").DOCUMENT.read_text(encoding="utf-8")
+    assert text.index(f"<!-- {part}: begin -->") < text.index(f"<!-- {part}: end -->")
+
+
+def test_of_each_label_a_positive_and_a_negative_stay(script):  # noqa: F811
+    labels = (np.random.default_rng(0).random((50, 6)) < 0.1).astype(float)
+    hidden = script("multilabel").hidden_labels(labels, 0.95, 0)
+    for column, seen in zip(labels.T, ~hidden.T, strict=True):
+        assert set(column[seen]) == set(column)
+
+
+def test_gains_are_those_of_scikit_learn(script):  # noqa: F811
+    gain = script("ratings").gain
+    rng = np.random.default_rng(0)
+    for n_films in (3, 12, 40):
+        scores, liked = rng.standard_normal(n_films), rng.random(n_films) < 0.3
+        liked[0] = True
+        expected = ndcg_score(liked[None].astype(float), scores[None], k=10)
+        assert gain(scores, liked) == pytest.approx(expected, rel=1e-12)
+
+
+needs_data = pytest.mark.skipif(
+    not os.environ.get("MCFRAME_DATA"),
+    reason="real files: set MCFRAME_DATA to the folder that holds them",
+)
+
+
+@needs_data
+def test_labels_are_compared(tmp_path):
+    chosen = ["--quick", "--out", tmp_path, "--data", "emotions", "--shares", "0.6"]
+    said = printed("multilabel.py", *chosen, "--seeds", "0")
+    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert len(runs) == 4
+    for run in runs:
+        assert 0.0 < run["error"] < 0.5
+        # Trees do not split so few rows, and know nothing.
+        assert run["auc"] == 0.5 if run["method"] == "HistGradientBoosting" else run["auc"] > 0.5
+    assert "| emotions | 60% |" in said
+
+
+@needs_data
+def test_ratings_are_compared(tmp_path):
+    chosen = ["--quick", "--out", tmp_path, "--seeds", "0", "--methods", "mcframe", "implicit"]
+    said = printed("ratings.py", *chosen)
+    ours, other = map(json.loads, (tmp_path / "runs.jsonl").read_text().splitlines())
+    assert 0.7 < ours["rmse"] < 1.1
+    assert 0.0 < ours["ndcg of all films"] < ours["ndcg of rated films"] < 1.0
+    assert "failed" in other or other["ndcg of all films"] > 0.0
+    assert "| mcframe | " in said
