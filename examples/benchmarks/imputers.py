@@ -351,42 +351,18 @@ class Complete(Imputer):
 
 
 class Estimator(Imputer):
-    """``MatrixCompletionImputer`` on codes, with the likelihood of each column."""
+    """``MatrixCompletionImputer`` with its defaults, on the table as it is."""
 
     name = "MatrixCompletionImputer"
     package = "mcframe"
     ours = True
-    note = "codes, with likelihoods"
+    note = "defaults"
 
     def filled(self, frame):
-        """Codes of categories come back as codes, probabilities and mean levels are rounded."""
+        """Categories of pandas are read as such, ordered ones as levels."""
         from mcframe.estimators import MatrixCompletionImputer
 
-        categories = {name: series for name, series in frame.items() if hasattr(series, "cat")}
-        table = frame.copy()
-        for name, series in categories.items():
-            table[name] = series.cat.codes.astype(float).where(series.notna())
-        declared = {name: likelihood_of(series) for name, series in categories.items()}
-        likelihoods = {name: each for name, each in declared.items() if each is not None}
-        imputer = MatrixCompletionImputer(likelihoods).set_output(transform="pandas")
-        answer = imputer.fit_transform(table)
-        for name, series in categories.items():
-            places = np.round(answer[name].to_numpy()).astype(int)
-            found = np.asarray(series.cat.categories, dtype=object)[places]
-            answer[name] = with_holes_filled(series, found)
-        return answer
-
-
-def likelihood_of(series):
-    """What a user would declare a column of categories as; None where it has a single value."""
-    import mcframe as mc
-
-    n_values = len(series.cat.categories)
-    if n_values == 1:
-        return None
-    if n_values == 2:
-        return mc.Bernoulli()
-    return mc.Ordinal(n_values, lowest=0) if series.cat.ordered else mc.Multinomial(n_values)
+        return MatrixCompletionImputer().set_output(transform="pandas").fit_transform(frame)
 
 
 METHODS = (
