@@ -10,6 +10,13 @@ from mcframe.datasets.hiding import hide
 from mcframe.datasets.mulan import read_mulan
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
 from mcframe.datasets.openml import fetch_multilabel
+from mcframe.datasets.partitions import (
+    ParquetTriples,
+    PartitionsOnDisk,
+    on_disk,
+    parquet_triples,
+    write_partitions,
+)
 from mcframe.datasets.ratings import Ratings, read_ratings
 from mcframe.datasets.semi_supervised import SemiSupervised, semi_supervised
 from mcframe.datasets.transduction import Transduction, masked, transduction
@@ -19,6 +26,8 @@ __all__ = [
     "CalibratedTasks",
     "CoCompletion",
     "MultiLabel",
+    "ParquetTriples",
+    "PartitionsOnDisk",
     "Ratings",
     "SemiSupervised",
     "Transduction",
@@ -30,10 +39,13 @@ __all__ = [
     "folder",
     "hide",
     "masked",
+    "on_disk",
+    "parquet_triples",
     "read_csv",
     "read_mulan",
     "read_multilabel",
     "read_ratings",
     "semi_supervised",
     "transduction",
+    "write_partitions",
 ]

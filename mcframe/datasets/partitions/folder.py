@@ -1,0 +1,329 @@
+"""A folder of partitions: its header, its files with their sizes and checksums, and its place."""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from mcframe import __version__
+from mcframe.contracts.errors import DataError
+from mcframe.numerics.digest import digest_of
+
+__all__ = [
+    "FORMAT",
+    "HEADER",
+    "Header",
+    "StoredFile",
+    "file_name",
+    "prepare_folder",
+    "publish",
+    "read_header",
+    "save_array",
+    "workshop",
+]
+
+KIND, FORMAT = "mcframe partitions", 1
+HEADER = "mcframe-partitions.json"
+# Where files are until all of them are there.
+WORKSHOP = "mcframe-writing"
+OURS = re.compile(
+    r"p\d+-b\d+\.(indptr|columns|value|weight|offset|exposure)\.npy|b\d+\.spool|p\d+-b\d+\.bucket"
+    rf"|{re.escape(HEADER)}"
+)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# How many files that are not ours a message shows.
+SHOWN = 3
+
+
+@attrs.frozen
+class StoredFile:
+    """The size of a file in bytes, and a checksum of them (BLAKE2b, 16 bytes)."""
+
+    size: int
+    checksum: str
+
+
+@attrs.frozen
+class Header:
+    """What a folder of partitions holds.
+
+    Attributes
+    ----------
+    version : str
+        Of the mcframe that wrote it.
+    starts : tuple of int (n_partitions + 1)
+        The first row of each partition, and the number of rows.
+    columns : dict from block name to int
+        The number of columns of each block; the order is that of the blocks' files.
+    additions : dict from block name to tuple of str
+        What the entries of each block have beside their values.
+    entries : dict from block name to tuple of int (n_partitions)
+        How many entries of the block each partition has.
+    files : dict from name to StoredFile
+    """
+
+    version: str
+    starts: tuple[int, ...]
+    columns: Mapping[str, int]
+    additions: Mapping[str, tuple[str, ...]]
+    entries: Mapping[str, tuple[int, ...]]
+    files: Mapping[str, StoredFile]
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of shapes, partitions and checksums: equal for equal content."""
+        return digest_of(
+            [self.starts, self.columns, self.additions, self.entries, sorted(self.checksums)]
+        )
+
+    @property
+    def checksums(self) -> list[tuple[str, str]]:
+        """The checksum of each file."""
+        return [(name, stored.checksum) for name, stored in self.files.items()]
+
+    def as_json(self) -> str:
+        """Return the header as text."""
+        facts = {"kind": KIND, "format": FORMAT, **attrs.asdict(self)}
+        return json.dumps({**facts, "fingerprint": self.fingerprint}, indent=1)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "Header":
+        """Return the header that ``as_json`` was asked for."""
+        return cls(
+            version=facts["version"],
+            starts=tuple(facts["starts"]),
+            columns=dict(facts["columns"]),
+            additions={name: tuple(names) for name, names in facts["additions"].items()},
+            entries={name: tuple(counts) for name, counts in facts["entries"].items()},
+            files={name: StoredFile(**stored) for name, stored in facts["files"].items()},
+        )
+
+
+def file_name(partition: int, block: int, what: str) -> str:
+    """Return the name of the file with one array of a block of a partition."""
+    return f"p{partition:05d}-b{block}.{what}.npy"
+
+
+def read_header(folder: Path) -> Header:
+    """Return the header of a folder.
+
+    Raises
+    ------
+    DataError
+        Where there is none, or it is damaged, or of another format.
+    """
+    if not folder.is_dir():
+        raise DataError(
+            f"there is no folder {str(folder)!r}; mcframe.datasets.write_partitions writes one"
+        )
+    try:
+        facts = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(without_header(folder)) from None
+    except (OSError, ValueError) as error:
+        raise DataError(damaged(folder, f"its header {HEADER} cannot be read: {error}")) from None
+    if not isinstance(facts, dict) or facts.get("kind") != KIND:
+        raise DataError(damaged(folder, f"its header {HEADER} says no {KIND}"))
+    if facts.get("format") != FORMAT:
+        raise DataError(
+            f"folder {str(folder)!r} was written by mcframe {facts.get('version')} in format"
+            f" {facts.get('format')}, and mcframe {__version__} reads format {FORMAT};"
+            " write it again with this version, or read it with that one"
+        )
+    try:
+        header = Header.from_json(facts)
+        whole = header.fingerprint == facts["fingerprint"]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise DataError(damaged(folder, f"its header {HEADER} does not agree with itself"))
+    return header
+
+
+def without_header(folder: Path) -> str:
+    """Say what a folder without a header is."""
+    if (folder / WORKSHOP).is_dir():
+        return (
+            f"folder {str(folder)!r} is not finished: write_partitions is still at work there, or"
+            " was stopped; write it again with overwrite=True"
+        )
+    return (
+        f"folder {str(folder)!r} holds no partitions: {HEADER} is not there; give a folder that"
+        " mcframe.datasets.write_partitions has written"
+    )
+
+
+def damaged(folder: Path, how: str) -> str:
+    """Say that a folder is damaged, how, and what to do."""
+    return f"folder {str(folder)!r} is damaged: {how}. Write it again with write_partitions"
+
+
+def save_array(path: Path, array: npt.NDArray[Any]) -> StoredFile:
+    """Write an array as ``.npy`` and return its size and its checksum."""
+    with path.open("wb") as file:
+        summed = Summed(file)
+        np.lib.format.write_array(summed, array, allow_pickle=False)
+    return StoredFile(summed.size, summed.digest.hexdigest())
+
+
+class Summed:
+    """A file to write to that counts bytes and sums them up."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.size = 0
+        self.digest = hashlib.blake2b(digest_size=16)
+
+    def write(self, data: bytes) -> int:
+        """Write bytes."""
+        self.size += len(data)
+        self.digest.update(data)
+        return self.file.write(data)
+
+
+def checksum_of(path: Path) -> str:
+    """Return the checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def check_size(folder: Path, name: str, stored: StoredFile) -> None:
+    """Raise a ``DataError`` where a file is not there or has another size."""
+    try:
+        size = (folder / name).stat().st_size
+    except FileNotFoundError:
+        raise DataError(damaged(folder, f"its file {name} is not there")) from None
+    if size != stored.size:
+        raise DataError(
+            damaged(folder, f"its file {name} has {size} bytes and should have {stored.size}")
+        )
+
+
+def check_content(folder: Path, name: str, stored: StoredFile) -> None:
+    """Raise a ``DataError`` where a file holds other bytes than were written."""
+    check_size(folder, name, stored)
+    if checksum_of(folder / name) != stored.checksum:
+        raise DataError(damaged(folder, f"its file {name} holds other bytes than were written"))
+
+
+def prepare_folder(folder: Path, overwrite: bool) -> None:
+    """Make a folder to write partitions into; nothing is deleted yet.
+
+    Raises
+    ------
+    DataError
+        Where it is a file, holds files that are not ours, or partitions without ``overwrite``.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{str(folder)!r} is a file; the path of a folder is needed")
+    if not folder.exists():
+        return
+    foreign = sorted(file.name for file in folder.iterdir() if not is_ours(file))
+    if foreign:
+        shown = ", ".join(map(repr, foreign[:SHOWN]))
+        more = f" and {len(foreign) - SHOWN} more" if len(foreign) > SHOWN else ""
+        raise DataError(
+            f"folder {str(folder)!r} holds {shown}{more}, not written by write_partitions and not"
+            " deleted by it either; give an empty folder or a new one"
+        )
+    if any(folder.iterdir()) and not overwrite:
+        raise DataError(
+            f"folder {str(folder)!r} holds partitions already, or the rest of an unfinished"
+            " writing; give another folder, or overwrite=True to delete what is there"
+        )
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a path inside a folder of partitions was written by us."""
+    if path.name == WORKSHOP and path.is_dir():
+        return all(map(is_ours, path.iterdir()))
+    return path.is_file() and OURS.fullmatch(path.name) is not None
+
+
+@contextmanager
+def workshop(folder: Path, needed: "Needed") -> Iterator[Path]:
+    """Make the place for files that are not finished, and clear it away whatever happens.
+
+    Raises
+    ------
+    DataError
+        Where the disk is full, with how many bytes were needed.
+    """
+    fresh = not folder.exists()
+    place = folder / WORKSHOP
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        clear(place)
+        place.mkdir()
+        yield place
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise DataError(
+            f"the disk of folder {str(folder)!r} is full ({error.strerror}): {needed.in_words()}"
+            f" and {shutil.disk_usage(folder).free} bytes are free. What was written is deleted;"
+            " make room, or give a folder on another disk"
+        ) from error
+    finally:
+        clear(place)
+        if fresh and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+@attrs.define
+class Needed:
+    """How much room a disk has to have, as far as it is known."""
+
+    n_entries: int = 0
+    n_bytes: int = 0
+
+    def add(self, n_entries: int, size: int) -> None:
+        """Take in entries of a size in bytes: each is there twice while they are sorted."""
+        self.n_entries += n_entries
+        self.n_bytes += 2 * n_entries * size
+
+    def in_words(self) -> str:
+        """Say how many bytes the entries take that were read so far."""
+        return (
+            f"{self.n_entries} entries were read, which need {self.n_bytes} bytes there while they"
+            " are sorted"
+        )
+
+
+def clear(place: Path) -> None:
+    """Delete our files in a workshop, and it if nothing else is in there."""
+    if not place.is_dir():
+        return
+    for file in place.iterdir():
+        if is_ours(file):
+            file.unlink()
+    place.rmdir()
+
+
+def publish(place: Path, folder: Path, header: Header) -> None:
+    """Move finished files from the workshop into the folder; the header comes last.
+
+    What the folder held before goes now, when the new files are all written: a reader finds
+    the old content, no header, or the new content.
+    """
+    (folder / HEADER).unlink(missing_ok=True)
+    for old in folder.iterdir():
+        if old.is_file() and old.name not in header.files and is_ours(old):
+            old.unlink()
+    for name in header.files:
+        os.replace(place / name, folder / name)
+    with (place / HEADER).open("w", encoding="utf-8") as file:
+        file.write(header.as_json())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(place / HEADER, folder / HEADER)
