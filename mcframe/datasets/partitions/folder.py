@@ -28,6 +28,7 @@ __all__ = [
     "prepare_folder",
     "publish",
     "read_header",
+    "refuse_full",
     "save_array",
     "workshop",
 ]
@@ -282,15 +283,27 @@ def workshop(folder: Path, needed: "Needed") -> Iterator[Path]:
 
 @attrs.define
 class Needed:
-    """How much room a disk has to have, as far as it is known."""
+    """How much room a disk has to have, as far as it is known.
+
+    Attributes
+    ----------
+    n_entries : int
+    blocks : dict from block name to int
+        The bytes of the entries of each, which stand there twice while they are sorted.
+    """
 
     n_entries: int = 0
-    n_bytes: int = 0
+    blocks: dict[str, int] = attrs.field(factory=dict)
 
-    def add(self, n_entries: int, size: int) -> None:
-        """Take in entries of a size in bytes: each is there twice while they are sorted."""
+    def add(self, name: str, n_entries: int, size: int) -> None:
+        """Take in entries of a block, each of a size in bytes."""
         self.n_entries += n_entries
-        self.n_bytes += 2 * n_entries * size
+        self.blocks[name] = self.blocks.get(name, 0) + n_entries * size
+
+    @property
+    def n_bytes(self) -> int:
+        """The largest number of bytes that are there at a time: blocks are sorted in turn."""
+        return sum(self.blocks.values()) + max(self.blocks.values(), default=0)
 
     def in_words(self) -> str:
         """Say how many bytes the entries take that were read so far."""
@@ -298,6 +311,12 @@ class Needed:
             f"{self.n_entries} entries were read, which need {self.n_bytes} bytes there while they"
             " are sorted"
         )
+
+
+def refuse_full(place: Path, n_bytes: int) -> None:
+    """Raise the error of a full disk where so many bytes more would fill it."""
+    if shutil.disk_usage(place).free < n_bytes:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def clear(place: Path) -> None:
@@ -316,14 +335,13 @@ def publish(place: Path, folder: Path, header: Header) -> None:
     What the folder held before goes now, when the new files are all written: a reader finds
     the old content, no header, or the new content.
     """
-    (folder / HEADER).unlink(missing_ok=True)
-    for old in folder.iterdir():
-        if old.is_file() and old.name not in header.files and is_ours(old):
-            old.unlink()
-    for name in header.files:
-        os.replace(place / name, folder / name)
     with (place / HEADER).open("w", encoding="utf-8") as file:
         file.write(header.as_json())
         file.flush()
         os.fsync(file.fileno())
-    os.replace(place / HEADER, folder / HEADER)
+    (folder / HEADER).unlink(missing_ok=True)
+    for old in folder.iterdir():
+        if old.is_file() and old.name not in header.files and is_ours(old):
+            old.unlink()
+    for name in (*header.files, HEADER):
+        os.replace(place / name, folder / name)

@@ -21,6 +21,7 @@ from mcframe.datasets.partitions.folder import (
     file_name,
     prepare_folder,
     publish,
+    refuse_full,
     save_array,
     workshop,
 )
@@ -178,7 +179,7 @@ class Conversion:
                 path = self.place / f"b{len(self.spools)}.spool"
                 self.spools[name] = Spool(path, chunk.names)
             spool = self.spools[name]
-            self.needed.add(chunk.values.size, spool.record.itemsize)
+            self.needed.add(name, chunk.values.size, spool.record.itemsize)
             spool.add(chunk)
             self.count(chunk.rows)
 
@@ -259,6 +260,7 @@ class SortedBlock:
                 " which have no sum; give each cell one entry"
             )
         n_partitions = self.cuts.size - 1
+        refuse_full(self.place, self.spool.n_bytes)
         buckets = [self.place / f"p{p:05d}-b{self.position}.bucket" for p in range(n_partitions)]
         distribute(self.spool, self.cuts, buckets)
         self.spool.path.unlink(missing_ok=True)
