@@ -419,7 +419,7 @@ def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
     else:
         monkeypatch.setattr(writing, "save_array", full)
     needed = f"{len(TRIPLES)} entries were read, which need {2 * 20 * len(TRIPLES)} bytes"
-    with pytest.raises(mc.DataError, match=f"is full .*{needed}.* bytes are free"):
+    with pytest.raises(mc.DataError, match=f"no room in folder .*{needed}.* bytes are free"):
         datasets.write_partitions(folder, {"y": TRIPLES})
     assert not folder.exists()
 

@@ -11,8 +11,10 @@ from mcframe.datasets.mulan import read_mulan
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
 from mcframe.datasets.openml import fetch_multilabel
 from mcframe.datasets.partitions import (
+    DaskPartitions,
     ParquetTriples,
     PartitionsOnDisk,
+    from_dask,
     on_disk,
     parquet_triples,
     write_partitions,
@@ -25,6 +27,7 @@ __all__ = [
     "BinaryLowRank",
     "CalibratedTasks",
     "CoCompletion",
+    "DaskPartitions",
     "MultiLabel",
     "ParquetTriples",
     "PartitionsOnDisk",
@@ -37,6 +40,7 @@ __all__ = [
     "digits",
     "fetch_multilabel",
     "folder",
+    "from_dask",
     "hide",
     "masked",
     "on_disk",

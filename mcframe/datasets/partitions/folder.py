@@ -271,7 +271,7 @@ def workshop(folder: Path, needed: "Needed") -> Iterator[Path]:
         if error.errno not in FULL:
             raise
         raise DataError(
-            f"the disk of folder {str(folder)!r} is full ({error.strerror}): {needed.in_words()}"
+            f"no room in folder {str(folder)!r} ({error.strerror}): {needed.in_words()}"
             f" and {shutil.disk_usage(folder).free} bytes are free. What was written is deleted;"
             " make room, or give a folder on another disk"
         ) from error

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from mcframe.contracts.errors import DataError
+from mcframe.datasets.partitions.assembling import data_of
 from mcframe.datasets.partitions.folder import (
     Header,
     check_content,
@@ -19,7 +19,6 @@ from mcframe.datasets.partitions.folder import (
     file_name,
     read_header,
 )
-from mcframe.model import Observations
 
 __all__ = ["PartitionsOnDisk", "on_disk"]
 
@@ -102,26 +101,10 @@ class PartitionsOnDisk:
 
     def block_of(self, p: int, position: int) -> Any:
         """Return one block of partition p."""
-        name = self.blocks[position]
-        start, stop = self.rows(p)
-        columns, ends = (self.array(p, position, what) for what in ("columns", "indptr"))
-
-        def matrix(numbers: npt.NDArray[Any]) -> Any:
-            shape = (stop - start, self.header.columns[name])
-            return sp.csr_array((numbers, columns, ends), shape=shape)
-
-        values = matrix(self.array(p, position, "value"))
-        beside = {what: self.array(p, position, what) for what in self.header.additions[name]}
-        if not beside:
-            return values
-        weights, offset, exposure = map(beside.get, ("weight", "offset", "exposure"))
-        if exposure is not None:
-            offset = np.log(exposure, dtype=np.float64)
-        return Observations(
-            values,
-            weights=None if weights is None else matrix(weights),
-            offset=None if offset is None else matrix(offset),
-        )
+        name, (start, stop) = self.blocks[position], self.rows(p)
+        there = ("indptr", "columns", "value", *self.header.additions[name])
+        arrays = {what: self.array(p, position, what) for what in there}
+        return data_of(arrays, (stop - start, self.header.columns[name]))
 
     def array(self, p: int, position: int, what: str) -> npt.NDArray[Any]:
         """Return an array of a block of partition p, mapped into memory and read-only."""
