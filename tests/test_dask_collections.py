@@ -258,3 +258,13 @@ def test_parts_travel_with_their_tasks(table):
     again = pickle.loads(cloudpickle.dumps(read))
     assert again.fingerprint == read.fingerprint
     assert (again.part(2)["y"] != read.part(2)["y"]).nnz == 0
+
+
+def test_what_only_workers_hold_is_refused(table):
+    distributed = pytest.importorskip("distributed", reason="the extra for Dask is not installed")
+    cluster = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with distributed.Client(**cluster, dashboard_address=None) as client:
+        held = client.persist(array_of(table))
+        with pytest.raises(mc.DataError, match=r"made by persist\(\).*before persist"):
+            datasets.from_dask({"y": held})
+        client.cancel(held)

@@ -1,5 +1,6 @@
 """Whether Dask's collections are partitions of one table, and how large it is."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ def rows_of_chunks(name: str, given: Any) -> tuple[int, ...] | None:
             f"block {name!r}: a {type(array).__name__} was given; a dask.array or a dask.dataframe"
             " is needed"
         )
+    refuse_persisted(name, array)
     if not hasattr(array, "chunks"):
         if isinstance(given, Observations):
             raise DataError(
@@ -69,6 +71,22 @@ def rows_of_chunks(name: str, given: Any) -> tuple[int, ...] | None:
     if isinstance(given, Observations):
         refuse_other_chunks(name, given)
     return tuple(map(int, rows))
+
+
+def refuse_persisted(name: str, collection: Any) -> None:
+    """Raise a ``DataError`` where parts of a collection exist nowhere but on workers.
+
+    A part is computed in any process, and again when the worker that had it is gone.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return
+    graph = collection.__dask_graph__()
+    if any(isinstance(graph[key], distributed.Future) for key in graph):
+        raise DataError(
+            f"block {name!r}: it was made by persist() and is held by workers, and its parts have"
+            " to be computed anew where they are needed; give the collection before persist()"
+        )
 
 
 def refuse_other_chunks(name: str, given: Observations) -> None:
