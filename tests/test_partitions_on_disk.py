@@ -17,12 +17,11 @@ from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe import datasets
-from mcframe.datasets.partitions import folder as folders
-from mcframe.datasets.partitions import sorting, writing
+from mcframe.datasets.partitions import sorted_block, sorting, workshop, writing
+from mcframe.datasets.partitions.header import HEADER, WORKSHOP
 from mcframe.datasets.partitions.sorting import cuts_of_rows
 from mcframe.model.partitioned import PartitionedData
 
-HEADER = folders.HEADER
 TRIPLES = [(3, 1, 2.5), (0, 0, -1.0), (2, 2, 0.0), (0, 2, 4.0), (3, 0, 1e12)]
 
 
@@ -396,15 +395,15 @@ def test_an_interrupted_writing_leaves_nothing(folder):
 
 
 def test_what_a_killed_process_left_is_told_and_cleared(folder):
-    (folder / folders.WORKSHOP).mkdir(parents=True)
-    (folder / folders.WORKSHOP / "b0.spool").write_bytes(b"half")
+    (folder / WORKSHOP).mkdir(parents=True)
+    (folder / WORKSHOP / "b0.spool").write_bytes(b"half")
     with pytest.raises(mc.DataError, match="is not finished"):
         datasets.on_disk(folder)
     with pytest.raises(mc.DataError, match="rest of an unfinished writing"):
         datasets.write_partitions(folder, {"y": TRIPLES})
     table = datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
     assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
-    assert not (folder / folders.WORKSHOP).exists()
+    assert not (folder / WORKSHOP).exists()
 
 
 @pytest.mark.parametrize("at", ["spool", "bucket", "array"])
@@ -415,9 +414,9 @@ def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
     if at == "spool":
         monkeypatch.setattr(sorting.Spool, "records_of", full)
     elif at == "bucket":
-        monkeypatch.setattr(writing, "distribute", full)
+        monkeypatch.setattr(sorted_block, "distribute", full)
     else:
-        monkeypatch.setattr(writing, "save_array", full)
+        monkeypatch.setattr(sorted_block, "save_array", full)
     needed = f"{len(TRIPLES)} entries were read, which need {2 * 20 * len(TRIPLES)} bytes"
     with pytest.raises(mc.DataError, match=f"no room in folder .*{needed}.* bytes are free"):
         datasets.write_partitions(folder, {"y": TRIPLES})
@@ -425,11 +424,11 @@ def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
 
 
 def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
-    usage = folders.shutil.disk_usage(folder.parent)
+    usage = workshop.shutil.disk_usage(folder.parent)
     monkeypatch.setattr(
-        folders.shutil, "disk_usage", lambda _: usage._replace(free=20 * len(TRIPLES) - 1)
+        workshop.shutil, "disk_usage", lambda _: usage._replace(free=20 * len(TRIPLES) - 1)
     )
-    monkeypatch.setattr(writing, "distribute", lambda *_: pytest.fail("sorting has begun"))
+    monkeypatch.setattr(sorted_block, "distribute", lambda *_: pytest.fail("sorting has begun"))
     with pytest.raises(mc.DataError, match=f"need 200 bytes.* {20 * len(TRIPLES) - 1} bytes are"):
         datasets.write_partitions(folder, {"y": TRIPLES})
 

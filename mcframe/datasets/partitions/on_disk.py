@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.assembling import data_of
-from mcframe.datasets.partitions.folder import (
+from mcframe.datasets.partitions.header import (
     Header,
     check_content,
     check_size,
