@@ -52,9 +52,9 @@ def part_shape(part):
 
 
 def beside(table, name, what):
-    """Weights or offsets of a block at its entries, in their order."""
+    """Weights, offsets or exposures of a block at its entries, in their order."""
     parts = [getattr(table.part(p)[name], what) for p in range(table.n_partitions)]
-    return np.concatenate([sp.csr_array(part).data for part in parts])
+    return np.concatenate([getattr(part, "matrix", part).data for part in parts])
 
 
 def tables(most_rows=8, most_columns=5):
@@ -165,9 +165,8 @@ def test_weights_offsets_and_exposures_stay_with_their_entries(folder):
     one = datasets.write_partitions(folder / "1", {"y": triples}, n_partitions=2)
     two = datasets.write_partitions(folder / "2", {"y": blocks}, n_partitions=2)
     assert bytes_of(folder / "1") == bytes_of(folder / "2")
-    assert one.exposed == two.exposed == ("y",)
     np.testing.assert_array_equal(beside(one, "y", "weights"), numbers[0][rows, columns])
-    np.testing.assert_array_equal(beside(one, "y", "offset"), np.log(numbers[1][rows, columns]))
+    np.testing.assert_array_equal(beside(two, "y", "exposure"), numbers[1][rows, columns])
 
 
 def test_entries_of_weight_zero_are_left_out(folder):
@@ -181,7 +180,21 @@ def test_rows_of_weights_spread_over_a_block_of_rows(folder):
     table = datasets.write_partitions(folder, {"y": [block]})
     assert beside(table, "y", "weights").tolist() == [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
     assert beside(table, "y", "offset").tolist() == [0.25] * 6
-    assert table.exposed == ()
+
+
+def test_exposures_of_entries_are_offsets_of_a_logarithm_alone(folder):
+    """Binding checks the link, and knows nothing of cells without an entry: exposure 1."""
+    values = np.array([[2.0, np.nan], [3.0, 4.0]])
+    block = mc.Observations(values, exposure=np.array([[4.0, 5.0], [6.0, 7.0]]))
+    part = datasets.write_partitions(folder, {"y": [block]}).part(0)
+
+    def bound(likelihood):
+        return mc.Problem.bind(mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)]), part)
+
+    table = bound(mc.Poisson()).tables["y"]
+    np.testing.assert_array_equal(table.offset.dense(), np.log([[4.0, 1.0], [6.0, 7.0]]))
+    with pytest.raises(mc.DataError, match=r"'y': an exposure was given.*Gaussian"):
+        bound(mc.Gaussian())
 
 
 def test_sums_do_not_depend_on_the_order(folder):
@@ -298,6 +311,7 @@ FAULTS = {
     ),
     "unknown name": ([{"row": [0], "column": [0], "values": [1.0]}], "has 'row', .* 'values'"),
     "a vector": ([np.ones(3)], r"chunk 0 has the shape \(3,\)"),
+    "blocks stored whole": ([sp.bsr_array(np.eye(4), blocksize=(2, 2))], "is in bsr format with"),
     "no columns": ([np.ones((3, 0))], r"chunk 0 has the shape \(3, 0\)"),
     "text as a source": ("y.parquet", "parquet_triples"),
     "an array as a source": (ONES, r"give \[data\]"),

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.entries import Chunk
 from mcframe.model import Observations
+from mcframe.model.observations import EntryExposures
 
 __all__ = ["arrays_of", "data_of"]
 
@@ -23,7 +24,7 @@ def data_of(arrays: Arrays, shape: tuple[int, int]) -> Any:
     ----------
     arrays : dict of arrays
         ``indptr`` and ``columns`` as SciPy has them, ``value`` and, where entries have them,
-        ``weight`` and ``offset`` or ``exposure``, which is the offset log(exposure).
+        ``weight`` and ``offset`` or ``exposure``.
     shape : (rows, columns)
     """
 
@@ -32,12 +33,11 @@ def data_of(arrays: Arrays, shape: tuple[int, int]) -> Any:
             return None
         return sp.csr_array((arrays[what], arrays["columns"], arrays["indptr"]), shape=shape)
 
-    if "exposure" in arrays:
-        arrays = {**arrays, "offset": np.log(arrays["exposure"], dtype=np.float64)}
-    values, weights, offset = map(matrix, ("value", "weight", "offset"))
-    if weights is None and offset is None:
+    values, weights, offset, exposure = map(matrix, ("value", "weight", "offset", "exposure"))
+    if weights is None and offset is None and exposure is None:
         return values
-    return Observations(values, weights=weights, offset=offset)
+    known = None if exposure is None else EntryExposures(exposure)
+    return Observations(values, weights=weights, offset=offset, exposure=known)
 
 
 def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Arrays:

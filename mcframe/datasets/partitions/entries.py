@@ -66,7 +66,7 @@ class Chunk:
 
 
 def record_type(names: tuple[str, ...]) -> np.dtype[Any]:
-    """Return the packed record of an entry with these additions; an exposure is kept as it is."""
+    """Return the packed record of an entry with these additions."""
     kept = [(name, "<f8") for name in names]
     return np.dtype([("row", "<i8"), ("column", "<i4"), ("value", "<f8"), *kept])
 

@@ -76,11 +76,6 @@ class DaskPartitions:
         return tuple(self.tasks)
 
     @property
-    def exposed(self) -> tuple[str, ...]:
-        """The names of blocks whose entries have exposures: their link has to be the logarithm."""
-        return tuple(name for name in self.blocks if "exposure" in self.facts[name][0].additions)
-
-    @property
     def fingerprint(self) -> str:
         """A digest of partitions and of all bits of their entries."""
         digests = [[each.digest for each in facts] for facts in self.facts.values()]
@@ -102,7 +97,7 @@ class DaskPartitions:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 
         Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block) or
-        ``Observations`` of one; an exposure e is the offset log(e).
+        ``Observations`` of one, with such matrices beside it.
 
         Raises
         ------

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +24,7 @@ __all__ = [
     "check_size",
     "damaged",
     "file_name",
+    "path_of",
     "read_header",
     "save_array",
 ]
@@ -97,6 +99,11 @@ class Header:
         )
 
 
+def path_of(given: str | os.PathLike[str]) -> Path:
+    """Return a path that says the same in every process, wherever it runs."""
+    return Path(os.path.abspath(Path(os.fsdecode(given)).expanduser()))
+
+
 def file_name(partition: int, block: int, what: str) -> str:
     """Return the name of the file with one array of a block of a partition."""
     return f"p{partition:05d}-b{block}.{what}.npy"
@@ -161,6 +168,8 @@ def save_array(path: Path, array: npt.NDArray[Any]) -> StoredFile:
     with path.open("wb") as file:
         summed = Summed(file)
         np.lib.format.write_array(summed, array, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())  # the header, which says that it is there, comes later
     return StoredFile(summed.size, summed.digest.hexdigest())
 
 
@@ -173,7 +182,7 @@ class Summed:
         self.digest = hashlib.blake2b(digest_size=16)
 
     def write(self, data: bytes) -> int:
-        """Write bytes."""
+        """Write bytes, and take them into size and digest."""
         self.size += len(data)
         self.digest.update(data)
         return self.file.write(data)

@@ -17,6 +17,7 @@ from mcframe.datasets.partitions.header import (
     check_size,
     damaged,
     file_name,
+    path_of,
     read_header,
 )
 
@@ -59,11 +60,6 @@ class PartitionsOnDisk:
         return tuple(self.header.columns)
 
     @property
-    def exposed(self) -> tuple[str, ...]:
-        """The names of blocks whose entries have exposures: their link has to be the logarithm."""
-        return tuple(name for name in self.blocks if "exposure" in self.header.additions[name])
-
-    @property
     def fingerprint(self) -> str:
         """A digest of shapes, partitions and checksums: equal for equal content."""
         return self.header.fingerprint
@@ -89,8 +85,7 @@ class PartitionsOnDisk:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 
         Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block) over
-        memory-mapped files, or ``Observations`` of one, whose weights and offsets are such
-        matrices; an exposure e is the offset log(e).
+        memory-mapped files, or ``Observations`` of one, with such matrices beside it.
 
         Raises
         ------
@@ -158,7 +153,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     ...     table.n_partitions, table.shape("x"), table.n_entries(0)
     (1, (2, 2), 3)
     """
-    path = Path(os.path.abspath(os.fsdecode(folder)))
+    path = path_of(folder)
     header = read_header(path)
     for name, stored in header.files.items():
         (check_content if verify else check_size)(path, name, stored)

@@ -9,6 +9,7 @@ import attrs
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
+from mcframe.datasets.partitions.header import path_of
 
 __all__ = ["ParquetTriples", "parquet_triples"]
 
@@ -85,7 +86,7 @@ def parquet_triples(
     ...     datasets.write_partitions(file.parent / "sorted", {"stars": triples}).shape("stars")
     (2, 3)
     """
-    given = Path(os.path.abspath(os.fsdecode(path)))
+    given = path_of(path)
     files = tuple(sorted(given.glob("*.parquet"))) if given.is_dir() else (given,)
     if not files:
         raise DataError(f"folder {str(given)!r} holds no file *.parquet; check the path")

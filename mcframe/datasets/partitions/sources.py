@@ -13,6 +13,7 @@ from mcframe.contracts.real_numbers import NotANumber, floats_of
 from mcframe.datasets.partitions.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
+from mcframe.model.forms import UNCLEAR_FORMATS
 from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.table import Table
 from mcframe.model.weights_and_offsets import read_numbers
@@ -168,9 +169,13 @@ def cells_of(here: str, given: Any) -> tuple[IntArray, IntArray, Array, tuple[in
         raise DataError(
             f"{here} has the shape {np.shape(given)}; a matrix of rows and columns is needed"
         )
-    if given.ndim != 2 or 0 in given.shape:
+    if given.ndim != 2 or given.shape[1] == 0:
+        raise DataError(f"{here} has the shape {given.shape}; at least one column is needed")
+    if sp.issparse(given) and given.format in UNCLEAR_FORMATS and 0.0 in given.data:
         raise DataError(
-            f"{here} has the shape {given.shape}; at least one row and one column are needed"
+            f"{here} is in {given.format} format with zeros, which may stand there because blocks"
+            " and diagonals are stored whole; give a scipy.sparse.coo_array of the observed"
+            " entries alone"
         )
     shape = (int(given.shape[0]), int(given.shape[1]))
     try:

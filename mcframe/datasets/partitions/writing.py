@@ -13,7 +13,7 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import whole
 from mcframe.datasets.partitions.extents import Extent, common_rows
-from mcframe.datasets.partitions.header import Header, StoredFile
+from mcframe.datasets.partitions.header import Header, StoredFile, path_of
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
 from mcframe.datasets.partitions.sorted_block import SortedBlock
 from mcframe.datasets.partitions.sorting import Spool, cuts_of_rows
@@ -102,7 +102,7 @@ def write_partitions(
      [0. 0.]]
     """
     check_options(data, shapes or {}, n_partitions, duplicates)
-    path = Path(os.path.abspath(os.fsdecode(folder)))
+    path = path_of(folder)
     prepare_folder(path, overwrite)
     needed = Needed()
     with workshop(path, needed) as place:
@@ -122,6 +122,9 @@ def check_options(
             f"a {type(data).__name__} was given; a dict from the name of each block to its source"
             " is needed"
         )
+    for name in data:
+        if not isinstance(name, str):
+            raise DataError(f"{name!r} was given as the name of a block; text is needed")
     unknown = [name for name in shapes if name not in data]
     if unknown:
         raise ModelError(f"shapes: there is no block {unknown[0]!r}; there are {list(data)}")
