@@ -534,6 +534,88 @@ def test_what_is_no_parquet_is_refused(tmp_path):
         datasets.parquet_triples(tmp_path / "a.parquet")
 
 
+@pytest.fixture
+def classes():
+    """A block of classes and one of dates, with holes, as data and as a fit."""
+    rng = np.random.default_rng(4)
+    dates = 1.7e9 + 1e5 * rng.standard_normal((7, 3))
+    kinds = rng.integers(0, 3, (7, 2)) * 1.0
+    dates[rng.random(dates.shape) < 0.3] = np.nan
+    kinds[rng.random(kinds.shape) < 0.3] = np.nan
+    blocks = [
+        mc.Block("dates", mc.Gaussian(), bias=True, standardize=True),
+        mc.Block("kinds", mc.Multinomial(3)),
+    ]
+    model = mc.Model(blocks, [mc.NuclearNorm(0.1)])
+    data = {"dates": dates, "kinds": kinds}
+    return data, mc.fit(model, data, tol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["dates", "kinds"])
+def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
+    monkeypatch.setattr("mcframe.datasets.partitions.imputing.AT_ONCE", 6)
+    data, fit = classes
+    sources = {key: [block] for key, block in data.items()}
+    table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=3)
+    missing = datasets.impute_to(tmp_path / "missing", fit, table, name)
+    everything = datasets.impute_to(tmp_path / "all", fit, table, name, cells="all")
+    filled, holes = fit.impute(name), np.isnan(data[name])
+    found = pd.concat([pd.read_parquet(file) for file in missing])
+    assert list(found) == ["row", "column", "value"]
+    np.testing.assert_array_equal(np.argwhere(holes), found[["row", "column"]])
+    np.testing.assert_allclose(found["value"], filled[holes], rtol=1e-14)
+    found = pd.concat([pd.read_parquet(file) for file in everything])
+    np.testing.assert_array_equal(found["observed"], ~holes.ravel())
+    np.testing.assert_allclose(found["value"], filled.ravel(), rtol=1e-14)
+    again = datasets.write_partitions(
+        tmp_path / "again", {"y": datasets.parquet_triples(tmp_path / "all")}
+    )
+    np.testing.assert_allclose(dense_of(again, "y"), filled, rtol=1e-14)
+
+
+def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeypatch):
+    data, fit = classes
+    sources = {key: [block] for key, block in data.items()}
+    table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=2)
+    for wanted, kind, sentence in [
+        ({"name": "kind"}, mc.ModelError, "'kind'"),
+        ({"cells": "some"}, mc.ModelError, "cells='some'.*'missing', 'all'"),
+        ({"folder": tmp_path / "table"}, mc.DataError, "not an empty folder"),
+    ]:
+        given = {"folder": tmp_path / "to", "fit": fit, "data": table, "name": "kinds"} | wanted
+        with pytest.raises(kind, match=sentence):
+            datasets.impute_to(**given)
+    other = datasets.write_partitions(tmp_path / "other", {"kinds": [data["kinds"][:6]]})
+    with pytest.raises(mc.DataError, match="the data are 6 x 2 and the fit is of 7 x 2"):
+        datasets.impute_to(tmp_path / "to", fit, other, "kinds")
+    with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
+        datasets.impute_to(tmp_path / "to", fit, other, "dates")
+    (tmp_path / "table" / "p00001-b1.value.npy").unlink()
+    with pytest.raises(mc.DataError, match="is not there"):
+        datasets.impute_to(tmp_path / "to", fit, table, "kinds")
+    assert not (tmp_path / "to").exists()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
+    with pytest.raises(mc.DataError, match=r"cannot be written .No space left on device.;"):
+        datasets.impute_to(tmp_path / "to", fit, table, "dates")
+    assert not (tmp_path / "to").exists()
+
+
+def test_blocks_without_rows_and_nullable_numbers_are_read(folder):
+    frame = pd.DataFrame(TRIPLES, columns=["row", "column", "value"]).astype({"row": "Int64"})
+    blocks = [np.ones((0, 2)), ONES, np.ones((0, 2))]
+    table = datasets.write_partitions(folder, {"y": [frame]}, n_partitions=1)
+    assert table.n_entries(0) == len(TRIPLES)
+    rows = datasets.write_partitions(folder, {"y": blocks}, overwrite=True)
+    assert rows.shape("y") == (2, 2)
+    frame.loc[1, "row"] = pd.NA
+    with pytest.raises(mc.DataError, match=r"rows of type float64; .* none of them missing"):
+        datasets.write_partitions(folder, {"y": [frame]}, overwrite=True)
+
+
 @pytest.mark.parametrize("table", [np.array([[1e12]]), np.full((1, 4), 1e-12), np.ones((4, 1))])
 def test_tables_of_one_row_or_column(folder, table):
     written = datasets.write_partitions(folder, {"y": [table]})

@@ -263,8 +263,8 @@ def places_in(here: str, key: str, column: Any) -> IntArray:
         return np.empty(0, dtype=np.int64)
     if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
         raise DataError(
-            f"{here} has {key}s of type {numbers.dtype}; whole numbers from 0 are needed. Labels"
-            " are numbered first, for example by pandas.factorize"
+            f"{here} has {key}s of type {numbers.dtype}; whole numbers from 0 are needed,"
+            " none of them missing. Labels are numbered first, for example by pandas.factorize"
         )
     most = MOST_COLUMNS if key == "column" else np.iinfo(np.int64).max
     wrong = (numbers < 0) | (numbers >= most)

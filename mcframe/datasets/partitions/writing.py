@@ -86,8 +86,8 @@ def write_partitions(
 
     Notes
     -----
-    An entry's exposure is its offset log(exposure), as in ``Observations``; cells without an
-    entry are predicted for an exposure of 1. Entries of weight 0 are left out.
+    Weights, offsets and exposures count as in ``Observations``; cells without an entry are
+    predicted for an exposure of 1, or an offset of 0. Entries of weight 0 are left out.
 
     Examples
     --------
