@@ -10,6 +10,16 @@ from mcframe.datasets.hiding import hide
 from mcframe.datasets.mulan import read_mulan
 from mcframe.datasets.multilabel import MultiLabel, read_multilabel
 from mcframe.datasets.openml import fetch_multilabel
+from mcframe.datasets.partitions import (
+    DaskPartitions,
+    ParquetTriples,
+    PartitionsOnDisk,
+    from_dask,
+    impute_to,
+    on_disk,
+    parquet_triples,
+    write_partitions,
+)
 from mcframe.datasets.ratings import Ratings, read_ratings
 from mcframe.datasets.semi_supervised import SemiSupervised, semi_supervised
 from mcframe.datasets.transduction import Transduction, masked, transduction
@@ -18,7 +28,10 @@ __all__ = [
     "BinaryLowRank",
     "CalibratedTasks",
     "CoCompletion",
+    "DaskPartitions",
     "MultiLabel",
+    "ParquetTriples",
+    "PartitionsOnDisk",
     "Ratings",
     "SemiSupervised",
     "Transduction",
@@ -28,12 +41,17 @@ __all__ = [
     "digits",
     "fetch_multilabel",
     "folder",
+    "from_dask",
     "hide",
+    "impute_to",
     "masked",
+    "on_disk",
+    "parquet_triples",
     "read_csv",
     "read_mulan",
     "read_multilabel",
     "read_ratings",
     "semi_supervised",
     "transduction",
+    "write_partitions",
 ]

@@ -6,7 +6,7 @@ import attrs
 
 from mcframe.contracts.errors import DataError
 
-__all__ = ["Observations"]
+__all__ = ["EntryExposures", "Observations"]
 
 
 @attrs.frozen(eq=False)
@@ -60,3 +60,14 @@ class Observations:
             )
         if isinstance(self.values, Observations):
             raise DataError("Observations: values are Observations already; give the matrix")
+
+
+@attrs.frozen(eq=False)
+class EntryExposures:
+    """Exposures that are known at the entries alone, in a sparse matrix; elsewhere they are 1.
+
+    Stands where ``Observations`` has an exposure, in tables that are too large to have one for
+    every cell.
+    """
+
+    matrix: Any

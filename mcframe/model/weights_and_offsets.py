@@ -14,7 +14,7 @@ from mcframe.model.block import Block
 from mcframe.model.cell_numbers import CellNumbers
 from mcframe.model.forms import row_major
 from mcframe.model.frames import is_pandas
-from mcframe.model.observations import Observations
+from mcframe.model.observations import EntryExposures, Observations
 from mcframe.model.table import Table
 from mcframe.model.triples import Triples, in_cells_of
 
@@ -34,9 +34,7 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
     """Return the offset or the logarithm of the exposure, for each latent column; None without."""
     if given.exposure is not None:
         refuse_exposure(block)
-        read = read_numbers(block, given.exposure, "exposure", table)
-        if read.cells is not None:  # each has to be stored, so that dense ones take no more
-            read = CellNumbers(read.shape, refuse_unstored(block, table, read).dense())
+        read = read_exposure(block, given.exposure, table)
         refuse_cells(block, "exposure", table, read, "finite", ~np.isfinite(read.numbers))
         refuse_cells(block, "exposure", table, read, "above 0", read.numbers <= 0.0)
         read = attrs.evolve(read, numbers=np.log(read.numbers))
@@ -46,6 +44,17 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
     else:
         return None
     return read.repeat(block.likelihood.width)
+
+
+def read_exposure(block: Block, given: Any, table: Table) -> CellNumbers:
+    """Return the exposures of all cells, or of the entries where no others are known."""
+    if isinstance(given, EntryExposures):
+        return read_numbers(block, given.matrix, "exposure", table)
+    read = read_numbers(block, given, "exposure", table)
+    if read.cells is None:
+        return read
+    # Each has to be stored, so that dense ones take no more.
+    return CellNumbers(read.shape, refuse_unstored(block, table, read).dense())
 
 
 def refuse_exposure(block: Block) -> None:

@@ -1,0 +1,18 @@
+"""Rows in partitions: a table of any source written to a folder, and read as ``fit`` takes it."""
+
+from mcframe.datasets.partitions.from_dask import DaskPartitions, from_dask
+from mcframe.datasets.partitions.imputing import impute_to
+from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
+from mcframe.datasets.partitions.parquet import ParquetTriples, parquet_triples
+from mcframe.datasets.partitions.writing import write_partitions
+
+__all__ = [
+    "DaskPartitions",
+    "ParquetTriples",
+    "PartitionsOnDisk",
+    "from_dask",
+    "impute_to",
+    "on_disk",
+    "parquet_triples",
+    "write_partitions",
+]

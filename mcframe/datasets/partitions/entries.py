@@ -1,0 +1,112 @@
+"""Entries of a block, chunk by chunk: their places, their values, and what stands beside these."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import DataError
+
+__all__ = ["ADDITIONS", "Chunk", "check_chunk", "record_type"]
+
+# What an entry may have beside its value, by the names of the columns of triples.
+ADDITIONS = ("weight", "offset", "exposure")
+
+
+@attrs.frozen(eq=False)
+class Chunk:
+    """Some entries of a block, in any order.
+
+    Attributes
+    ----------
+    label : str
+        What messages call the chunk, such as ``chunk 3``.
+    rows, columns : arrays of integers (n_entries,)
+        Counted from 0 over the whole table.
+    values : array (n_entries,)
+        Of observed entries alone.
+    additions : dict of arrays (n_entries,)
+        By their names in ``ADDITIONS``.
+    n_columns : int or None
+        Of a block of rows; triples do not say it.
+    rows_until : int or None
+        Of a block of rows the first row after it; triples do not say it.
+    """
+
+    label: str
+    rows: IntArray
+    columns: IntArray
+    values: Array
+    additions: dict[str, Array]
+    n_columns: int | None = None
+    rows_until: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each entry has beside its value."""
+        return tuple(sorted(self.additions))
+
+    def select(self, kept: Mask | slice) -> "Chunk":
+        """Return the chunk with some of its entries."""
+        additions = {name: numbers[kept] for name, numbers in self.additions.items()}
+        return attrs.evolve(
+            self,
+            rows=self.rows[kept],
+            columns=self.columns[kept],
+            values=self.values[kept],
+            additions=additions,
+        )
+
+    def pieces(self, size: int) -> Iterator["Chunk"]:
+        """Yield the chunk in pieces of at most so many entries."""
+        for start in range(0, self.values.size, size):
+            yield self.select(slice(start, start + size))
+
+
+def record_type(names: tuple[str, ...]) -> np.dtype[Any]:
+    """Return the packed record of an entry with these additions."""
+    kept = [(name, "<f8") for name in names]
+    return np.dtype([("row", "<i8"), ("column", "<i4"), ("value", "<f8"), *kept])
+
+
+def check_chunk(name: str, chunk: Chunk) -> Chunk:
+    """Return the entries that count: those of weight 0 are not observed.
+
+    Raises
+    ------
+    DataError
+        For a number that is not finite, a weight below 0 and an exposure that is not above 0,
+        with chunk, row, column and value.
+    """
+    refuse(
+        name,
+        chunk,
+        "value",
+        chunk.values,
+        ~np.isfinite(chunk.values),
+        "finite; leave out"
+        " the entry, or give a dense block with NaN, if it stands for a missing value",
+    )
+    for what, numbers in chunk.additions.items():
+        refuse(name, chunk, what, numbers, ~np.isfinite(numbers), "finite")
+        if what == "weight":
+            refuse(name, chunk, what, numbers, numbers < 0.0, "0 or above; 0 leaves it out")
+        if what == "exposure":
+            refuse(name, chunk, what, numbers, numbers <= 0.0, "above 0")
+    if "weight" in chunk.additions:
+        return chunk.select(chunk.additions["weight"] > 0.0)
+    return chunk
+
+
+def refuse(name: str, chunk: Chunk, what: str, numbers: Array, wrong: Mask, needed: str) -> None:
+    """Raise a ``DataError`` that shows the first entry with a wrong number, if there is one."""
+    if not wrong.any():
+        return
+    first, others = int(np.argmax(wrong)), int(wrong.sum()) - 1
+    more = f" and {others} more there" if others else ""
+    raise DataError(
+        f"block {name!r}: {what} {numbers[first]:g} in {chunk.label}, row {chunk.rows[first]},"
+        f" column {chunk.columns[first]}{more}; every one must be {needed}"
+    )

@@ -1,0 +1,249 @@
+"""Collections of Dask, as ``fit`` takes a table whose rows come in partitions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.errors import DataError
+from mcframe.datasets.partitions.assembling import arrays_of, data_of
+from mcframe.datasets.partitions.dask_checks import (
+    common_chunks,
+    dask,
+    refuse_empty,
+    refuse_unlike_additions,
+    refuse_unlike_numbers,
+    rows_of_chunks,
+    starts_of,
+    values_of,
+    width_of,
+)
+from mcframe.datasets.partitions.dask_parts import (
+    BESIDE,
+    Facts,
+    chunk_of,
+    digest_of_chunk,
+    facts_of_part,
+)
+from mcframe.model import Observations
+from mcframe.numerics.digest import digest_of
+
+__all__ = ["DaskPartitions", "from_dask"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class DaskPartitions:
+    """A table of Dask's collections, made by ``from_dask``; each part is a task of its own.
+
+    It stands where ``data`` stands in ``fit``. ``part`` runs the task in the process where it
+    is called, on one thread. The tasks' graph travels with the object: one that reads from files
+    is small, one over an array in memory has all of it.
+
+    Attributes
+    ----------
+    tasks : dict from block name to tuple of Delayed
+        One for each partition.
+    rows_given : dict from block name to bool
+        Whether the block's tasks give blocks of rows, and not triples.
+    starts : tuple of int (n_partitions + 1)
+        The first row of each partition, and the number of rows.
+    columns : dict from block name to int
+        The number of columns of each block.
+    facts : dict from block name to tuple of Facts
+        One for each partition.
+    """
+
+    tasks: Mapping[str, tuple[Any, ...]]
+    rows_given: Mapping[str, bool]
+    starts: tuple[int, ...]
+    columns: Mapping[str, int]
+    facts: Mapping[str, tuple[Facts, ...]]
+
+    @property
+    def n_partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.starts) - 1
+
+    @property
+    def n_items(self) -> int:
+        """The number of rows of all partitions together."""
+        return self.starts[-1]
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of the blocks."""
+        return tuple(self.tasks)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of partitions and of all bits of their entries."""
+        digests = [[each.digest for each in facts] for facts in self.facts.values()]
+        return digest_of([self.starts, self.columns, digests])
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """The shape of a block, (n_items, its columns)."""
+        return self.n_items, self.columns[name]
+
+    def rows(self, p: int) -> tuple[int, int]:
+        """The first row of partition p, and the one after its last."""
+        return self.starts[p], self.starts[p + 1]
+
+    def n_entries(self, p: int) -> int:
+        """The entries of partition p, all blocks together."""
+        return sum(facts[p].n_entries for facts in self.facts.values())
+
+    def part(self, p: int) -> Mapping[str, Any]:
+        """Return the entries of partition p by block, as ``Problem.bind`` takes them.
+
+        Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block) or
+        ``Observations`` of one, with such matrices beside it.
+
+        Raises
+        ------
+        DataError
+            Where a task gives other entries than when they were counted.
+        """
+        tasks = [self.tasks[name][p] for name in self.blocks]
+        start, stop = self.rows(p)
+        # The workers' threads are the scheduler's to give out: a part takes the one it runs on.
+        given = dask.compute(*tasks, scheduler="synchronous")
+        found = {}
+        for name, block in zip(self.blocks, given, strict=True):
+            chunk = chunk_of(name, block, p, start, self.rows_given[name])
+            if digest_of_chunk(chunk) != self.facts[name][p].digest:
+                raise DataError(
+                    f"block {name!r}: the task of partition {p} gives other entries than when"
+                    " they were counted; it has to give the same each time it runs. Draw random"
+                    " numbers from a seed of its own, and read files that nobody changes"
+                )
+            shape = (stop - start, self.columns[name])
+            found[name] = data_of(arrays_of(name, chunk, start, shape), shape)
+        return found
+
+    def __repr__(self) -> str:
+        tables = ", ".join(
+            f"{name!r} {self.n_items} x {self.columns[name]} with"
+            f" {sum(facts.n_entries for facts in self.facts[name])} entries"
+            for name in self.blocks
+        )
+        return f"DaskPartitions: {tables}; {self.n_partitions} partitions"
+
+
+def from_dask(
+    data: Mapping[str, Any], *, shapes: Mapping[str, tuple[int, int]] | None = None
+) -> DaskPartitions:
+    """Read Dask's collections as data of ``fit``: their chunks of rows are its partitions.
+
+    Each partition is computed once here, by the current client or scheduler, to check and count
+    its entries, and again whenever its part is asked for. Its tasks have to give the same entries
+    each time; that they do is checked.
+
+    Parameters
+    ----------
+    data : dict from block name to dask.array or dask.dataframe
+        An array has known chunks of rows, those of the other arrays, and one chunk of columns;
+        its chunks are arrays with NaN, ``scipy.sparse`` matrices or ``sparse.COO``, of which
+        what is stored is observed. ``Observations`` of one have arrays of the same chunks beside
+        it, or what is the same for all rows. A frame has one entry in each row, with ``row``,
+        ``column``, ``value`` and, where entries have them, ``weight`` and ``offset`` or
+        ``exposure``; the entries of an item stand in one partition, those of a partition in
+        front of those of the next.
+    shapes : dict from block name to (rows, columns), optional
+        Of frames: without it a table ends with the last row and column that occur.
+
+    Returns
+    -------
+    DaskPartitions
+
+    Raises
+    ------
+    DataError
+        For unknown or different chunks, partitions without an entry, or with other columns than
+        they say, an item in two partitions, cells with several entries, and numbers that are
+        not finite.
+    BackendError
+        Where Dask is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe.datasets as datasets
+    >>> import dask.array as da
+    >>> x = da.from_array(np.arange(6.0).reshape(3, 2), chunks=(2, 2))
+    >>> table = datasets.from_dask({"x": x})
+    >>> table
+    DaskPartitions: 'x' 3 x 2 with 6 entries; 2 partitions
+    >>> table.part(1)["x"].toarray()
+    array([[4., 5.]])
+    """
+    if not isinstance(data, Mapping) or not data:
+        raise DataError(
+            f"a {type(data).__name__} was given; a dict from the name of each block to its"
+            " collection of Dask is needed"
+        )
+    shapes = shapes or {}
+    chunks = {name: rows_of_chunks(name, given) for name, given in data.items()}
+    heights = common_chunks(chunks)
+    tasks = {name: tasks_of(name, given) for name, given in data.items()}
+    refuse_unlike_numbers(tasks)
+    rows_given = {name: chunks[name] is not None for name in data}
+    facts = facts_of(tasks, rows_given, heights, data)
+    columns = {name: width_of(name, data[name], facts[name], shapes) for name in data}
+    refuse_empty(facts)
+    refuse_unlike_additions(facts)
+    starts = starts_of(facts, heights, shapes)
+    return DaskPartitions(tasks, rows_given, starts, columns, facts)
+
+
+def tasks_of(name: str, given: Any) -> tuple[Any, ...]:
+    """Return a task for each partition of a block."""
+    values = delayed_rows(values_of(given))
+    if not isinstance(given, Observations):
+        return values
+    beside = {
+        what: delayed_rows(numbers)
+        if dask.is_dask_collection(numbers)
+        else [numbers] * len(values)
+        for what in BESIDE
+        if (numbers := getattr(given, what)) is not None
+    }
+    observed = dask.delayed(Observations)
+    return tuple(
+        observed(block, **{what: numbers[p] for what, numbers in beside.items()})
+        for p, block in enumerate(values)
+    )
+
+
+def delayed_rows(collection: Any) -> tuple[Any, ...]:
+    """Return a collection's partitions as tasks."""
+    parts = collection.to_delayed()
+    return tuple(parts if isinstance(parts, list) else parts.ravel())
+
+
+def facts_of(
+    tasks: Mapping[str, tuple[Any, ...]],
+    rows_given: Mapping[str, bool],
+    heights: tuple[int, ...] | None,
+    data: Mapping[str, Any],
+) -> dict[str, tuple[Facts, ...]]:
+    """Compute every partition once, and return what is to be known of it."""
+    n_partitions = len(next(iter(tasks.values())))
+    starts = np.cumsum([0, *(heights or [0] * n_partitions)])
+    find = dask.delayed(facts_of_part, pure=False)
+    wanted = {
+        name: [
+            find(
+                name,
+                task,
+                p,
+                int(starts[p]),
+                (heights[p], int(values_of(data[name]).shape[1]))
+                if rows_given[name] and heights
+                else None,
+            )
+            for p, task in enumerate(parts)
+        ]
+        for name, parts in tasks.items()
+    }
+    (found,) = dask.compute(wanted)
+    return {name: tuple(parts) for name, parts in found.items()}

@@ -1,0 +1,277 @@
+"""What users have of a block, piece by piece: blocks of consecutive rows, or triples."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.real_numbers import NotANumber, floats_of
+from mcframe.datasets.partitions.entries import ADDITIONS, Chunk, check_chunk
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block, Observations
+from mcframe.model.forms import UNCLEAR_FORMATS
+from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
+from mcframe.model.table import Table
+from mcframe.model.weights_and_offsets import read_numbers
+
+__all__ = ["PLACES", "chunks_of"]
+
+# What triples call the place of an entry and its value.
+PLACES = ("row", "column", "value")
+# Triples given one by one are taken together by so many.
+TOGETHER = 65536
+# What numbers of rows and of columns have to stay below.
+MOST_COLUMNS = 2**31
+
+
+def chunks_of(name: str, source: Any, label: str = "chunk") -> Iterator[Chunk]:
+    """Yield the observed entries of a block's source, checked.
+
+    Parameters
+    ----------
+    name : str
+        Of the block.
+    source : iterable
+        Of blocks of rows (matrices, ``scipy.sparse`` matrices, ``Observations``), which follow
+        each other; or of triples, in any order.
+    label : str
+        What messages call an element, before its number from 0.
+
+    Raises
+    ------
+    DataError
+        Where an element cannot be read, or not together with those before it.
+    """
+    start, width = 0, None
+    first: Chunk | None = None
+    for position, given in enumerate(elements_of(name, source)):
+        where = f"{label} {position}"
+        if is_rows(given):
+            chunk = chunk_of_rows(name, given, where, start)
+            assert chunk.rows_until is not None
+            start = chunk.rows_until
+        else:
+            chunk = chunk_of_triples(name, given, where)
+        first = first or chunk
+        refuse_unlike(name, first, chunk)
+        width = width or chunk.n_columns
+        yield check_chunk(name, chunk)
+    if first is None:
+        raise DataError(f"block {name!r}: its source is empty; give at least one entry")
+
+
+def elements_of(name: str, source: Any) -> Iterator[Any]:
+    """Yield the elements of a source; triples given one by one are taken together."""
+    whole = is_rows(source) or is_frame(source) or isinstance(source, Mapping)
+    if whole or isinstance(source, str | bytes):
+        raise DataError(
+            f"block {name!r}: a {type(source).__name__} was given where an iterable of blocks of"
+            f" rows or of triples is needed; {remedy_for(source)}"
+        )
+    try:
+        elements = iter(source)
+    except TypeError:
+        raise DataError(
+            f"block {name!r}: a {type(source).__name__} was given, which cannot be iterated over;"
+            " give an iterable of blocks of rows, or of triples (row, column, value)"
+        ) from None
+    for element in elements:
+        if is_single(element):
+            rest = chain([element], islice(elements, TOGETHER - 1))
+            yield taken_together(name, rest)
+            while some := list(islice(elements, TOGETHER)):
+                yield taken_together(name, some)
+            return
+        yield element
+
+
+def remedy_for(source: Any) -> str:
+    """Say what to give instead of something that is no iterable of chunks."""
+    if isinstance(source, str | bytes):
+        return "a Parquet file is read by mcframe.datasets.parquet_triples(path)"
+    return "give [data] for data that are in memory as a whole"
+
+
+def is_rows(given: Any) -> bool:
+    """Whether an element is a block of rows."""
+    array = isinstance(given, np.ndarray)
+    return array or sp.issparse(given) or isinstance(given, Observations)
+
+
+def is_single(element: Any) -> bool:
+    """Whether an element is one triple of numbers, and not three sequences of them."""
+    return isinstance(element, tuple) and all(np.ndim(part) == 0 for part in element)
+
+
+def taken_together(name: str, triples: Iterable[Any]) -> tuple[list[Any], ...]:
+    """Return three sequences for a sequence of triples."""
+    rows, columns, values = [], [], []
+    for triple in triples:
+        if not is_single(triple) or len(triple) != len(PLACES):
+            raise DataError(
+                f"block {name!r}: {triple!r} was given among triples; each is a tuple (row,"
+                " column, value) of three numbers. Weights, offsets and exposures are given in"
+                " chunks, dict(row=rows, column=columns, value=values, weight=weights)"
+            )
+        rows.append(triple[0])
+        columns.append(triple[1])
+        values.append(triple[2])
+    return rows, columns, values
+
+
+def refuse_unlike(name: str, first: Chunk, chunk: Chunk) -> None:
+    """Raise a ``DataError`` where a chunk does not fit those before it."""
+    if (first.n_columns is None) != (chunk.n_columns is None):
+        raise DataError(
+            f"block {name!r}: {first.label} and {chunk.label} are blocks of rows and triples;"
+            " one source holds either of them"
+        )
+    if first.n_columns != chunk.n_columns:
+        raise DataError(
+            f"block {name!r}: {chunk.label} has {chunk.n_columns} columns and {first.label} has"
+            f" {first.n_columns}; every one needs the same columns, in the same order"
+        )
+    if first.names != chunk.names:
+        raise DataError(
+            f"block {name!r}: {first.label} has {in_words(first)} beside its values and"
+            f" {chunk.label} has {in_words(chunk)}; give the same with every chunk"
+        )
+
+
+def in_words(chunk: Chunk) -> str:
+    """Say what the entries of a chunk have beside their values."""
+    return " and ".join(chunk.names) or "nothing"
+
+
+def chunk_of_rows(name: str, given: Any, label: str, start: int) -> Chunk:
+    """Return the observed entries of a block of rows whose first row is ``start``."""
+    observed = given if isinstance(given, Observations) else Observations(given)
+    here = f"block {name!r}: {label}"
+    rows, columns, values, shape = cells_of(here, observed.values)
+    table = Table(shape, rows, columns, values)
+    additions = {}
+    for what in ADDITIONS:
+        numbers = observed.weights if what == "weight" else getattr(observed, what)
+        if numbers is not None:
+            additions[what] = numbers_at(name, label, numbers, what, table)
+    return Chunk(
+        label, rows + start, columns, values, additions, shape[1], rows_until=start + shape[0]
+    )
+
+
+def cells_of(here: str, given: Any) -> tuple[IntArray, IntArray, Array, tuple[int, int]]:
+    """Return rows, columns, values and shape of a matrix; NaN is missing in a dense one."""
+    if np.ndim(given) != 2 and not sp.issparse(given):
+        raise DataError(
+            f"{here} has the shape {np.shape(given)}; a matrix of rows and columns is needed"
+        )
+    if given.ndim != 2 or given.shape[1] == 0:
+        raise DataError(f"{here} has the shape {given.shape}; at least one column is needed")
+    if sp.issparse(given) and given.format in UNCLEAR_FORMATS and 0.0 in given.data:
+        raise DataError(
+            f"{here} is in {given.format} format with zeros, which may stand there because blocks"
+            " and diagonals are stored whole; give a scipy.sparse.coo_array of the observed"
+            " entries alone"
+        )
+    shape = (int(given.shape[0]), int(given.shape[1]))
+    try:
+        if sp.issparse(given):
+            stored = sp.coo_array(given)
+            rows, columns = (at.astype(np.int64) for at in stored.coords)
+            return rows, columns, floats_of(stored.data), shape
+        dense = floats_of(given)
+    except NotANumber as error:
+        raise DataError(f"{here} holds {error.value!r}; a table holds numbers alone") from None
+    rows, columns = np.nonzero(~np.isnan(dense))
+    return rows, columns, dense[rows, columns], shape
+
+
+def numbers_at(name: str, label: str, given: Any, what: str, table: Table) -> Array:
+    """Return weights, offsets or exposures of the entries of a block of rows."""
+    block = Block(name, Gaussian())  # what can be wrong here does not depend on the likelihood
+    try:
+        return read_numbers(block, given, what, table).at(table.rows, table.columns)
+    except DataError as error:
+        raise DataError(f"{label} of its source: {error}") from None
+
+
+def chunk_of_triples(name: str, given: Any, label: str) -> Chunk:
+    """Return triples that are given as three sequences, or as a mapping or a frame by names."""
+    here = f"block {name!r}: {label}"
+    named = columns_by_name(here, given)
+    lengths = {key: len(column) for key, column in named.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{size} of {key}" for key, size in lengths.items())
+        raise DataError(f"{here} has {found}; one of each is needed for each triple")
+    if "offset" in named and "exposure" in named:
+        raise DataError(
+            f"{here} has both offset and exposure; add log(exposure) to the offset and give that"
+            " alone"
+        )
+    numbers = {
+        key: numbers_in(here, key, column)
+        for key, column in named.items()
+        if key not in ("row", "column")
+    }
+    values = numbers.pop("value")
+    rows, columns = (places_in(here, key, named[key]) for key in ("row", "column"))
+    return Chunk(label, rows, columns, values, numbers)
+
+
+def columns_by_name(here: str, given: Any) -> dict[str, Any]:
+    """Return the columns of a chunk of triples by their names."""
+    if isinstance(given, tuple | list) and len(given) == len(PLACES):
+        return dict(zip(PLACES, given, strict=True))
+    if isinstance(given, Mapping):
+        missing = [key for key in PLACES if key not in given]
+        unknown = [key for key in given if key not in (*PLACES, *ADDITIONS)]
+        if missing or unknown:
+            raise DataError(
+                f"{here} has {', '.join(map(repr, given))}; triples have 'row', 'column', 'value'"
+                f" and, or not, {', '.join(map(repr, ADDITIONS))}"
+            )
+        return {key: given[key] for key in (*PLACES, *ADDITIONS) if key in given}
+    if is_frame(given):
+        there = set(map(str, getattr(given, "column_names", getattr(given, "columns", ()))))
+        names = [*PLACES, *(key for key in ADDITIONS if key in there)]
+        return dict(zip(names, columns_of_frame(given, names, here)[1], strict=True))
+    raise DataError(
+        f"{here} is a {type(given).__name__}; a matrix of rows, a tuple (rows, columns, values),"
+        " or a dict or a frame with 'row', 'column' and 'value' is needed"
+    )
+
+
+def numbers_in(here: str, key: str, column: Any) -> Array:
+    """Return a column of numbers of a chunk of triples."""
+    try:
+        return numbers_of_column(column)
+    except NotANumber as error:
+        raise DataError(
+            f"{here} has {key} {error.value!r} in its triple {error.position[0]}; a number is"
+            " needed"
+        ) from None
+
+
+def places_in(here: str, key: str, column: Any) -> IntArray:
+    """Return the rows or the columns of a chunk of triples: whole numbers from 0."""
+    numbers = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if numbers.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise DataError(
+            f"{here} has {key}s of type {numbers.dtype}; whole numbers from 0 are needed,"
+            " none of them missing. Labels are numbered first, for example by pandas.factorize"
+        )
+    most = MOST_COLUMNS if key == "column" else np.iinfo(np.int64).max
+    wrong = (numbers < 0) | (numbers >= most)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise DataError(
+            f"{here} has {key} {numbers[first]} in its triple {first}; {key}s are counted from 0"
+            f" and stay below {most}"
+        )
+    return numbers.astype(np.int64)

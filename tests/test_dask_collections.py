@@ -1,0 +1,269 @@
+"""Collections of Dask as partitions: the same table as on disk, and what is no table refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+from mcframe import datasets
+from mcframe.model.partitioned import PartitionedData
+
+from .test_partitions_on_disk import TRIPLES, beside, dense_of
+
+dask = pytest.importorskip("dask", reason="the extra for Dask is not installed")
+da = pytest.importorskip("dask.array", reason="the extra for Dask is not installed")
+dd = pytest.importorskip("dask.dataframe", reason="the extra for Dask is not installed")
+
+ROWS = (3, 1, 4)
+
+
+@pytest.fixture(autouse=True)
+def serial():
+    """Partitions are counted by one thread."""
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((sum(ROWS), 4)) * 1e6 + 1e12
+    values[rng.random(values.shape) < 0.4] = np.nan
+    values[0, 0] = 0.0
+    values[3, 1] = 2.0
+    return values
+
+
+def array_of(table, form=np.asarray, rows=ROWS):
+    """An array of Dask whose chunks have a form; without one that does not fit into memory."""
+    starts = np.cumsum([0, *rows])
+    blocks = [
+        da.from_delayed(
+            dask.delayed(form, pure=True)(table[start : start + height]),
+            shape=(height, table.shape[1]),
+            dtype=float,
+            meta=np.empty((0, 0)),
+        )
+        for start, height in zip(starts, rows, strict=False)
+    ]
+    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=False)
+
+
+def stored(block):
+    """A block of rows as a matrix that stores what is observed, zeros among it."""
+    rows, columns = np.nonzero(~np.isnan(block))
+    return sp.coo_array((block[rows, columns], (rows, columns)), shape=block.shape)
+
+
+def coo_of(block):
+    """A block of rows as ``sparse`` has it."""
+    sparse = pytest.importorskip("sparse")
+    found = stored(block)
+    return sparse.COO(np.array(found.coords), found.data, shape=block.shape)
+
+
+@pytest.mark.parametrize("form", [np.asarray, stored, coo_of], ids=["dense", "scipy", "sparse"])
+def test_chunks_of_rows_are_partitions(table, form):
+    if form is coo_of:
+        pytest.importorskip("sparse")
+    read = datasets.from_dask({"y": array_of(table, form)})
+    assert isinstance(read, PartitionedData)
+    assert [read.rows(p) for p in range(3)] == [(0, 3), (3, 4), (4, 8)]
+    assert read.shape("y") == table.shape
+    np.testing.assert_array_equal(dense_of(read, "y"), table)
+    observed = ~np.isnan(table)
+    assert [read.n_entries(p) for p in range(3)] == [
+        observed[start:stop].sum() for start, stop in map(read.rows, range(3))
+    ]
+    assert repr(read) == f"DaskPartitions: 'y' 8 x 4 with {observed.sum()} entries; 3 partitions"
+
+
+def test_other_bits_have_another_fingerprint(table):
+    one, again = (datasets.from_dask({"y": array_of(table)}) for _ in range(2))
+    other = table.copy()
+    other[3, 1] = np.nextafter(2.0, 3.0)
+    assert one.fingerprint == again.fingerprint
+    assert one.fingerprint != datasets.from_dask({"y": array_of(other)}).fingerprint
+    assert one.fingerprint != datasets.from_dask({"y": array_of(table, rows=(4, 4))}).fingerprint
+
+
+def test_the_parts_are_those_on_disk(table, tmp_path):
+    read = datasets.from_dask({"y": array_of(table)})
+    disk = datasets.write_partitions(tmp_path / "y", {"y": [table]}, n_partitions=1)
+    whole = sp.vstack([read.part(p)["y"] for p in range(3)])
+    kept = disk.part(0)["y"]
+    np.testing.assert_array_equal(whole.data, kept.data)
+    np.testing.assert_array_equal(whole.indices, kept.indices)
+
+
+def test_weights_and_exposures_are_cut_with_their_values(table):
+    weights = np.arange(table.size, dtype=float).reshape(table.shape) + 1.0
+    by_column = np.array([[1.0, 2.0, 4.0, 8.0]])
+    given = mc.Observations(array_of(table), weights=array_of(weights), exposure=by_column)
+    read = datasets.from_dask({"y": given})
+    at = np.nonzero(~np.isnan(table))
+    np.testing.assert_array_equal(beside(read, "y", "weights"), weights[at])
+    np.testing.assert_array_equal(beside(read, "y", "exposure"), by_column[0, at[1]])
+
+
+def frame_of(triples, n=2, **additions):
+    """A frame of Dask with one triple a row, in the order given."""
+    frame = pd.DataFrame(triples, columns=["row", "column", "value"]).assign(**additions)
+    return dd.from_pandas(frame, npartitions=n, sort=False)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_frame_of_sorted_triples_is_partitions(indexed):
+    frame = frame_of(sorted(TRIPLES), weight=2.5)
+    if indexed:
+        frame = frame.set_index("row", sorted=False, npartitions=2)
+    read = datasets.from_dask({"y": frame}, shapes={"y": (6, 4)})
+    whole = np.full((6, 4), np.nan)
+    for row, column, value in TRIPLES:
+        whole[row, column] = value
+    np.testing.assert_array_equal(dense_of(read, "y"), whole)
+    assert read.n_partitions == 2
+    assert beside(read, "y", "weights").tolist() == [2.5] * len(TRIPLES)
+
+
+def test_a_frame_beside_an_array_has_its_rows(table):
+    at = [(row, row % 3, 1.0 * row) for row in range(7)]
+    frame = dd.concat([frame_of(part, 1) for part in (at[:3], at[3:4], at[4:])])
+    read = datasets.from_dask({"x": array_of(table), "y": frame})
+    assert read.shape("y") == (8, 3)
+    assert np.nansum(dense_of(read, "y")) == sum(range(7))
+
+
+def test_a_frame_in_any_order_goes_to_disk(tmp_path):
+    """What the message about items in two partitions says to do."""
+    frame = frame_of(TRIPLES)
+    parts = (part.compute() for part in frame.partitions)
+    written = datasets.write_partitions(tmp_path / "y", {"y": parts})
+    assert dense_of(written, "y")[3, 0] == 1e12
+
+
+def wrong(change):
+    """A chunk of rows with something else in it."""
+
+    def form(block):
+        return change(block.copy()) if len(block) == ROWS[2] else block
+
+    return form
+
+
+def with_value(value):
+    def change(block):
+        block[1, 2] = value
+        return block
+
+    return wrong(change)
+
+
+def twice(block):
+    found = stored(block)
+    rows, columns = (np.tile(at, 2) for at in found.coords)
+    return sp.coo_array((np.tile(found.data, 2), (rows, columns)), shape=block.shape)
+
+
+FORMS = {
+    "infinite": (with_value(-np.inf), "block 'y': value -inf in partition 2, row 5, column 2;"),
+    "columns": (wrong(lambda block: block[:, :3]), r"partition 2 is of shape \(4, 3\) and"),
+    "rows": (wrong(lambda block: block[:3]), r"partition 2 is of shape \(3, 4\) and its array"),
+    "empty": (wrong(lambda block: block * np.nan), "partition 2 has not one entry"),
+    "duplicates": (wrong(twice), "entries of partition 2 stand in a cell that has another one"),
+    "text": (wrong(lambda block: block.astype(str)), "partition 2 holds"),
+}
+
+
+@pytest.mark.parametrize("fault", FORMS)
+def test_partitions_that_are_no_table_are_named(table, fault):
+    form, sentence = FORMS[fault]
+    with pytest.raises(mc.DataError, match=sentence):
+        datasets.from_dask({"y": array_of(table, form)})
+
+
+def test_chunks_that_are_no_blocks_of_rows_are_refused_before_any_work(table):
+    def never(_):
+        pytest.fail("a chunk was computed")
+
+    y = array_of(table, never)
+    other = array_of(table, never, rows=(4, 4))
+    for data, sentence in [
+        ({"y": y[y[:, 0] > 0.0]}, r"unknown size; call compute_chunk_sizes\(\)"),
+        ({"y": y.rechunk({1: 2})}, r"columns are in 2 chunks .*rechunk\(\{1: -1\}\)"),
+        ({"y": y[:, 0]}, "an array of 1 dimensions"),
+        ({"x": y, "y": other}, "'x' and 'y' have different chunks of rows, 3 of 8 rows and 2 of"),
+        ({"y": mc.Observations(y, weights=other)}, "weights are in other chunks of rows"),
+        ({"y": mc.Observations(y, offset=table)}, "offset of shape .* are in memory as a whole"),
+        ({"y": mc.Observations(frame_of(TRIPLES), weights=2.0)}, "Observations of a frame"),
+        ({"y": table}, "a ndarray was given; a dask.array"),
+        ({"x": y, "y": frame_of(TRIPLES)}, "'x' has 3, 'y' has 2"),
+        (table, "a ndarray was given; a dict"),
+    ]:
+        with pytest.raises(mc.DataError, match=sentence):
+            datasets.from_dask(data)
+
+
+def test_frames_that_are_no_partitions_are_refused():
+    ordered = sorted(TRIPLES)
+    parts = [dask.delayed(frame_of(some, 1).compute()) for some in (ordered[:2], ordered[2:])]
+    parts[1] = parts[1].assign(weight=1.0)
+    unlike = dd.from_delayed(parts, verify_meta=False, meta=parts[0].compute()[:0])
+    for frame, shapes, sentence in [
+        (
+            frame_of([(0, 0, 1.0), (3, 0, 1.0), (3, 1, 1.0), (5, 0, 1.0)]),
+            {},
+            r"partition 0 has entries in rows 0 to 3, and its rows are 0 to 2.*set_index\('row'\)",
+        ),
+        (frame_of(ordered), {"y": (3, 3)}, "entries in row 3 and shapes says 3 rows"),
+        (frame_of(ordered), {"y": (4, 2)}, "it has 3 columns and shapes says 2"),
+        (frame_of(ordered).rename(columns={"value": "stars"}), {}, "'value' is not there"),
+        (frame_of([(0, 0, 1.0), (0, 0, 2.0), (1, 0, 1.0), (2, 0, 1.0)]), {}, "1 entries of part"),
+        (frame_of([(0, 0, 1.0), (1, 0, np.nan)]), {}, "value nan in partition 1, row 1, column 0"),
+        (unlike, {}, "partition 1 has weight beside its values and partition 0 has nothing"),
+    ]:
+        with pytest.raises(mc.DataError, match=sentence):
+            datasets.from_dask({"y": frame}, shapes=shapes)
+
+
+def test_a_task_that_gives_something_else_is_seen(table):
+    calls = []
+
+    def drifting(block):
+        calls.append(None)
+        return block + len(calls)
+
+    read = datasets.from_dask({"y": array_of(table, drifting)})
+    with pytest.raises(mc.DataError, match="task of partition 1 gives other entries than when"):
+        read.part(1)
+
+
+def test_without_dask_the_message_says_so(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "dask", None)
+    from mcframe.contracts.deferred import Deferred
+    from mcframe.datasets.partitions import dask_checks
+
+    monkeypatch.setattr(dask_checks, "dask", Deferred("dask", "reading Dask's collections"))
+    with pytest.raises(mc.BackendError, match="reading Dask's collections needs dask"):
+        datasets.from_dask({"y": 1})
+
+
+def test_parts_travel_with_their_tasks(table):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    read = datasets.from_dask({"y": array_of(table)})
+    again = pickle.loads(cloudpickle.dumps(read))
+    assert again.fingerprint == read.fingerprint
+    assert (again.part(2)["y"] != read.part(2)["y"]).nnz == 0
+
+
+def test_what_only_workers_hold_is_refused(table):
+    distributed = pytest.importorskip("distributed", reason="the extra for Dask is not installed")
+    cluster = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with distributed.Client(**cluster, dashboard_address=None) as client:
+        held = client.persist(array_of(table))
+        with pytest.raises(mc.DataError, match=r"made by persist\(\).*before persist"):
+            datasets.from_dask({"y": held})
+        client.cancel(held)

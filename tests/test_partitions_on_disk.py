@@ -1,0 +1,622 @@
+"""Tables written to a folder in partitions: any order gives the same bytes, faults leave none."""
+
+import errno
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import mcframe as mc
+from mcframe import datasets
+from mcframe.datasets.partitions import sorted_block, sorting, workshop, writing
+from mcframe.datasets.partitions.header import HEADER, WORKSHOP
+from mcframe.datasets.partitions.sorting import cuts_of_rows
+from mcframe.model.partitioned import PartitionedData
+
+TRIPLES = [(3, 1, 2.5), (0, 0, -1.0), (2, 2, 0.0), (0, 2, 4.0), (3, 0, 1e12)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "table"
+
+
+def bytes_of(folder):
+    """Every file of a folder by its name."""
+    return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def dense_of(table, name):
+    """A block of a table, all partitions together, NaN where nothing is observed."""
+    whole = np.full(table.shape(name), np.nan)
+    for p in range(table.n_partitions):
+        part = table.part(p)[name]
+        stored = sp.coo_array(part.values if isinstance(part, mc.Observations) else part)
+        rows, columns = stored.coords
+        assert part_shape(part) == (np.diff(table.rows(p))[0], whole.shape[1])
+        whole[rows + table.rows(p)[0], columns] = stored.data
+    return whole
+
+
+def part_shape(part):
+    return (part.values if isinstance(part, mc.Observations) else part).shape
+
+
+def beside(table, name, what):
+    """Weights, offsets or exposures of a block at its entries, in their order."""
+    parts = [getattr(table.part(p)[name], what) for p in range(table.n_partitions)]
+    return np.concatenate([getattr(part, "matrix", part).data for part in parts])
+
+
+def tables(most_rows=8, most_columns=5):
+    """Tables with holes and at least one entry; values exact in single precision and not."""
+    shapes = hnp.array_shapes(min_dims=2, max_dims=2, max_side=most_rows)
+    numbers = st.sampled_from([np.nan, np.nan, 0.0, -0.0, 1.0, 0.1, 1e12 + 1.0, 1e-12, -3.5])
+    arrays = shapes.flatmap(
+        lambda shape: hnp.arrays(float, (shape[0], min(shape[1], most_columns)), elements=numbers)
+    )
+    return arrays.filter(lambda array: not np.isnan(array).all())
+
+
+@given(tables(), st.randoms(use_true_random=False), st.integers(1, 4), st.integers(1, 4))
+def test_any_order_and_any_chunks_give_the_same_bytes(tmp_path_factory, table, random, size, n):
+    rows, columns = np.nonzero(~np.isnan(table))
+    n = min(n, np.unique(rows).size)
+    options = {"n_partitions": n, "shapes": {"y": table.shape}}
+    triples = list(zip(rows, columns, table[rows, columns], strict=True))
+    random.shuffle(triples)
+    chunks = [
+        tuple(zip(*triples[k : k + size], strict=True)) for k in range(0, len(triples), size)
+    ]
+    blocks = [table[k : k + size] for k in range(0, len(table), size)]
+    place = tmp_path_factory.mktemp("tables")
+    written = [
+        datasets.write_partitions(place / name, {"y": source}, **options)
+        for name, source in {"one": triples, "chunks": chunks, "rows": blocks}.items()
+    ]
+    assert bytes_of(written[0].folder) == bytes_of(written[1].folder)
+    assert bytes_of(written[0].folder) == bytes_of(written[2].folder)
+    assert written[0].fingerprint == written[2].fingerprint
+    assert written[0].n_partitions == n
+    np.testing.assert_array_equal(dense_of(written[0], "y"), table)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 12))
+def test_each_partition_has_entries_and_all_rows_are_in_one(counts, n_partitions):
+    counts = np.array(counts)
+    occupied = np.count_nonzero(counts)
+    if not occupied:
+        return
+    n_partitions = min(n_partitions, occupied)
+    cuts = cuts_of_rows(counts, n_partitions)
+    assert cuts[0] == 0
+    assert cuts[-1] == counts.size
+    assert len(cuts) == n_partitions + 1
+    parts = np.diff(np.concatenate([[0], np.cumsum(counts)])[cuts])
+    assert parts.min() > 0
+    # No cut could be closer to equal parts than one row allows.
+    assert parts.max() <= counts.sum() / n_partitions + 2 * counts.max()
+
+
+def test_what_is_read_is_what_fit_is_given_and_is_mapped(folder):
+    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    assert isinstance(table, PartitionedData)
+    assert (table.blocks, table.n_items, table.shape("y")) == (("y",), 4, (4, 3))
+    assert sum(table.n_entries(p) for p in range(2)) == len(TRIPLES)
+    part = table.part(0)["y"]
+    mapped = np.load(folder / "p00000-b0.value.npy", mmap_mode="r")
+    np.testing.assert_array_equal(part.data, mapped)
+    for array in (part.data, part.indices, part.indptr):
+        assert isinstance(base_of(array), np.memmap | type(base_of(mapped)))
+        assert not array.flags.writeable
+    with pytest.warns(mc.UnobservedWarning):
+        problem = mc.Problem.bind(
+            mc.Model([mc.Block("y", mc.Gaussian())], [mc.NuclearNorm(1.0)]), table.part(0)
+        )
+    assert problem.n_observed == table.n_entries(0)
+
+
+def base_of(array):
+    """What an array is a view of, to the end."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
+@pytest.mark.parametrize(("value", "kept"), [(0.5, np.float32), (0.1, np.float64)])
+def test_single_precision_only_where_it_is_exact(folder, value, kept):
+    datasets.write_partitions(folder, {"y": [(0, 0, value), (1, 0, 1.0)]}, n_partitions=2)
+    for p in range(2):
+        assert np.load(folder / f"p{p:05d}-b0.value.npy").dtype == kept
+
+
+def test_blocks_have_common_partitions_and_their_own_entries(folder):
+    x = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    chunks = [sp.csr_array(np.nan_to_num(x[:3])), sp.csr_array(np.nan_to_num(x[3:]))]
+    table = datasets.write_partitions(folder, {"x": chunks, "y": TRIPLES}, n_partitions=3)
+    np.testing.assert_array_equal(dense_of(table, "x"), x)
+    assert dense_of(table, "y").shape == (4, 3)
+    assert [table.rows(p) for p in range(3)] == [(0, 2), (2, 3), (3, 4)]
+    assert [table.n_entries(p) for p in range(3)] == [4, 3, 4]
+
+
+def test_weights_offsets_and_exposures_stay_with_their_entries(folder):
+    rng = np.random.default_rng(2)
+    values, numbers = rng.integers(0, 9, (6, 3)) * 1.0, rng.random((2, 6, 3)) + 0.5
+    values[rng.random(values.shape) < 0.3] = np.nan
+    rows, columns = np.nonzero(~np.isnan(values))
+    order = rng.permutation(rows.size)
+    at = rows[order], columns[order]
+    chunk = {"row": at[0], "column": at[1], "value": values[at]}
+    triples = [{**chunk, "weight": numbers[0][at], "exposure": numbers[1][at]}]
+    blocks = [
+        mc.Observations(values[rows], weights=numbers[0][rows], exposure=numbers[1][rows])
+        for rows in (slice(0, 4), slice(4, 6))
+    ]
+    one = datasets.write_partitions(folder / "1", {"y": triples}, n_partitions=2)
+    two = datasets.write_partitions(folder / "2", {"y": blocks}, n_partitions=2)
+    assert bytes_of(folder / "1") == bytes_of(folder / "2")
+    np.testing.assert_array_equal(beside(one, "y", "weights"), numbers[0][rows, columns])
+    np.testing.assert_array_equal(beside(two, "y", "exposure"), numbers[1][rows, columns])
+
+
+def test_entries_of_weight_zero_are_left_out(folder):
+    chunk = {"row": [0, 1, 1], "column": [0, 0, 0], "value": [1.0, 2.0, 3.0]}
+    table = datasets.write_partitions(folder, {"y": [{**chunk, "weight": [1.0, 0.0, 2.0]}]})
+    np.testing.assert_array_equal(dense_of(table, "y"), [[1.0], [3.0]])
+
+
+def test_rows_of_weights_spread_over_a_block_of_rows(folder):
+    block = mc.Observations(np.ones((2, 3)), weights=np.array([[1.0], [2.0]]), offset=0.25)
+    table = datasets.write_partitions(folder, {"y": [block]})
+    assert beside(table, "y", "weights").tolist() == [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    assert beside(table, "y", "offset").tolist() == [0.25] * 6
+
+
+def test_exposures_of_entries_are_offsets_of_a_logarithm_alone(folder):
+    """Binding checks the link, and knows nothing of cells without an entry: exposure 1."""
+    values = np.array([[2.0, np.nan], [3.0, 4.0]])
+    block = mc.Observations(values, exposure=np.array([[4.0, 5.0], [6.0, 7.0]]))
+    part = datasets.write_partitions(folder, {"y": [block]}).part(0)
+
+    def bound(likelihood):
+        return mc.Problem.bind(mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)]), part)
+
+    table = bound(mc.Poisson()).tables["y"]
+    np.testing.assert_array_equal(table.offset.dense(), np.log([[4.0, 1.0], [6.0, 7.0]]))
+    with pytest.raises(mc.DataError, match=r"'y': an exposure was given.*Gaussian"):
+        bound(mc.Gaussian())
+
+
+def test_sums_do_not_depend_on_the_order(folder):
+    many = [(0, 0, value) for value in (1e16, 1.0, -1e16, 1.0, 0.1)] + [(1, 0, 2.0)]
+    one, two = (
+        datasets.write_partitions(folder / name, {"y": some}, duplicates="sum")
+        for name, some in {"1": many, "2": many[::-1]}.items()
+    )
+    assert bytes_of(one.folder) == bytes_of(two.folder)
+    assert one.n_entries(0) == 2
+
+
+def test_parquet_is_read_in_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr("mcframe.datasets.partitions.parquet.BATCH", 2)
+    frame = pd.DataFrame(TRIPLES, columns=["user", "film", "stars"])
+    (tmp_path / "files").mkdir()
+    for k in range(2):
+        frame[k::2].assign(w=2.0).to_parquet(tmp_path / "files" / f"{k}.parquet", index=False)
+    names = {"row": "user", "column": "film", "value": "stars"}
+    triples = datasets.parquet_triples(tmp_path / "files", **names, weight="w")
+    assert [len(chunk["row"]) for chunk in triples] == [2, 1, 2]
+    one = datasets.write_partitions(tmp_path / "1", {"y": triples})
+    two = datasets.write_partitions(tmp_path / "2", {"y": TRIPLES})
+    np.testing.assert_array_equal(dense_of(one, "y"), dense_of(two, "y"))
+    assert beside(one, "y", "weights").tolist() == [2.0] * len(TRIPLES)
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "polars"])
+def test_frames_are_chunks_of_triples(folder, library):
+    frame = pd.DataFrame(TRIPLES, columns=["row", "column", "value"]).assign(weight=1.5)
+    if library == "pyarrow":
+        frame = pa.Table.from_pandas(frame)
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+    table = datasets.write_partitions(folder, {"y": [frame]})
+    assert beside(table, "y", "weights").tolist() == [1.5] * len(TRIPLES)
+    assert dense_of(table, "y")[3, 0] == 1e12
+
+
+def test_a_table_is_read_once_and_never_held(folder, monkeypatch):
+    """Of 40 chunks never more than some are alive, and no array is as long as the table."""
+    monkeypatch.setattr(writing, "ENTRIES_PER_PARTITION", 100)
+    monkeypatch.setattr(sorting, "AT_ONCE", 64)
+    longest = []
+    read = np.fromfile
+
+    def reading(*arguments):
+        longest.append(read(*arguments))
+        return longest[-1]
+
+    monkeypatch.setattr(np, "fromfile", reading)
+    cells = np.random.default_rng(1).permutation(4000)
+    chunks = (np.split(cells, 40)[k] for k in range(40))
+    triples = ((some // 10, some % 10, some * 0.1) for some in chunks)
+    table = datasets.write_partitions(folder, {"y": triples})
+    assert table.n_partitions == 40
+    assert max(map(len, longest)) == 100
+    np.testing.assert_array_equal(dense_of(table, "y").ravel(), np.arange(4000) * 0.1)
+
+
+def test_a_table_pickles_to_the_name_of_its_folder(folder):
+    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=3)
+    stream = pickle.dumps(table)
+    assert len(stream) < 300
+    again = pickle.loads(stream)
+    assert again.fingerprint == table.fingerprint
+    assert (again.part(1)["y"] != table.part(1)["y"]).nnz == 0
+    datasets.write_partitions(folder, {"y": TRIPLES[1:]}, overwrite=True)
+    with pytest.raises(mc.DataError, match="holds another table here than where the work began"):
+        pickle.loads(stream)
+
+
+# What is wrong with a source, and the sentence.
+ONES = np.ones((2, 2))
+FAULTS = {
+    "columns differ": ([ONES, np.ones((1, 3))], "chunk 1 has 3 columns and chunk 0 has 2"),
+    "infinite in rows": (
+        [ONES, np.array([[1.0, 2.0], [np.inf, -np.inf]])],
+        "block 'y': value inf in chunk 1, row 3, column 0 and 1 more there; every one must be"
+        " finite",
+    ),
+    "nan among triples": (
+        [([0], [0], [1.0]), ([7], [2], [np.nan])],
+        "value nan in chunk 1, row 7, column 2; .* leave out the entry",
+    ),
+    "nan stored": ([sp.csr_array([[np.nan, 1.0]])], "value nan in chunk 0, row 0, column 0"),
+    "duplicates": (
+        [(5, 0, 1.0), (0, 1, 2.0), (5, 0, 3.0), (0, 1, 2.0), (5, 0, 9.0)],
+        "block 'y': 3 entries stand in a cell that has another one, the first in row 0, column 1;"
+        " .*duplicates='sum'",
+    ),
+    "negative row": ([(0, 0, 1.0), (-1, 0, 1.0)], "row -1 in its triple 1; rows are counted"),
+    "labels": ([(["a"], [0], [1.0])], "rows of type <U1; .* numbered first"),
+    "halves of rows": ([([0.5], [0], [1.0])], "rows of type float64; whole numbers"),
+    "columns above 31 bits": ([(0, 2**31, 1.0)], f"column {2**31} in its triple 0"),
+    "rows that are labels": ([(10**12, 0, 1.0)], "rows are counted.* number them first"),
+    "text": ([([0], [0], ["5"])], "value '5' in its triple 0; a number is needed"),
+    "text among rows": ([np.array([[1.0, "a"]], dtype=object)], "chunk 0 holds 'a'"),
+    "lengths": ([([0, 1], [0], [1.0])], "2 of row, 1 of column, 1 of value"),
+    "rows and triples": ([ONES, ([0], [0], [1.0])], "chunk 0 and chunk 1 are blocks of rows and"),
+    "unlike additions": (
+        [mc.Observations(ONES, weights=1.0), ONES],
+        "chunk 0 has weight beside its values and chunk 1 has nothing",
+    ),
+    "negative weight": ([mc.Observations(ONES, weights=-1.0)], "weight -1 in chunk 0, row 0"),
+    "no exposure": (
+        [mc.Observations(ONES, exposure=[[1.0, 0.0]])],
+        "exposure 0 in chunk 0, row 0, column 1 and 1 more there; every one must be above 0",
+    ),
+    "shape of weights": ([mc.Observations(ONES, weights=np.ones((3, 2)))], "chunk 0.*shape"),
+    "offset and exposure": (
+        [{"row": [0], "column": [0], "value": [1.0], "offset": [0.0], "exposure": [1.0]}],
+        "has both offset and exposure",
+    ),
+    "unknown name": ([{"row": [0], "column": [0], "values": [1.0]}], "has 'row', .* 'values'"),
+    "a vector": ([np.ones(3)], r"chunk 0 has the shape \(3,\)"),
+    "blocks stored whole": ([sp.bsr_array(np.eye(4), blocksize=(2, 2))], "is in bsr format with"),
+    "no columns": ([np.ones((3, 0))], r"chunk 0 has the shape \(3, 0\)"),
+    "text as a source": ("y.parquet", "parquet_triples"),
+    "an array as a source": (ONES, r"give \[data\]"),
+    "no iterable": (3, "cannot be iterated over"),
+    "empty": ([], "its source is empty"),
+    "all missing": ([np.full((2, 2), np.nan)], "not one entry was given"),
+    "a longer tuple": ([(0, 0, 1.0), (0, 1, 1.0, 2.0)], "among triples; each is a tuple"),
+    "something else": ([object()], "chunk 0 is a object; a matrix of rows"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_refused_and_nothing_is_left(folder, fault):
+    source, sentence = FAULTS[fault]
+    with pytest.raises(mc.DataError, match=sentence) as raised:
+        datasets.write_partitions(folder, {"y": source})
+    assert "'y'" in str(raised.value)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "sentence"),
+    [
+        ({"n_partitions": 4}, mc.DataError, "n_partitions=4 was given and 3 rows have entries"),
+        ({"n_partitions": 0}, mc.ModelError, "n_partitions=0"),
+        ({"duplicates": "last"}, mc.ModelError, "duplicates='last'.*'refuse', 'sum'"),
+        ({"shapes": {"y": (3, 3)}}, mc.DataError, "row 3 in chunk 0, and the table has 3 rows"),
+        ({"shapes": {"y": (4, 2)}}, mc.DataError, "column 2 in chunk 0, and the table has 2"),
+        ({"shapes": {"z": (4, 2)}}, mc.ModelError, "no block 'z'"),
+        ({"shapes": {"y": 4}}, mc.ModelError, r"\(rows, columns\) is needed"),
+        ({"shapes": {"y": (2**62, 2**20)}}, mc.DataError, "more cells than can be counted"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+def test_options_that_cannot_be_meant_are_refused(folder, options, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        datasets.write_partitions(folder, {"y": TRIPLES}, **options)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "shapes", "sentence"),
+    [
+        ({"x": [ONES], "y": [np.ones((3, 1))]}, {}, "'x' has 2 rows but block 'y' has 3"),
+        ({"x": [ONES], "y": TRIPLES}, {}, "'y' has an entry in row 3 but block 'x' has 2 rows"),
+        ({"x": [ONES]}, {"x": (3, 2)}, "2 rows were given and shapes says 3"),
+        ({"x": [ONES]}, {"x": (2, 3)}, "chunk 0 has 2 columns and shapes says 3"),
+    ],
+)
+def test_blocks_have_the_rows_that_they_say(folder, data, shapes, sentence):
+    with pytest.raises(mc.DataError, match=sentence):
+        datasets.write_partitions(folder, data, shapes=shapes)
+    assert not folder.exists()
+
+
+def test_sums_of_weighted_entries_are_refused(folder):
+    chunk = {"row": [0], "column": [0], "value": [1.0], "weight": [1.0]}
+    with pytest.raises(mc.DataError, match="weight, which have no sum"):
+        datasets.write_partitions(folder, {"y": [chunk]}, duplicates="sum")
+
+
+def test_files_of_others_are_never_touched(folder):
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years")
+    for overwrite in (False, True):
+        with pytest.raises(mc.DataError, match=r"holds 'thesis\.txt', not written by"):
+            datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=overwrite)
+    assert bytes_of(folder) == {"thesis.txt": b"years"}
+    with pytest.raises(mc.DataError, match="is a file"):
+        datasets.write_partitions(folder / "thesis.txt", {"y": TRIPLES})
+
+
+def test_partitions_are_overwritten_only_when_asked_and_only_by_finished_ones(folder):
+    datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=3)
+    before = bytes_of(folder)
+    with pytest.raises(mc.DataError, match=r"holds partitions already.*overwrite=True"):
+        datasets.write_partitions(folder, {"y": TRIPLES})
+    with pytest.raises(mc.DataError, match="stand in a cell"):
+        datasets.write_partitions(folder, {"y": TRIPLES * 2}, overwrite=True)
+    assert bytes_of(folder) == before
+    table = datasets.write_partitions(folder, {"z": TRIPLES}, n_partitions=1, overwrite=True)
+    assert table.blocks == ("z",)
+    assert len(bytes_of(folder)) == 4  # three arrays and the header: none of the old are left
+
+
+def test_an_interrupted_writing_leaves_nothing(folder):
+    def interrupted():
+        yield TRIPLES[0]
+        yield TRIPLES[1]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        datasets.write_partitions(folder, {"y": interrupted()})
+    assert not folder.exists()
+
+
+def test_what_a_killed_process_left_is_told_and_cleared(folder):
+    (folder / WORKSHOP).mkdir(parents=True)
+    (folder / WORKSHOP / "b0.spool").write_bytes(b"half")
+    with pytest.raises(mc.DataError, match="is not finished"):
+        datasets.on_disk(folder)
+    with pytest.raises(mc.DataError, match="rest of an unfinished writing"):
+        datasets.write_partitions(folder, {"y": TRIPLES})
+    table = datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+    assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
+    assert not (folder / WORKSHOP).exists()
+
+
+@pytest.mark.parametrize("at", ["spool", "bucket", "array"])
+def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if at == "spool":
+        monkeypatch.setattr(sorting.Spool, "records_of", full)
+    elif at == "bucket":
+        monkeypatch.setattr(sorted_block, "distribute", full)
+    else:
+        monkeypatch.setattr(sorted_block, "save_array", full)
+    needed = f"{len(TRIPLES)} entries were read, which need {2 * 20 * len(TRIPLES)} bytes"
+    with pytest.raises(mc.DataError, match=f"no room in folder .*{needed}.* bytes are free"):
+        datasets.write_partitions(folder, {"y": TRIPLES})
+    assert not folder.exists()
+
+
+def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
+    usage = workshop.shutil.disk_usage(folder.parent)
+    monkeypatch.setattr(
+        workshop.shutil, "disk_usage", lambda _: usage._replace(free=20 * len(TRIPLES) - 1)
+    )
+    monkeypatch.setattr(sorted_block, "distribute", lambda *_: pytest.fail("sorting has begun"))
+    with pytest.raises(mc.DataError, match=f"need 200 bytes.* {20 * len(TRIPLES) - 1} bytes are"):
+        datasets.write_partitions(folder, {"y": TRIPLES})
+
+
+@pytest.mark.parametrize("change", ["cut", "deleted", "lengthened"])
+def test_a_file_of_another_size_is_seen_at_once(folder, change):
+    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    damaged = folder / "p00001-b0.value.npy"
+    content = damaged.read_bytes()
+    damaged.unlink()
+    if change != "deleted":
+        damaged.write_bytes(content[:-1] if change == "cut" else content + b"0")
+    sentence = "not there" if change == "deleted" else f"should have {len(content)}"
+    with pytest.raises(mc.DataError, match=f"is damaged: its file {damaged.name} .*{sentence}"):
+        datasets.on_disk(folder)
+    table.part(0)
+    with pytest.raises(mc.DataError, match=sentence):
+        table.part(1)
+
+
+def test_a_changed_byte_is_seen_by_its_checksum(folder):
+    datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    damaged = folder / "p00001-b0.value.npy"
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    datasets.on_disk(folder)
+    with pytest.raises(mc.DataError, match=f"{damaged.name} holds other bytes"):
+        datasets.on_disk(folder, verify=True)
+
+
+def test_another_version_and_damaged_headers_are_told(folder):
+    datasets.write_partitions(folder, {"y": TRIPLES})
+    header = json.loads((folder / HEADER).read_text())
+
+    def refused(sentence, **changed):
+        (folder / HEADER).write_text(json.dumps(header | changed))
+        with pytest.raises(mc.DataError, match=sentence):
+            datasets.on_disk(folder)
+
+    refused(
+        r"written by mcframe 9.1 in format 2, and mcframe .* reads format 1",
+        format=2,
+        version="9.1",
+    )
+    refused("says no mcframe partitions", kind="something")
+    refused("does not agree with itself", starts=[0, 5])
+    refused("does not agree with itself", files={})
+    refused("does not agree with itself", columns=3)
+    (folder / HEADER).write_text("{")
+    with pytest.raises(mc.DataError, match=r"its header .* cannot be read"):
+        datasets.on_disk(folder)
+    (folder / HEADER).unlink()
+    with pytest.raises(mc.DataError, match=r"holds no partitions: .* is not there"):
+        datasets.on_disk(folder)
+    with pytest.raises(mc.DataError, match="there is no folder"):
+        datasets.on_disk(folder / "elsewhere")
+
+
+def test_a_damaged_folder_can_be_written_again(folder):
+    datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    (folder / HEADER).write_text("{")
+    datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+    assert datasets.on_disk(folder, verify=True).n_partitions == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"row": "who"}, "no column 'who', its columns are 'user', .* by row=..."),
+        ({"value": "gaps"}, "column 'gaps' is null in 1 rows of a batch"),
+    ],
+)
+def test_parquet_without_the_columns_is_refused(tmp_path, change, sentence):
+    frame = pa.table({"user": [0, 1], "film": [0, 0], "stars": [1.0, 2.0], "gaps": [1.0, None]})
+    pyarrow.parquet.write_table(frame, tmp_path / "a.parquet")
+    names = {"row": "user", "column": "film", "value": "stars"} | change
+    with pytest.raises(mc.DataError, match=sentence):
+        list(datasets.parquet_triples(tmp_path, **names))
+
+
+def test_what_is_no_parquet_is_refused(tmp_path):
+    with pytest.raises(mc.DataError, match="holds no file"):
+        datasets.parquet_triples(tmp_path)
+    with pytest.raises(mc.DataError, match="there is no file"):
+        datasets.parquet_triples(tmp_path / "a.parquet")
+    (tmp_path / "a.parquet").write_text("no")
+    with pytest.raises(mc.DataError, match="is no Parquet that can be read"):
+        datasets.parquet_triples(tmp_path / "a.parquet")
+
+
+@pytest.fixture
+def classes():
+    """A block of classes and one of dates, with holes, as data and as a fit."""
+    rng = np.random.default_rng(4)
+    dates = 1.7e9 + 1e5 * rng.standard_normal((7, 3))
+    kinds = rng.integers(0, 3, (7, 2)) * 1.0
+    dates[rng.random(dates.shape) < 0.3] = np.nan
+    kinds[rng.random(kinds.shape) < 0.3] = np.nan
+    blocks = [
+        mc.Block("dates", mc.Gaussian(), bias=True, standardize=True),
+        mc.Block("kinds", mc.Multinomial(3)),
+    ]
+    model = mc.Model(blocks, [mc.NuclearNorm(0.1)])
+    data = {"dates": dates, "kinds": kinds}
+    return data, mc.fit(model, data, tol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["dates", "kinds"])
+def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
+    monkeypatch.setattr("mcframe.datasets.partitions.imputing.AT_ONCE", 6)
+    data, fit = classes
+    sources = {key: [block] for key, block in data.items()}
+    table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=3)
+    missing = datasets.impute_to(tmp_path / "missing", fit, table, name)
+    everything = datasets.impute_to(tmp_path / "all", fit, table, name, cells="all")
+    filled, holes = fit.impute(name), np.isnan(data[name])
+    found = pd.concat([pd.read_parquet(file) for file in missing])
+    assert list(found) == ["row", "column", "value"]
+    np.testing.assert_array_equal(np.argwhere(holes), found[["row", "column"]])
+    np.testing.assert_allclose(found["value"], filled[holes], rtol=1e-14)
+    found = pd.concat([pd.read_parquet(file) for file in everything])
+    np.testing.assert_array_equal(found["observed"], ~holes.ravel())
+    np.testing.assert_allclose(found["value"], filled.ravel(), rtol=1e-14)
+    again = datasets.write_partitions(
+        tmp_path / "again", {"y": datasets.parquet_triples(tmp_path / "all")}
+    )
+    np.testing.assert_allclose(dense_of(again, "y"), filled, rtol=1e-14)
+
+
+def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeypatch):
+    data, fit = classes
+    sources = {key: [block] for key, block in data.items()}
+    table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=2)
+    for wanted, kind, sentence in [
+        ({"name": "kind"}, mc.ModelError, "'kind'"),
+        ({"cells": "some"}, mc.ModelError, "cells='some'.*'missing', 'all'"),
+        ({"folder": tmp_path / "table"}, mc.DataError, "not an empty folder"),
+    ]:
+        given = {"folder": tmp_path / "to", "fit": fit, "data": table, "name": "kinds"} | wanted
+        with pytest.raises(kind, match=sentence):
+            datasets.impute_to(**given)
+    other = datasets.write_partitions(tmp_path / "other", {"kinds": [data["kinds"][:6]]})
+    with pytest.raises(mc.DataError, match="the data are 6 x 2 and the fit is of 7 x 2"):
+        datasets.impute_to(tmp_path / "to", fit, other, "kinds")
+    with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
+        datasets.impute_to(tmp_path / "to", fit, other, "dates")
+    (tmp_path / "table" / "p00001-b1.value.npy").unlink()
+    with pytest.raises(mc.DataError, match="is not there"):
+        datasets.impute_to(tmp_path / "to", fit, table, "kinds")
+    assert not (tmp_path / "to").exists()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
+    with pytest.raises(mc.DataError, match=r"cannot be written .No space left on device.;"):
+        datasets.impute_to(tmp_path / "to", fit, table, "dates")
+    assert not (tmp_path / "to").exists()
+
+
+def test_blocks_without_rows_and_nullable_numbers_are_read(folder):
+    frame = pd.DataFrame(TRIPLES, columns=["row", "column", "value"]).astype({"row": "Int64"})
+    blocks = [np.ones((0, 2)), ONES, np.ones((0, 2))]
+    table = datasets.write_partitions(folder, {"y": [frame]}, n_partitions=1)
+    assert table.n_entries(0) == len(TRIPLES)
+    rows = datasets.write_partitions(folder, {"y": blocks}, overwrite=True)
+    assert rows.shape("y") == (2, 2)
+    frame.loc[1, "row"] = pd.NA
+    with pytest.raises(mc.DataError, match=r"rows of type float64; .* none of them missing"):
+        datasets.write_partitions(folder, {"y": [frame]}, overwrite=True)
+
+
+@pytest.mark.parametrize("table", [np.array([[1e12]]), np.full((1, 4), 1e-12), np.ones((4, 1))])
+def test_tables_of_one_row_or_column(folder, table):
+    written = datasets.write_partitions(folder, {"y": [table]})
+    np.testing.assert_array_equal(dense_of(written, "y"), table)
