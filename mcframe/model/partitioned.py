@@ -1,0 +1,193 @@
+"""Tables whose rows come in partitions: what the parts are asked for, and such parts in memory."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.errors import DataError
+from mcframe.model.observations import Observations
+from mcframe.numerics.digest import digest_of
+
+__all__ = ["PartitionedData", "RowsInMemory"]
+
+# What stands beside the values of ``Observations``.
+BESIDE = ("weights", "offset", "exposure")
+
+
+@runtime_checkable
+class PartitionedData(Protocol):
+    """The data of a model, its rows (items) cut into contiguous partitions.
+
+    Stands where ``data`` stands in ``fit``. All blocks have the same partitions. How many there
+    are is fixed by the data: a fit is the same, to the last bit, whoever computes the parts.
+    ``part`` is deterministic and may be called in any process and any number of times, and the
+    object pickles to something small, such as the name of a folder.
+    """
+
+    @property
+    def n_partitions(self) -> int:
+        """The number of partitions, at least 1."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """The number of rows of all partitions together."""
+        ...
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of the blocks."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the content, or of a header that changes with it: what checkpoints name."""
+        ...
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """The shape of a block, (n_items, its columns)."""
+        ...
+
+    def rows(self, p: int) -> tuple[int, int]:
+        """The rows of partition p: the first one, and the one after the last."""
+        ...
+
+    def n_entries(self, p: int) -> int:
+        """The stored entries of partition p, all blocks together."""
+        ...
+
+    def part(self, p: int) -> Mapping[str, Any]:
+        """The data of the rows of partition p by block, as ``Problem.bind`` takes them.
+
+        A scipy.sparse matrix or an array with NaN, (rows of the partition x columns of the
+        block), or ``Observations`` of one.
+        """
+        ...
+
+
+@attrs.frozen(eq=False)
+class RowsInMemory:
+    """Data in memory, their rows cut into partitions: a ``PartitionedData``.
+
+    Parameters
+    ----------
+    data : dict from block name to array, scipy.sparse matrix, or Observations of one
+        Each (n_items x columns of the block), as for ``fit``.
+    n_partitions : int, default 1
+        Partitions of as many rows as each other, but for one; at most as many as there are rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.model.partitioned import RowsInMemory
+    >>> halves = RowsInMemory({"x": np.arange(6.0).reshape(3, 2)}, n_partitions=2)
+    >>> halves.rows(0), halves.rows(1)
+    ((0, 1), (1, 3))
+    >>> halves.part(0)["x"]
+    array([[0., 1.]])
+    """
+
+    data: Mapping[str, Any]
+    n_partitions: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        if not self.data:
+            raise DataError("no block was given; partitions need data of one at least")
+        heights = {name: self.shape(name)[0] for name in self.blocks}
+        if len(set(heights.values())) > 1:
+            said = ", ".join(f"{name!r} has {height}" for name, height in heights.items())
+            raise DataError(f"the blocks have different numbers of rows: {said}")
+        if not 1 <= self.n_partitions <= self.n_items:
+            raise DataError(
+                f"n_partitions={self.n_partitions!r} was given; a number from 1 to"
+                f" {self.n_items}, the number of rows, is needed"
+            )
+
+    @property
+    def n_items(self) -> int:
+        """The number of rows."""
+        return self.shape(self.blocks[0])[0]
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of the blocks."""
+        return tuple(self.data)
+
+    @cached_property
+    def matrices(self) -> Mapping[str, Any]:
+        """The values of each block, of which rows can be taken."""
+        return {name: rows_at_hand(values_of(given)) for name, given in self.data.items()}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all values and of how they are cut."""
+        beside = [
+            [bits_of(getattr(given, what)) for what in BESIDE]
+            for given in self.data.values()
+            if isinstance(given, Observations)
+        ]
+        values = [(name, bits_of(matrix)) for name, matrix in self.matrices.items()]
+        return digest_of((self.n_partitions, values, beside))
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """The shape of a block."""
+        shape = values_of(self.data[name]).shape
+        return int(shape[0]), int(shape[1])
+
+    def rows(self, p: int) -> tuple[int, int]:
+        """The first row of partition p, and the one after its last."""
+        cut = self.n_items * p // self.n_partitions
+        return cut, self.n_items * (p + 1) // self.n_partitions
+
+    def n_entries(self, p: int) -> int:
+        """The stored entries of partition p."""
+        first, last = self.rows(p)
+        return sum(count_of(matrix[first:last]) for matrix in self.matrices.values())
+
+    def part(self, p: int) -> Mapping[str, Any]:
+        """The data of the rows of partition p by block."""
+        first, last = self.rows(p)
+        return {name: self.part_of(name, slice(first, last)) for name in self.blocks}
+
+    def part_of(self, name: str, rows: slice) -> Any:
+        """Some rows of a block."""
+        given, values = self.data[name], self.matrices[name][rows]
+        if not isinstance(given, Observations):
+            return values
+        added = {what: rows_of(getattr(given, what), rows, self.n_items) for what in BESIDE}
+        return Observations(values, **added)
+
+
+def values_of(given: Any) -> Any:
+    """The matrix of a block, without what stands beside it."""
+    return given.values if isinstance(given, Observations) else given
+
+
+def rows_at_hand(matrix: Any) -> Any:
+    """A matrix of which rows can be taken without a pass over all of it."""
+    return sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix, dtype=float)
+
+
+def bits_of(numbers: Any) -> Any:
+    """What a digest reads of numbers: of a sparse matrix its arrays."""
+    if not sp.issparse(numbers):
+        return numbers
+    compressed = sp.csr_array(numbers)
+    return compressed.shape, compressed.indptr, compressed.indices, compressed.data
+
+
+def count_of(matrix: Any) -> int:
+    """The stored entries of a matrix: of an array those that are not NaN."""
+    return int(matrix.nnz if sp.issparse(matrix) else np.count_nonzero(~np.isnan(matrix)))
+
+
+def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
+    """Some rows of what stands beside values; what is the same for all rows stays as it is."""
+    if numbers is None or np.ndim(numbers) == 0 and not sp.issparse(numbers):
+        return numbers
+    matrix = rows_at_hand(numbers)
+    return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix
