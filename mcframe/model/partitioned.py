@@ -187,7 +187,7 @@ def count_of(matrix: Any) -> int:
 
 def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
     """Some rows of what stands beside values; what is the same for all rows stays as it is."""
-    if numbers is None or np.ndim(numbers) == 0 and not sp.issparse(numbers):
+    if numbers is None or np.ndim(numbers) == 0:
         return numbers
     matrix = rows_at_hand(numbers)
     return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix
