@@ -68,7 +68,7 @@ class Evaluation:
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
         if not self.behind.points:
-            return self.slope @ right, self.slope.T @ left
+            return self.slope.both_products(left, right)
         beyond = self.entries.matrix(self.behind.beyond(self.entry_slopes), self.blocks)
         forward, backward = self.behind.products
         return beyond @ right + forward[:, which], beyond.T @ left + backward[:, which]

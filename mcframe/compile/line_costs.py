@@ -39,9 +39,10 @@ def line_costs(program: Program, at: Evaluation, slope: Any) -> LineCosts:
     derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
     stay 0.
     """
-    if isinstance(program.entries, PartitionedEntries):
+    entries: Any = program.entries
+    if isinstance(entries, PartitionedEntries):
         return partitioned_line_costs(program, at, slope)
-    entries, z = program.entries, at.place.z
+    z = at.place.z
     second = np.empty(slope.size)
     for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
         second[piece.part] = piece.newton_weights(piece.offset_part(z), effects)

@@ -47,8 +47,9 @@ class Lines:
     """F near Z = U V' as a quadratic of each entry, by rows of U or of V, effects fixed.
 
     Newton's: with second derivatives w each row u of U minimises a ridge regression on the rows
-    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes. ``steepest`` are the largest second derivatives
-    of losses among more rows than these, where the program is one of a part of the rows.
+    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes. Where
+    the program is one of a part of the rows, ``steepest`` are the losses' largest second
+    derivatives among all rows.
     """
 
     program: Program

@@ -202,8 +202,8 @@ class Piece:
 
         The curvature where there is none. That of a quadratic is the same everywhere, but for a
         risk's, which depends on the label. Nowhere below a tenth of the curvature: where a loss is
-        flat a Newton step has no length. Where there is no bound on the curvature, below a millionth
-        of the ``steepest`` here, or of that among more entries than these.
+        flat a Newton step has no length. Where there is no bound on the curvature, nowhere below a
+        millionth of the ``steepest``, by default of the largest one here.
         """
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1

@@ -46,7 +46,7 @@ def middles(groups: IntArray, values: Array, n_groups: int) -> Array:
 
 
 def middles_between(lowest: Array, highest: Array) -> Array:
-    """Return the middle of each range within a factor of two; a range may be empty, inf to -inf."""
+    """Return the middle of each range within a factor of two, 0 of others and of empty ones."""
     above = (lowest > 0.0) & (0.5 * highest <= lowest)
     below = (highest < 0.0) & (0.5 * lowest >= highest)
     far = (above | below) & (lowest <= highest)  # not those without a value

@@ -55,25 +55,20 @@ class OneKind(Effects):
         minus the ridge's, which is what a certificate needs. Where the infimum is not attained
         (labels all alike) e goes so far out that losses and slopes are 0 in floating point.
         """
+        reached = float(np.max(np.abs(z), initial=0.0))
 
         def at(effects: Array) -> GroupSums:
-            return self.sums(likelihood, z, y, weights, effects)
+            shifted = z + effects[self.group]
+            slopes = weights * likelihood.value_and_slope(shifted, y)[1]
+            return GroupSums(
+                self.sum_by_effect(slopes),
+                self.sum_by_effect(np.abs(slopes)),
+                lambda: self.sum_by_effect(weights * likelihood.second_derivative(shifted, y)),
+                reached,
+            )
 
-        reached = float(np.max(np.abs(z), initial=0.0))
         groups = Groups(self.counts, self.fixed, self.ridge, self.origin)
-        return groups.solve(at, self.begin(z, warm), reached, first_reach(likelihood))
-
-    def sums(
-        self, likelihood: Any, z: Array, y: Array, weights: Array | float, effects: Array
-    ) -> "GroupSums":
-        """Slopes, their sizes and second derivatives at some effects, summed over each group."""
-        shifted = z + effects[self.group]
-        slopes = weights * likelihood.value_and_slope(shifted, y)[1]
-        return GroupSums(
-            self.sum_by_effect(slopes),
-            self.sum_by_effect(np.abs(slopes)),
-            lambda: self.sum_by_effect(weights * likelihood.second_derivative(shifted, y)),
-        )
+        return groups.solve(at, self.begin(z, warm), first_reach(likelihood))
 
     def correction(
         self,
@@ -134,12 +129,14 @@ class OneKind(Effects):
 class GroupSums:
     """The losses' slopes at some effects, and sizes of them, summed over each group.
 
-    ``curvature`` gives the sums of second derivatives, which are asked for where effects move.
+    ``curvature`` gives the sums of second derivatives, which are asked for where effects move;
+    ``reached`` is the largest predictor before them, beside which moves may be rounding.
     """
 
     slopes: Array
     sizes: Array
     curvature: Callable[[], Array]
+    reached: float
 
 
 @attrs.frozen(eq=False)
@@ -151,13 +148,8 @@ class Groups:
     ridge: Ridge | None
     origin: Array | float
 
-    def solve(
-        self, at: Callable[[Array], GroupSums], effects: Array, reached: float, longest: float
-    ) -> Array:
-        """Newton's method from ``effects`` with first steps up to ``longest``, by sums alone.
-
-        ``reached`` is the largest predictor, beside which moves may be rounding.
-        """
+    def solve(self, at: Callable[[Array], GroupSums], effects: Array, longest: float) -> Array:
+        """Newton's method from ``effects`` with first steps up to ``longest``, by sums alone."""
         free = self.fixed == 0.0
         rounding = EPS * (4.0 + np.sqrt(np.max(self.counts, initial=1)))
         below: Any = np.full(effects.size, -np.inf)
@@ -179,7 +171,7 @@ class Groups:
             above = np.where(total > 0, np.minimum(above, effects), above)
             moved = newton_step(effects, total, curvature, below, above, reach)
             # A move below the rounding of z + e changes nothing that can be seen.
-            still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + reached)
+            still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + sums.reached)
             effects = np.where(open_, moved, effects)
             if bool(np.all(still | ~open_)):
                 break

@@ -42,9 +42,7 @@ def refusal_of_partitions(model: Model) -> str | None:
     terms = model.terms
     alone = len(terms) == 1 and terms[0].block is None and isinstance(terms[0], Regularizer)
     if not (alone and isinstance(terms[0], Spectral) and isinstance(terms[0], Factored)):
-        return (
-            "one NuclearNorm is needed as the only term, since others need all of Z in one place"
-        )
+        return "one NuclearNorm is needed as the only term; others need all of Z in one place"
     for block in model.blocks:
         reason = refusal_of_block(block)
         if reason is not None:
@@ -319,7 +317,7 @@ def compiled(
     )
 
 
-def digest_of_bits(mixed: IntArray, shape: tuple[int, int]) -> int:
+def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
     """A whole number that says what the table holds."""
     bits = hashlib.blake2b(mixed.tobytes() + repr(shape).encode(), digest_size=16)
     return int.from_bytes(bits.digest(), "little")

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.entries import Place, PlacesBeside
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
 from mcframe.compile.partitions.numbers import Between, ByRows, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array
@@ -79,7 +79,7 @@ class PartitionedEntries:
 
 @attrs.frozen(eq=False)
 class PartitionedMatrix(Operator):
-    """A sparse matrix whose rows are in partitions: products are theirs, below each other or added.
+    """A sparse matrix whose rows are in partitions: their products below each other, or added.
 
     A round of tasks a product, and one for A'A V.
     """
@@ -118,6 +118,12 @@ class PartitionedMatrix(Operator):
         product: Array = self.entries.partitions.sum(ProductOfColumns(self.values, ByRows(block)))
         return product
 
+    def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """S V and S' U, in one round."""
+        answers = self.entries.partitions.each(BothProducts(self.values, ByRows(left), right))
+        forward = np.concatenate([answer[0] for answer in answers])
+        return forward, tree_sum([answer[1] for answer in answers])
+
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
         product: Array = self.entries.partitions.sum(GramProduct(self.values, block))
@@ -151,6 +157,20 @@ class ProductOfColumns(Task):
     def of(self, part: Part) -> Array:
         """What the rows of a partition add to it."""
         return matrix_of(part, self.numbers).T @ self.block
+
+
+@attrs.frozen(eq=False)
+class BothProducts(Task):
+    """S V and S' U."""
+
+    numbers: Numbers
+    left: Any
+    right: Array
+
+    def of(self, part: Part) -> tuple[Array, Array]:
+        """The rows of a partition of the one, and what they add to the other."""
+        matrix = matrix_of(part, self.numbers)
+        return matrix @ self.right, matrix.T @ self.left
 
 
 @attrs.frozen(eq=False)

@@ -44,7 +44,7 @@ class Near(Cut):
 
 @attrs.frozen(eq=False)
 class PartitionedLines:
-    """What ``Lines`` answer: rows of U within partitions, rows of V by normal equations added up."""
+    """What ``Lines`` answer: rows of U within partitions, of V by sums of normal equations."""
 
     program: Program
     at: Evaluation
@@ -206,7 +206,7 @@ class LineCostsOf(Task):
     near: Near
     slope: Numbers
 
-    def of(self, part: Part) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def of(self, part: Part) -> Any:
         """Those of a partition's rows, and what it adds to those of columns."""
         lines, slope = self.near.lines(part), part.numbers(self.slope)
         entries, z = part.program.entries, lines.at.place.z

@@ -1,7 +1,6 @@
 """The losses of all partitions: what ``EntryLoss`` answers, by sums of what partitions answer."""
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -12,7 +11,7 @@ from mcframe.compile.effects.contract import conjugate_of_sums, imbalance_of_sum
 from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
 from mcframe.compile.loss import Known, LossAt
-from mcframe.compile.partitions.executor import Partitions
+from mcframe.compile.partitions.executor import Partitions, tree_sum
 from mcframe.compile.partitions.numbers import ByRows, Centred, Clipped, Numbers, Repaired, Slopes
 from mcframe.compile.partitions.tasks import (
     BiasSums,
@@ -146,6 +145,12 @@ class PartitionedLoss:
     ) -> LossAt:
         """F and its slopes at z, all effects optimal, those of nearby points to begin with."""
         warm = (None,) * len(self.pieces) if warm is None else warm
+        if len(self.pieces) == 1 and self.pieces[0].layout.n_biases:
+            effects, value = self.solve_biases(z, 0, warm[0])
+            if value is not None:  # found with the biases: no round for it
+                slopes: Any = Slopes(size=z.size, z=z, effects=(effects,))
+                return LossAt(value + self.ridges((effects,)), slopes, (effects,))
+            return self.evaluate_at(z, (effects,))
         pairs = zip(range(len(self.pieces)), warm, strict=True)
         return self.evaluate_at(z, tuple(self.solve(z, k, own) for k, own in pairs))
 
@@ -153,10 +158,16 @@ class PartitionedLoss:
         """The joint loss and its slopes at given effects, which stay as they are."""
         slopes: Any = Slopes(size=z.size, z=z, effects=self.for_tasks(given))
         value = float(self.partitions.sum(ValueOf(slopes)))
-        for piece, effects in zip(self.pieces, given, strict=True):
-            if piece.ridge is not None and piece.layout.n_biases and effects is not None:
-                value += piece.ridge.value(effects)
-        return LossAt(value, slopes, given)
+        return LossAt(value + self.ridges(given), slopes, given)
+
+    def ridges(self, effects: tuple[Array | None, ...]) -> float:
+        """The ridges on biases, which the parts leave out."""
+        pairs = zip(self.pieces, effects, strict=True)
+        return sum(
+            piece.ridge.value(own)
+            for piece, own in pairs
+            if piece.ridge is not None and piece.layout.n_biases and own is not None
+        )
 
     def solve(self, z: Numbers, k: int, warm: Array | None) -> Array | None:
         """The best effects of one piece at z."""
@@ -166,17 +177,26 @@ class PartitionedLoss:
         if piece.layout.n_row_effects:
             begun = None if warm is None else ByRows(warm)
             return piece.groups.with_idle(self.partitions.concatenate(RowEffects(z, k, begun)))
-        reached = max(self.partitions.each(Largest(z, k)))
-        start = np.zeros(piece.counts.size) if warm is None else warm
-        # Infinite ones far beyond z, whatever they were.
-        start = np.where(piece.fixed == 0.0, start, far_beyond(piece.fixed, np.array([reached])))
-        at: Callable[[Array], GroupSums] = partial(self.bias_sums, z, k)
-        return piece.groups.solve(at, start, reached, first_reach(piece.likelihood))
+        return self.solve_biases(z, k, warm)[0]
 
-    def bias_sums(self, z: Numbers, k: int, effects: Array) -> GroupSums:
-        """Slopes, sizes and second derivatives of one piece, summed over columns."""
-        slopes, sizes, curvature = self.partitions.sum(BiasSums(z, k, effects))
-        return GroupSums(slopes, sizes, lambda: curvature)
+    def solve_biases(self, z: Numbers, k: int, warm: Array | None) -> tuple[Array, float | None]:
+        """The best biases of one piece at z, and its losses there where they are known by then."""
+        piece, tried = self.pieces[k], []
+        start = np.zeros(piece.counts.size) if warm is None else warm
+        if piece.fixed.any():  # infinite ones far beyond z, whatever they were
+            reached = np.array([max(self.partitions.each(Largest(z, k)))])
+            start = np.where(piece.fixed == 0.0, start, far_beyond(piece.fixed, reached))
+
+        def at(effects: Array) -> GroupSums:
+            answers = self.partitions.each(BiasSums(z, k, effects))
+            value, slopes, sizes, curvature = tree_sum([sums for sums, _ in answers])
+            tried.append((effects, value))
+            reached = max(largest for _, largest in answers)
+            return GroupSums(slopes, sizes, lambda: curvature, reached)
+
+        found = piece.groups.solve(at, start, first_reach(piece.likelihood))
+        last, value = tried[-1]
+        return found, float(value) if found is last else None
 
     def sums_by_effect(self, slope: Numbers) -> list[tuple[Array, Array]]:
         """The sums of slopes and of their sizes over each effect, of each piece."""

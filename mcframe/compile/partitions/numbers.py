@@ -48,8 +48,9 @@ def for_rows(value: Any, first: int, last: int) -> Any:
     if isinstance(value, tuple):
         return tuple(for_rows(part, first, last) for part in value)
     if isinstance(value, Cut):
-        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
-        return attrs.evolve(value, **{k: for_rows(v, first, last) for k, v in fields.items()})
+        kind: Any = type(value)
+        given = {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
+        return kind(**{name: for_rows(part, first, last) for name, part in given.items()})
     return value
 
 

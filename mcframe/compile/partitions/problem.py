@@ -87,7 +87,10 @@ class LossOf(Task):
         pairs = zip(names, self.effects, strict=True)
         effects = {name: own for name, own in pairs if own is not None}
         latent = LowRank(self.left, self.right)
-        total = sum(problem.loss_of_entries(name, latent, effects) for name in names)
+        total = sum(
+            problem.loss_of_entries(name, *problem.compared(name, latent, effects), effects)
+            for name in names
+        )
         own = [block.name for block in problem.model.blocks if block.row_effects]
         return total + sum(problem.cost_of_effects(name, effects) for name in own)
 

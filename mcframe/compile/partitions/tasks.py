@@ -69,18 +69,24 @@ class Largest(Task):
 
 @attrs.frozen(eq=False)
 class BiasSums(Task):
-    """Slopes of block k at z and biases, their sizes, and second derivatives, by columns."""
+    """Losses of block k at z and biases, their slopes, sizes of these, and second derivatives.
+
+    By columns, but for the losses; and the largest predictor before the biases.
+    """
 
     z: Numbers
     k: int
     effects: Array
 
-    def of(self, part: Part) -> tuple[Array, Array, Array]:
+    def of(self, part: Part) -> tuple[tuple[float, Array, Array, Array], float]:
         """What a partition adds to them."""
         piece: Any = part.program.loss.pieces[self.k]
         z = piece.offset_part(part.numbers(self.z))
-        sums = piece.effects.sums(piece.likelihood, z, piece.y, piece.scale, self.effects)
-        return sums.slopes, sums.sizes, sums.curvature()
+        value, slopes = piece.value_and_slope(z, self.effects)
+        second = piece.likelihood.second_derivative(piece.predictor(z, self.effects), piece.y)
+        total = piece.effects.sum_by_effect
+        sums = value, total(slopes), total(np.abs(slopes)), total(piece.scale * second)
+        return sums, float(np.max(np.abs(z), initial=0.0))
 
 
 @attrs.frozen(eq=False)
