@@ -23,6 +23,7 @@ FLOORS = {
     "answer": 6,
     "options": 6,
     "fitting": 6,
+    "partitions": 6,
     "prediction": 6,
     "ranking": 6,
     "storage": 6,

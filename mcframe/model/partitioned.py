@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import attrs
 import numpy as np
@@ -12,13 +12,12 @@ from mcframe.contracts.errors import DataError
 from mcframe.model.observations import Observations
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["PartitionedData", "RowsInMemory"]
+__all__ = ["PartitionedData", "RowsInMemory", "is_partitioned"]
 
 # What stands beside the values of ``Observations``.
 BESIDE = ("weights", "offset", "exposure")
 
 
-@runtime_checkable
 class PartitionedData(Protocol):
     """The data of a model, its rows (items) cut into contiguous partitions.
 
@@ -160,6 +159,12 @@ class RowsInMemory:
             return values
         added = {what: rows_of(getattr(given, what), rows, self.n_items) for what in BESIDE}
         return Observations(values, **added)
+
+
+def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
+    """Whether data come in partitions; no property is looked at that may take work."""
+    kind = type(data)
+    return all(hasattr(kind, name) for name in ("part", "rows", "n_entries", "fingerprint"))
 
 
 def values_of(given: Any) -> Any:

@@ -151,9 +151,10 @@ class Centred(Numbers):
         centred = part.numbers(self.of).copy()
         for piece, means in zip(part.program.loss.pieces, self.means, strict=True):
             own = centred[piece.part]
-            centred[piece.part] = (
-                piece.centre(own) if means is None else own - means[piece.columns]
-            )
+            if means is not None:
+                centred[piece.part] = own - means[piece.columns]
+            elif not piece.layout.n_biases:  # biases without means have a ridge
+                centred[piece.part] = piece.centre(own)
         return centred
 
 
