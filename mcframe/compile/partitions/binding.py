@@ -12,8 +12,9 @@ from mcframe.compile.effects.far import far_out
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
-from mcframe.compile.partitions.part import Part
+from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
+from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -21,7 +22,6 @@ from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Layout, Model
-from mcframe.model.left_behind import LeftBehind
 from mcframe.model.notes import notes_on_gaps
 from mcframe.model.origin import middles_between
 from mcframe.model.partitioned import PartitionedData
@@ -71,9 +71,6 @@ def refusal_of_block(block: Block) -> str | None:
         )
     if block.bias and likelihood.width > 1:
         return f"biases of the classes of {word} are tied to each other; drop bias"
-    free = (block.bias or block.row_effects) and block.effects_weight is None
-    if free and not np.isfinite(likelihood.infimum):
-        return f"{word} has no lower bound, so that effects need effects_weight"
     return None
 
 
@@ -101,7 +98,7 @@ def bind_partitions(
     check_data(model, data)
     seen = partitions.each(Look())
     totals = totals_of(model, seen)
-    tables = tables_left_behind(model, data, seen)
+    tables = tables_left_behind(model, partitions.source, seen)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     notes = notes_of(model, tables, seen)
     problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
@@ -216,15 +213,22 @@ def totals_of(model: Model, seen: list[tuple[Seen, ...]]) -> Totals:
 
 
 def tables_left_behind(
-    model: Model, data: PartitionedData, seen: list[tuple[Seen, ...]]
+    model: Model, source: Source, seen: list[tuple[Seen, ...]]
 ) -> Mapping[str, Any]:
     """Tables without entries, which know shapes and which rows have any."""
+    data = source.data
     nowhere: IntArray = np.zeros(0, dtype=np.intp)
     tables: dict[str, Any] = {}
     for k, block in enumerate(model.blocks):
         table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0))
         rows = np.concatenate([part[k].rows for part in seen])
-        tables[block.name] = LeftBehind(block.name, table, rows)
+        offset = None
+        if any(part[k].has_offset for part in seen):
+            width = table.shape[1] * block.likelihood.width
+            offset = OffsetInPartitions((table.shape[0], width), block.name, source)
+        tables[block.name] = TableInPartitions(
+            block.name, attrs.evolve(table, offset=offset), rows, source
+        )
     return tables
 
 
