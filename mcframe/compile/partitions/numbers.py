@@ -24,6 +24,7 @@ __all__ = [
     "Repaired",
     "Slopes",
     "for_rows",
+    "fresh_key",
 ]
 
 COUNTER = itertools.count()

@@ -2,7 +2,6 @@
 
 import importlib
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of
-from mcframe.compile.partitions.numbers import ByRows, Cut
+from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Part, Source
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
@@ -21,6 +20,8 @@ __all__ = ["OnDask", "checked_client"]
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48
+# Rounds after which it is asked anew which workers there are, for those that joined late.
+REFRESHED = 25
 # Seconds between two looks at a round, and without any worker until it is given up.
 PATIENCE, DESERTED = 1.0, 60.0
 # The share of a worker's memory that compiled partitions may take.
@@ -47,13 +48,17 @@ class OnDask(Partitions):
     client: Any
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # the source, as a future
+    homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
+    rounds: int = 0
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
         if self.begun is None:
             self.begun = self.submitted(self.source)
-        homes = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        futures = []
+        if self.rounds % REFRESHED == 0:
+            self.homes = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        self.rounds += 1
+        homes, futures = self.homes, []
         for p, (first, last) in enumerate(self.rows):
             arrays: list[Any] = []
             cut = self.with_slots(task, arrays, p, first, last)
@@ -66,7 +71,7 @@ class OnDask(Partitions):
                     cut,
                     arrays,
                     pure=False,
-                    key=f"mcframe-{type(task).__name__}-{p}-{time.monotonic_ns()}",
+                    key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
                     workers=None if home is None else [home],
                     allow_other_workers=home is not None,
                 )
@@ -124,6 +129,9 @@ class OnDask(Partitions):
                     ) from None
                 continue
             break
+        if all(future.status == "finished" for future in futures):
+            found: list[Any] = self.client.gather(futures)
+            return found
         answers = []
         for p, future in enumerate(futures):
             try:
