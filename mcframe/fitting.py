@@ -1,5 +1,6 @@
 """The verb ``fit``."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def fit(
     threads: int | None = None,
     force: bool = False,
     client: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
 
@@ -106,6 +108,9 @@ def fit(
     client : distributed.Client, optional
         Of data in partitions: the Dask cluster whose workers compute; by default this process
         does, one partition after the other. The answer is the same, to the last bit.
+    checkpoint : str or Path, optional
+        Of data in partitions: a file that keeps the best point at each certificate. Where it is
+        there already, of the same model and data, the fit goes on from that point and its bound.
 
     Returns
     -------
@@ -155,10 +160,14 @@ def fit(
         )
         forced = checked_switch(force, "force")
         if is_partitioned(data):
-            fitted = fit_partitions(model, data, client, backend, start, settings)
+            fitted = fit_partitions(model, data, client, backend, start, settings, checkpoint)
             return warned(fitted, settings)
-        if client is not None:
-            raise ModelError("client was given, but the data are in this process; drop it")
+        for name, given in (("client", client), ("checkpoint", checkpoint)):
+            if given is not None:
+                raise ModelError(
+                    f"{name} was given, which is for data in partitions, and these are in this"
+                    " process as a whole; drop it"
+                )
         problem = Problem.bind(model, data)
         settings = attrs.evolve(settings, start=checked_start(start, problem))
         return fit_problem(CompiledProblem(problem), backend, settings, force=forced)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from mcframe.answer import Fit, Kept
-from mcframe.backends import Alternating, FirstOrder, Settings, run
+from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.on_dask import OnDask, checked_client
@@ -15,11 +15,15 @@ from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.model import Model
 from mcframe.model.partitioned import PartitionedData
+from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine.memory import physical_gigabytes
 from mcframe.options import checked_start
+from mcframe.storage import Archive, fit_from_entry, fit_to_entry
 
 __all__ = ["PartitionsExplanation", "explain_partitions", "fit_partitions"]
 
+# The name of the only entry of a checkpoint.
+LATEST = "latest"
 # The share of the machine's memory that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
 # Columns of factors with which sizes are told before any is known.
@@ -33,8 +37,13 @@ def fit_partitions(
     backend: object,
     start: Fit | None,
     settings: Settings,
+    checkpoint: object = None,
 ) -> Fit:
-    """The fit of a model to data in partitions, options checked."""
+    """The fit of a model to data in partitions, options checked.
+
+    With a ``checkpoint`` the best point of each look at the certificate is put into that file, and
+    where there is one the fit goes on from there.
+    """
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
     solver = solver_for(backend)
@@ -44,8 +53,21 @@ def fit_partitions(
         raise BackendError(f"rows in partitions: {reason}")
     for note in problem.notes:
         warnings.warn(note, UnobservedWarning, stacklevel=4)
+    seed = settings.random_state
+
+    def fit_of(outcome: Outcome) -> Fit:
+        return Fit.of(problem, outcome, solver.name, seed)
+
+    if checkpoint is not None:
+        identity = {"model": digest_of(model), "data": problem.digest, "random_state": str(seed)}
+        archive = Archive.at_path(checkpoint, "fit of partitions", identity)
+        if LATEST in archive:
+            start = fit_from_entry(problem, archive.read(LATEST))
+        settings = attrs.evolve(
+            settings, keep=lambda outcome: archive.replace(LATEST, fit_to_entry(fit_of(outcome)))
+        )
     settings = attrs.evolve(settings, start=checked_start(start, problem))
-    fit = Fit.of(problem, run(solver, program, settings), solver.name, settings.random_state)
+    fit = fit_of(run(solver, program, settings))
     space = None
     with suppress(ModelError):
         space = fit.row_space

@@ -328,3 +328,32 @@ def test_rows_in_memory_are_partitions_and_a_dict_is_none():
     assert other.fingerprint != data.fingerprint
     assert [data.rows(p) for p in range(4)] == [(0, 12), (12, 24), (24, 36), (36, 48)]
     assert sum(data.n_entries(p) for p in range(4)) == table("gaussian").nnz
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
+    """A process dies in the midst of an iteration; the file holds the last look."""
+    path, model = tmp_path / "fit.npz", model_of("gaussian", "biases")
+    data = RowsInMemory({"x": table("gaussian")}, 3)
+    seen = []
+
+    def die(record):
+        seen.append(record)
+        if len(seen) == 3:
+            raise RuntimeError("the process dies")
+
+    with pytest.raises(RuntimeError, match="dies"):
+        mc.fit(model, data, tol=1e-8, checkpoint=path, callback=die)
+    resumed = []
+    fit = mc.fit(model, data, tol=1e-8, checkpoint=path, callback=resumed.append)
+    assert fit.status == "certified"
+    assert resumed[0].objective <= seen[1].objective * (1.0 + 1e-12)
+    assert resumed[0].bound == seen[1].bound
+    again = mc.fit(model, data, tol=1e-8, checkpoint=path)
+    assert len(again.history.records) == 1, "a fit that is done is not made again"
+    assert again.objective == fit.objective
+    with pytest.raises(mc.DataError, match="another fit of partitions"):
+        mc.fit(model_of("gaussian"), data, checkpoint=path)
+    with pytest.raises(mc.DataError, match="another fit of partitions"):
+        mc.fit(model, RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path)
+    with pytest.raises(mc.ModelError, match="checkpoint was given"):
+        mc.fit(model, {"x": table("gaussian")}, checkpoint=path)

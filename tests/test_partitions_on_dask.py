@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
 ]
-KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-4, "max_iter": 9}
+KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 4}
 
 
 @pytest.fixture(scope="module")
