@@ -153,7 +153,7 @@ class Lines:
         return descended(own, fresh, at_first, objectives, tied)
 
     def moved(self, fresh: Array, other: Array, by_rows: bool) -> Array:
-        """By how much the numbers at the entries move where all rows of a factor do."""
+        """How far the numbers at the entries move where all rows of a factor do."""
         moved: Array = self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
         return moved
 

@@ -147,7 +147,7 @@ class Look(Task):
     """What has to be known of all rows before any of them is bound."""
 
     def of(self, part: Part) -> tuple[Seen, ...]:
-        """It of the rows of a partition, block by block."""
+        """Tell of the rows of a partition, block by block."""
         source = part.source
         first = source.data.rows(part.p)[0]
         return tuple(
@@ -222,7 +222,7 @@ def tables_left_behind(
     for k, block in enumerate(model.blocks):
         table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0))
         rows = np.concatenate([part[k].rows for part in seen])
-        offset = None
+        offset: Any = None
         if any(part[k].has_offset for part in seen):
             width = table.shape[1] * block.likelihood.width
             offset = OffsetInPartitions((table.shape[0], width), block.name, source)
@@ -263,7 +263,7 @@ class Tell(Task):
     """What solvers and certificates ask of losses, and is told once; and the longest lines."""
 
     def of(self, part: Part) -> tuple[tuple[Told, ...], int, IntArray]:
-        """It of a partition: of each block, of its longest row, and by columns of Z."""
+        """Tell of each block, of the longest row, and of entries by columns of Z."""
         program, entries = part.program, part.program.entries
         names = [block.name for block in part.source.model.blocks]
         pairs = zip(program.loss.pieces, names, strict=True)

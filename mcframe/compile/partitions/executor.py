@@ -58,7 +58,7 @@ class Partitions(ABC):
 
     @abstractmethod
     def bound_to(self, source: Source) -> "Partitions":
-        """The same executor with another source."""
+        """Return an executor of another source."""
 
 
 @attrs.define(eq=False, slots=False)

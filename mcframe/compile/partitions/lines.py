@@ -24,7 +24,7 @@ __all__ = ["PartitionedLines", "lines_near", "partitioned_line_costs"]
 
 @attrs.frozen(eq=False)
 class Near(Cut):
-    """Where a quadratic is taken: Z = U V', its slopes, the effects and largest curvatures."""
+    """A point where a quadratic is taken: Z = U V', its slopes, the effects and largest curvatures."""
 
     left: Any
     right: Array
@@ -68,7 +68,7 @@ class PartitionedLines:
 
     @property
     def partitions(self) -> Any:
-        """Who computes."""
+        """The executor of the parts."""
         loss: Any = self.program.loss
         return loss.partitions
 
@@ -175,7 +175,7 @@ class RowDescent(Task):
     weight: float
 
     def of(self, part: Part) -> Array:
-        """They of a partition."""
+        """Moved rows of a partition."""
         lines = self.near.lines(part)
         return lines.descend(self.own, self.fresh, self.other, self.weight, by_rows=True)
 
@@ -207,7 +207,7 @@ class LineCostsOf(Task):
     slope: Numbers
 
     def of(self, part: Part) -> Any:
-        """Those of a partition's rows, and what it adds to those of columns."""
+        """Costs of a partition's rows, and what it adds to those of columns."""
         lines, slope = self.near.lines(part), part.numbers(self.slope)
         entries, z = part.program.entries, lines.at.place.z
         second = np.broadcast_to(lines.newton_weights, slope.shape)

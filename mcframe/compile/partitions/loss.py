@@ -72,7 +72,7 @@ class PartitionedPiece:
 
     @property
     def groups(self) -> Groups:
-        """Its effects, each with entries of its own."""
+        """The effects, each with entries of its own."""
         return Groups(self.counts, self.fixed, self.ridge, self.origin)
 
     def for_tasks(self, effects: Array | None) -> Any:

@@ -95,7 +95,7 @@ class Predictors(Numbers):
     right: Array
 
     def find(self, part: "Part") -> Array:
-        """They at the entries of a partition."""
+        """Entries of the product in a partition."""
         return part.program.entries.of(LowRank(self.left, self.right))
 
 
@@ -107,7 +107,7 @@ class Slopes(Numbers):
     effects: tuple[Any, ...]
 
     def find(self, part: "Part") -> Array:
-        """They of a partition."""
+        """Slopes of a partition."""
         return part.program.loss.evaluate_at(part.numbers(self.z), self.effects).slope
 
 
@@ -120,7 +120,7 @@ class Combination(Numbers):
     factor: float
 
     def find(self, part: "Part") -> Array:
-        """It in a partition."""
+        """Numbers of a partition."""
         first, second = part.numbers(self.first), part.numbers(self.second)
         return first + second if self.factor == 1.0 else first + self.factor * second
 
@@ -133,7 +133,7 @@ class Multiple(Numbers):
     factor: float
 
     def find(self, part: "Part") -> Array:
-        """It in a partition."""
+        """Numbers of a partition."""
         return self.factor * part.numbers(self.of)
 
 
@@ -148,7 +148,7 @@ class Centred(Numbers):
     means: tuple[Array | None, ...]
 
     def find(self, part: "Part") -> Array:
-        """They of a partition."""
+        """Slopes of a partition."""
         centred = part.numbers(self.of).copy()
         for piece, means in zip(part.program.loss.pieces, self.means, strict=True):
             own = centred[piece.part]
@@ -166,7 +166,7 @@ class Clipped(Numbers):
     of: Numbers
 
     def find(self, part: "Part") -> Array:
-        """They of a partition."""
+        """Slopes of a partition."""
         return part.program.loss.clip(part.numbers(self.of))
 
 
@@ -177,7 +177,7 @@ class Repaired(Numbers):
     of: Numbers
 
     def find(self, part: "Part") -> Array:
-        """They of a partition."""
+        """Slopes of a partition."""
         slope = part.numbers(self.of)
         nearest = slope.copy()
         for piece in part.program.loss.pieces:
@@ -195,6 +195,6 @@ class Between(Numbers):
     right: Array
 
     def find(self, part: "Part") -> Array:
-        """They of a partition."""
+        """Slopes of a partition."""
         matrix = Sampled(part.program.entries.pattern, part.numbers(self.of))
         return matrix.between(np.ascontiguousarray(self.left), self.right).values

@@ -1,6 +1,7 @@
 """Partitions on the workers of a Dask cluster: pure tasks of a partition and of small arrays."""
 
 import importlib
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ KEPT_SHARE = 0.5
 
 @attrs.frozen
 class Slot:
-    """Where in a task an array stands that comes as a future."""
+    """The place of an array in a task that comes as a future."""
 
     place: int
 
@@ -163,18 +164,17 @@ class OnDask(Partitions):
 
 def checked_client(client: Any) -> Any:
     """The client, or a ``BackendError`` where it is closed or workers run another version."""
-    import mcframe
-
+    here = version_here()
     if getattr(client, "status", None) != "running":
         raise BackendError(
             f"client={client!r} is not connected; give a distributed.Client that is open"
         )
     found = client.run(version_here)
-    others = {name: version for name, version in found.items() if version != mcframe.__version__}
+    others = {name: version for name, version in found.items() if version != here}
     if others:
         name, version = next(iter(others.items()))
         raise BackendError(
-            f"worker {name} has mcframe {version}, and this process has {mcframe.__version__}"
+            f"worker {name} has mcframe {version}, and this process has {here}"
             f" ({len(others)} of {len(found)} workers differ); install one version on all"
         )
     return client
@@ -182,9 +182,8 @@ def checked_client(client: Any) -> Any:
 
 def version_here() -> str:
     """The version of the package in this process."""
-    import mcframe
-
-    return mcframe.__version__
+    found: str = sys.modules["mcframe"].__version__  # imported with this file
+    return found
 
 
 def identity(value: Any) -> Any:

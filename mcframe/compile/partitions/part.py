@@ -30,7 +30,7 @@ BYTES_PER_ENTRY, KEPT = 100, 6
 
 @attrs.frozen(eq=False)
 class Source:
-    """From where any process makes any partition: the data, the model, and what all rows told.
+    """The data, the model and what all rows told: any process makes any partition of these.
 
     Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same.
     """

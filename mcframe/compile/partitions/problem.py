@@ -82,7 +82,7 @@ class LossOf(Task):
     effects: tuple[Any, ...]
 
     def of(self, part: Part) -> float:
-        """They of a partition, by its own problem, the ridge on biases left out."""
+        """Losses of a partition, by its own problem, the ridge on biases left out."""
         problem, names = part.problem, [block.name for block in part.problem.model.blocks]
         pairs = zip(names, self.effects, strict=True)
         effects = {name: own for name, own in pairs if own is not None}
@@ -100,7 +100,7 @@ class OriginsOfRows(Task):
     """What the effects of rows are counted from, 0 where a block has none."""
 
     def of(self, part: Part) -> tuple[Array, ...]:
-        """That of the rows of a partition, block by block."""
+        """Origins of the rows of a partition, block by block."""
         n_rows = part.problem.n_items
         return tuple(
             part.problem.origins.get(block.name, np.zeros(n_rows))

@@ -31,7 +31,7 @@ class ValueOf(Task):
     slopes: Slopes
 
     def of(self, part: Part) -> float:
-        """They of a partition, whose slopes are then known, too."""
+        """Losses of a partition, whose slopes are then known, too."""
         z = part.numbers(self.slopes.z)
         found = part.program.loss.evaluate_at(z, self.slopes.effects)
         part.keep(self.slopes, found.slope)
@@ -47,7 +47,7 @@ class RowEffects(Task):
     warm: Any
 
     def of(self, part: Part) -> Array:
-        """They of the rows of a partition."""
+        """Effects of the rows of a partition."""
         piece = part.program.loss.pieces[self.k]
         found = piece.solve(piece.offset_part(part.numbers(self.z)), self.warm)
         assert found is not None
@@ -62,7 +62,7 @@ class Largest(Task):
     k: int
 
     def of(self, part: Part) -> float:
-        """That of a partition."""
+        """Largest predictor of a partition."""
         piece = part.program.loss.pieces[self.k]
         return float(np.max(np.abs(piece.offset_part(part.numbers(self.z))), initial=0.0))
 
@@ -114,7 +114,7 @@ class Conjugates(Task):
     slope: Numbers
 
     def of(self, part: Part) -> tuple[Any, ...]:
-        """They of a partition."""
+        """Conjugates of a partition, and sizes."""
         slope = part.numbers(self.slope)
         return tuple(
             piece.add_conjugates(slope[piece.part], 0.0, 0.0) if piece.has_conjugate() else None
@@ -130,7 +130,7 @@ class ConjugateAt(Task):
     effects: tuple[Any, ...]
 
     def of(self, part: Part) -> tuple[tuple[float, float], ...]:
-        """They of a partition."""
+        """Conjugates of a partition, and sizes."""
         pairs = zip(part.program.loss.pieces, self.effects, strict=True)
         return tuple(piece.conjugate_at(part.numbers(self.z), own) for piece, own in pairs)
 
@@ -143,7 +143,7 @@ class SteepestAt(Task):
     effects: tuple[Any, ...]
 
     def of(self, part: Part) -> tuple[float, ...]:
-        """They of a partition."""
+        """Largest derivatives of a partition."""
         z = part.numbers(self.z)
         pairs = zip(part.program.loss.pieces, self.effects, strict=True)
         return tuple(piece.steepest(piece.offset_part(z), own) for piece, own in pairs)
@@ -158,7 +158,7 @@ class RoundingOf(Task):
     slope: Numbers
 
     def of(self, part: Part) -> float:
-        """That of a partition."""
+        """Bound on the losses of a partition."""
         z, slope = part.numbers(self.z), part.numbers(self.slope)
         return part.program.loss.rounding(z, self.effects, slope)
 
@@ -171,5 +171,5 @@ class MovedBy(Task):
     slope: Numbers
 
     def of(self, part: Part) -> float:
-        """That of a partition."""
+        """Bound on the losses of a partition."""
         return part.program.loss.moved_by(self.away, part.numbers(self.slope))
