@@ -24,7 +24,7 @@ __all__ = ["PartitionedLines", "lines_near", "partitioned_line_costs"]
 
 @attrs.frozen(eq=False)
 class Near(Cut):
-    """A point where a quadratic is taken: Z = U V', its slopes, the effects and largest curvatures."""
+    """A point where a quadratic is taken: Z = U V', slopes, effects, largest curvatures."""
 
     left: Any
     right: Array
