@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import attrs
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = ["PartitionedData", "RowsInMemory", "is_partitioned"]
 BESIDE = ("weights", "offset", "exposure")
 
 
+@runtime_checkable
 class PartitionedData(Protocol):
     """The data of a model, its rows (items) cut into contiguous partitions.
 
