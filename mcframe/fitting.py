@@ -1,8 +1,9 @@
 """The verb ``fit``."""
 
+import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +34,7 @@ from mcframe.contracts.errors import (
     NothingFeasible,
 )
 from mcframe.model import Model, Problem
+from mcframe.model.partitioned import is_partitioned
 from mcframe.numerics.machine.threads import thread_limit
 from mcframe.options import (
     checked_budget,
@@ -42,6 +44,7 @@ from mcframe.options import (
     checked_switch,
     checked_threads,
 )
+from mcframe.partitions import fit_partitions
 
 __all__ = ["Fit", "fit", "fit_problem", "solve_with"]
 
@@ -49,7 +52,7 @@ __all__ = ["Fit", "fit", "fit_problem", "solve_with"]
 @with_ladder
 def fit(
     model: Model,
-    data: Mapping[str, Any],
+    data: Any,
     *,
     backend: BackendLike = "auto",
     tol: float = 1e-6,
@@ -61,6 +64,8 @@ def fit(
     random_state: int | None = 0,
     threads: int | None = None,
     force: bool = False,
+    client: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
 
@@ -70,7 +75,8 @@ def fit(
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
         not stored. ``Observations`` adds weights and offsets; ``from_triples`` reads lists of
-        (row, column, value).
+        (row, column, value). Or data whose rows come in partitions, on disk or elsewhere, which
+        no process holds all of.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes the one of a ladder (see the notes) that is expected to be done first, and
         hands over to another where it is far slower than that; ``explain`` says the estimates, and
@@ -99,6 +105,12 @@ def fit(
         each processor. It changes sums of products of dense matrices by their rounding alone.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
+    client : distributed.Client, optional
+        Of data in partitions: the Dask cluster whose workers compute; by default this process
+        does, one partition after the other. The answer is the same, to the last bit.
+    checkpoint : str or Path, optional
+        Of data in partitions: a file that keeps the best point at each certificate. Where it is
+        there already, of the same model and data, the fit goes on from that point and its bound.
 
     Returns
     -------
@@ -139,16 +151,25 @@ def fit(
      [3. 6.]]
     """
     with thread_limit(checked_threads(threads)):
-        problem = Problem.bind(model, data)
         settings = Settings(
             budget=checked_budget(tol, max_iter, max_seconds),
-            start=checked_start(start, problem),
             callback=checked_callback(callback),
             progress=checked_switch(progress, "progress"),
             random_state=checked_seed(random_state),
             began=time.perf_counter(),
         )
         forced = checked_switch(force, "force")
+        if is_partitioned(data):
+            fitted = fit_partitions(model, data, client, backend, start, settings, checkpoint)
+            return warned(fitted, settings)
+        for name, given in (("client", client), ("checkpoint", checkpoint)):
+            if given is not None:
+                raise ModelError(
+                    f"{name} was given, which is for data in partitions, and these are in this"
+                    " process as a whole; drop it"
+                )
+        problem = Problem.bind(model, data)
+        settings = attrs.evolve(settings, start=checked_start(start, problem))
         return fit_problem(CompiledProblem(problem), backend, settings, force=forced)
 
 
@@ -160,12 +181,17 @@ def fit_problem(
         answer = solve_by_choice(compiled, settings)
     else:
         answer = solve_with(compiled, checked_backend(backend, compiled, force), settings)
+    return warned(answer, settings)
+
+
+def warned(answer: Fit, settings: Settings) -> Fit:
+    """The answer, with a warning where it is not certified."""
     if answer.status != "certified":
         warnings.warn(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
             f" tol={settings.budget.tol:g}",
             NotCertifiedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return answer
 

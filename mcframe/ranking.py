@@ -156,7 +156,7 @@ def best_columns(
     for start in range(0, rows.size, step):
         part = rows[start : start + step]
         for row, line in zip(part, predictions(part), strict=True):
-            left = np.arange(line.size) if observed else unobserved_columns(table, row)
+            left = np.arange(line.size) if observed else table.unobserved_columns(row)
             chosen = left[largest(line[left], most)]
             found.append((np.full(chosen.size, row), chosen, line[chosen]))
     if not found:
@@ -164,15 +164,6 @@ def best_columns(
         return nowhere, nowhere, np.zeros(0)
     at_rows, at_columns, predicted = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return at_rows, at_columns, predicted
-
-
-def unobserved_columns(table: Table, row: int) -> IntArray:
-    """Return the columns of a row without an observed entry."""
-    start, stop = np.searchsorted(table.rows, [row, row + 1])
-    entries = slice(int(start), int(stop))
-    left = np.ones(table.shape[1], dtype=bool)
-    left[table.columns[entries][~np.isnan(table.values[entries])]] = False
-    return np.flatnonzero(left)
 
 
 def largest(numbers: Array, n: int) -> IntArray:

@@ -115,6 +115,14 @@ class Archive:
         arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
         self.write({**arrays, f"{name}/facts.json": json.dumps(dict(entry.facts))})
 
+    def replace(self, name: str, entry: Entry) -> None:
+        """Put one entry in the place of all, which is on the disk when this returns."""
+        with self.reading() as file:
+            header = file.read(HEADER).decode()
+        arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
+        facts = {f"{name}/facts.json": json.dumps(dict(entry.facts))}
+        self.write({HEADER: header, **arrays, **facts}, beside=False)
+
     def remove(self) -> None:
         """Delete the file, and what a process has left of one that died while it wrote."""
         self.path.unlink(missing_ok=True)
@@ -125,11 +133,11 @@ class Archive:
         """The file that is written before it takes the place of the other."""
         return self.path.with_name(self.path.name + ".writing")
 
-    def write(self, members: Mapping[str, Any]) -> None:
-        """Put a copy of the file with more members in its place."""
+    def write(self, members: Mapping[str, Any], beside: bool = True) -> None:
+        """Put a file with more members in its place, ``beside`` those that are there or not."""
         fresh = self.unfinished
         try:
-            if self.path.exists():
+            if beside and self.path.exists():
                 shutil.copyfile(self.path, fresh)
             else:
                 fresh.unlink(missing_ok=True)  # what a process left that died

@@ -23,7 +23,9 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.fitting import fit_problem
 from mcframe.model import Model, Problem
+from mcframe.model.partitioned import is_partitioned
 from mcframe.options import checked_budget
+from mcframe.partitions import PartitionsExplanation, explain_partitions
 
 __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
 
@@ -58,7 +60,7 @@ class Explanation:
 
 
 @with_ladder
-def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
+def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     """Check data against a model and say which backends can run it, without solving.
 
     Parameters
@@ -69,7 +71,8 @@ def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     -------
     Explanation
         Printed: the model, the data in numbers, and for each backend its cost and estimated
-        seconds, or the reason against it; from these ``auto`` chooses as the notes say.
+        seconds, or the reason against it; from these ``auto`` chooses as the notes say. Of data in
+        partitions a ``PartitionsExplanation``: the bytes of each, of the driver, and of a round.
 
     Raises
     ------
@@ -88,6 +91,8 @@ def explain(model: Model, data: Mapping[str, Any]) -> Explanation:
     >>> mc.explain(model, {"x": np.eye(3)}).chosen
     'proximal'
     """
+    if is_partitioned(data):
+        return explain_partitions(model, data)
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen = next((backend.name for backend in able(compiled)), None)
     return Explanation(compiled.problem, verdicts(compiled), chosen)

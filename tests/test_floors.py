@@ -24,6 +24,7 @@ FLOORS = {
     "answers_by_label": 6,
     "options": 6,
     "fitting": 6,
+    "partitions": 6,
     "prediction": 6,
     "ranking": 6,
     "storage": 6,

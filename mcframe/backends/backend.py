@@ -75,6 +75,8 @@ class Settings:
         The moment of ``time.perf_counter`` from which seconds count; None for that of ``clock``.
     made : int
         Iterations that another backend has made before: they are part of the budget.
+    keep : function of an Outcome, or None
+        Called at every certificate with what would be the answer if all ended there.
     """
 
     budget: Budget = attrs.field(factory=Budget)
@@ -84,6 +86,7 @@ class Settings:
     random_state: int = 0
     began: float | None = None
     made: int = 0
+    keep: "Callable[[Outcome], Any] | None" = None
 
     def clock(self) -> float:
         """The moment from which seconds count."""

@@ -80,6 +80,7 @@ class Watch:
     took: float = 0.0  # seconds of the last look
     paused: Paused | None = None  # where the solver stood at the last look
     stopped: bool = False
+    keep: Callable[[Outcome], Any] | None = None
 
     @property
     def seconds(self) -> float:
@@ -146,6 +147,8 @@ class Watch:
         )
         self.plan(record, state)
         self.note(record)
+        if self.keep is not None:
+            self.keep(self.outcome("interrupted", FROM_OUTSIDE))
 
     def note(self, record: Record) -> None:
         """Keep a record, and show it to whoever follows."""
@@ -249,6 +252,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     watch = Watch(
         program, budget, settings.callback, settings.progress, settings.clock(), settings.made
     )
+    watch.keep = settings.keep
     try:
         # What overflows is seen to, by objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -11,6 +11,8 @@ from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.line_costs import line_costs, tapers
 from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
+from mcframe.compile.partitions.entries import PartitionedMatrix
+from mcframe.compile.partitions.lines import lines_near
 from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
@@ -28,6 +30,7 @@ __all__ = [
     "Iterates",
     "Known",
     "Lines",
+    "PartitionedMatrix",
     "Penalty",
     "Piece",
     "Place",
@@ -41,6 +44,7 @@ __all__ = [
     "is_quadratic",
     "iterates_of",
     "line_costs",
+    "lines_near",
     "notes_on_effects",
     "pays_in_factors",
     "refusal",

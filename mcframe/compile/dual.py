@@ -12,7 +12,7 @@ from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.operators import Operator, Sampled
+from mcframe.numerics.operators import Operator
 from mcframe.numerics.unlabeled.background import Behind
 
 __all__ = ["Dual", "DualPoint", "dual_point"]
@@ -86,7 +86,7 @@ class DualPoint:
         slope = self.program.loss.clip(self.slope)
         norm = self.norm
         if norm is not None:
-            norm += float(np.linalg.norm(slope - self.slope))
+            norm += self.program.entries.norm(slope - self.slope)
         return attrs.evolve(self, slope=slope, terms=self.nearest_terms(), norm=norm)
 
     def nearest_terms(self) -> tuple[Array, ...]:
@@ -94,7 +94,7 @@ class DualPoint:
         pairs = zip(self.program.terms, self.terms, strict=True)
         return tuple(term.nearest_dual(dual) for term, dual in pairs)
 
-    def with_slope(self, matrix: Sampled, norm: float) -> "DualPoint":
+    def with_slope(self, matrix: Any, norm: float) -> "DualPoint":
         """The point with another slope of the losses: a sparse matrix, a bound on its norm."""
         return attrs.evolve(self, slope=matrix.values, norm=norm)
 
@@ -119,8 +119,7 @@ class DualPoint:
         for attached, dual in zip(self.program.terms, self.terms, strict=True):
             if isinstance(attached.term, Constraint):
                 sets += attached.term.room(dual, length)
-        pieces = self.program.loss.pieces
-        return sets + sum(piece.room(self.slope[piece.part]) for piece in pieces)
+        return sets + self.program.loss.room(self.slope)
 
     def imbalance(self, effects: tuple[Array | None, ...]) -> float:
         """What sums of slopes over free effects that do not quite vanish are worth there."""
@@ -129,7 +128,7 @@ class DualPoint:
     @property
     def finite(self) -> bool:
         """Whether no loss overflowed."""
-        return bool(np.all(np.isfinite(self.slope)))
+        return self.program.entries.finite(self.slope)
 
 
 def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
@@ -143,7 +142,7 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
     slope, behind = at.entry_slopes if dual is None else dual.slope, at.behind
     known = () if dual is None else dual.known
-    if np.all(np.isfinite(slope)):
+    if program.entries.finite(slope):
         slope = program.loss.centre(slope)
         if dual is None and program.loss.convex:
             known = program.loss.known_conjugates(at.place.z, at.effects)

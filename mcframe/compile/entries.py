@@ -120,6 +120,23 @@ class Entries:
         pattern = self.orders.pattern
         return attrs.evolve(pattern, seed=(self.random_state, *pattern.seed[1:]))
 
+    @property
+    def seed(self) -> tuple[int, ...]:
+        """Whole numbers from which random starts are drawn."""
+        return self.pattern.seed
+
+    def dot(self, numbers: Array, others: Array) -> float:
+        """The sum of the products of numbers here."""
+        return float(np.dot(numbers, others))
+
+    def norm(self, numbers: Array) -> float:
+        """The Euclidean norm of numbers here."""
+        return float(np.linalg.norm(numbers))
+
+    def finite(self, numbers: Array) -> bool:
+        """Whether all numbers here are finite."""
+        return bool(np.all(np.isfinite(numbers)))
+
     def place(self, latent: LowRank | Array) -> Place:
         """A Z with its numbers here."""
         if isinstance(latent, LowRank):

@@ -4,7 +4,6 @@ from functools import cached_property
 from typing import Any
 
 import attrs
-import numpy as np
 
 from mcframe.compile.entries import Entries, Place
 from mcframe.contracts.arrays import Array
@@ -50,12 +49,12 @@ class Evaluation:
     @property
     def finite(self) -> bool:
         """Whether no loss overflowed."""
-        return bool(np.all(np.isfinite(self.entry_slopes)))
+        return self.entries.finite(self.entry_slopes)
 
     @property
     def steepness(self) -> float:
         """The Euclidean norm of the losses' slopes at the entries."""
-        return float(np.linalg.norm(self.entry_slopes))
+        return self.entries.norm(self.entry_slopes)
 
     @cached_property
     def slope(self) -> Operator:
@@ -69,14 +68,14 @@ class Evaluation:
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
         if not self.behind.points:
-            return self.slope @ right, self.slope.T @ left
+            return self.slope.both_products(left, right)
         beyond = self.entries.matrix(self.behind.beyond(self.entry_slopes), self.blocks)
         forward, backward = self.behind.products
         return beyond @ right + forward[:, which], beyond.T @ left + backward[:, which]
 
     def along(self, moved: Array) -> float:
         """<S, D> of the losses of entries, for a move D of Z by so much at the entries."""
-        return float(np.dot(self.entry_slopes, moved))
+        return self.entries.dot(self.entry_slopes, moved)
 
     def curvature_along(self, after: "Evaluation", moved: LowRank) -> float:
         """<S_after - S, D> of the losses for Z_after = Z + D: D'H D for a mean Hessian H.
@@ -84,5 +83,5 @@ class Evaluation:
         Of unlabeled cells how far they lie above their tangent after the move, twice.
         """
         at_entries = after.place.z - self.place.z
-        curved = float(np.dot(after.entry_slopes - self.entry_slopes, at_entries))
+        curved = self.entries.dot(after.entry_slopes - self.entry_slopes, at_entries)
         return curved + self.behind.curvature_along(after.behind, moved, at_entries)

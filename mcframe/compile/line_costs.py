@@ -1,8 +1,12 @@
 """What it costs a dual point to scale rows and columns of its slope down."""
 
+from typing import Any
+
 import numpy as np
 
 from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.partitions.entries import PartitionedEntries
+from mcframe.compile.partitions.lines import partitioned_line_costs
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.spectra.tapering import LineCosts
@@ -28,14 +32,17 @@ def tapers(program: Program) -> bool:
     )
 
 
-def line_costs(program: Program, at: Evaluation, slope: Array) -> LineCosts:
+def line_costs(program: Program, at: Evaluation, slope: Any) -> LineCosts:
     """The rise of F* of the slope at z where rows and columns of it are scaled down.
 
     It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
     derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
     stay 0.
     """
-    entries, z = program.entries, at.place.z
+    entries: Any = program.entries
+    if isinstance(entries, PartitionedEntries):
+        return partitioned_line_costs(program, at, slope)
+    z = at.place.z
     second = np.empty(slope.size)
     for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
         second[piece.part] = piece.newton_weights(piece.offset_part(z), effects)

@@ -1,5 +1,6 @@
 """Rows of one factor, the other fixed: what alternation asks of the losses."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -8,11 +9,11 @@ import numpy as np
 
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.program import Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics.loops import kernels
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["SHARES", "Lines", "NormalEquations"]
+__all__ = ["SHARES", "Lines", "NormalEquations", "descended", "penalties"]
 
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
@@ -46,11 +47,14 @@ class Lines:
     """F near Z = U V' as a quadratic of each entry, by rows of U or of V, effects fixed.
 
     Newton's: with second derivatives w each row u of U minimises a ridge regression on the rows
-    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes.
+    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes. Where
+    the program is one of a part of the rows, ``steepest`` are the losses' largest second
+    derivatives among all rows.
     """
 
     program: Program
     at: Evaluation
+    steepest: tuple[float, ...] | None = None
 
     @cached_property
     def newton_weights(self) -> Array:
@@ -65,9 +69,10 @@ class Lines:
     @cached_property
     def by_pieces(self) -> list[tuple[Any, Array]]:
         """Each loss with its second derivatives."""
-        pairs = zip(self.program.loss.pieces, self.at.effects, strict=True)
-        z = self.at.place.z
-        return [(piece, piece.newton_weights(piece.offset_part(z), own)) for piece, own in pairs]
+        z, pieces = self.at.place.z, self.program.loss.pieces
+        steepest = self.steepest or (None,) * len(pieces)
+        found = zip(pieces, self.at.effects, steepest, strict=True)
+        return [(p, p.newton_weights(p.offset_part(z), own, most)) for p, own, most in found]
 
     @property
     def sure(self) -> bool:
@@ -96,18 +101,15 @@ class Lines:
         lines = self.program.entries.pattern.lines(by_rows)
         if curvature.size == 1:
             curvature = np.full(pull.size, curvature[0])
-        first, second = np.tril_indices(other.shape[1])
-        sums, images = (
-            self.program.entries.matrix(numbers) @ columns
-            if by_rows
-            else self.program.entries.matrix(numbers).T @ columns
-            for numbers, columns in (
-                (curvature, other[:, first] * other[:, second]),
-                (pull, other),
-            )
+        curved, pulled = (
+            matrix if by_rows else matrix.T
+            for matrix in map(self.program.entries.matrix, (curvature, pull))
         )
-        normals = np.empty((lines.starts.size - 1, other.shape[1], other.shape[1]))
-        normals[:, first, second] = normals[:, second, first] = sums
+        images, width = pulled @ other, other.shape[1]
+        normals = np.empty((lines.starts.size - 1, width, width))
+        for c in range(width):  # all pairs at once would be k^2 / 2 numbers for each row of U
+            sums = curved @ (other[:, c : c + 1] * other[:, : c + 1])
+            normals[:, c, : c + 1] = normals[:, : c + 1, c] = sums
         if shared is not None:
             normals = normals + shared.scales[:, None, None] * shared.normals
             images = images + shared.images
@@ -137,38 +139,74 @@ class Lines:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         entries, z = self.program.entries, self.at.place.z
         places = entries.rows if by_rows else entries.columns
-        moved = entries.of(product(fresh, other, by_rows)) - z
-        at_first = self.objectives(z, own, other, weight, by_rows)
-        share = np.ones(own.shape[0])
-        unsettled = np.ones(own.shape[0], dtype=bool)
+        moved = self.moved(fresh, other, by_rows)
+        tied = np.zeros(own.shape[0], dtype=bool)
         for piece in self.program.loss.pieces:
-            if piece.width > 1 and not by_rows:  # tied columns, whose full step descends
-                unsettled[places[piece.part]] = False
-        for trial in SHARES:
-            share[unsettled] = trial
-            factor = own + share[:, None] * (fresh - own)
-            reached = self.objectives(z + share[places] * moved, factor, other, weight, by_rows)
-            with np.errstate(invalid="ignore"):
-                unsettled &= ~(reached <= at_first + 1e-14 * np.abs(at_first))
-            if not unsettled.any():
-                return factor
-        share[unsettled] = 0.0
-        return own + share[:, None] * (fresh - own)
+            if piece.width > 1 and not by_rows:
+                tied[places[piece.part]] = True
+
+        def objectives(share: Array, factor: Array) -> Array:
+            there = z + share[places] * moved
+            return self.objectives(there, factor, other, weight, by_rows)
+
+        at_first = self.objectives(z, own, other, weight, by_rows)
+        return descended(own, fresh, at_first, objectives, tied)
+
+    def moved(self, fresh: Array, other: Array, by_rows: bool) -> Array:
+        """How far the numbers at the entries move where all rows of a factor do."""
+        moved: Array = self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
+        return moved
 
     def objectives(
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """The objective of each row of a factor, effects fixed: its losses and its own penalty."""
-        entries, background = self.program.entries, self.program.background
+        total = penalties(factor, weight)
+        self.add_losses(total, z, by_rows)
+        behind = self.program.background
+        return total + behind.of_lines(product(factor, other, by_rows), z, by_rows)
+
+    def add_losses(self, total: Array, z: Array, by_rows: bool) -> None:
+        """Add the losses of entries at z to the total of each row of a factor."""
+        entries = self.program.entries
         places = entries.rows if by_rows else entries.columns
-        total = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, effects in zip(self.program.loss.pieces, self.at.effects, strict=True):
                 predictor = piece.predictor(piece.offset_part(z), effects)
                 losses = piece.scale * piece.at(effects).value(predictor, piece.y)
                 lines = places[piece.part][:: piece.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)
-        return total + background.of_lines(product(factor, other, by_rows), z, by_rows)
+
+
+def penalties(factor: Array, weight: float) -> Array:
+    """What a nuclear norm of this weight counts of each row of a factor."""
+    found: Array = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
+    return found
+
+
+def descended(
+    own: Array,
+    fresh: Array,
+    at_first: Array,
+    objectives: Callable[[Array, Array], Array],
+    tied: Mask,
+) -> Array:
+    """Rows of a factor moved by the largest share that lowers their own objectives.
+
+    ``objectives`` are those of all rows at shares of their steps, and at the factor there. Rows
+    that are ``tied`` to others take the full step, which descends.
+    """
+    share, unsettled = np.ones(own.shape[0]), ~tied
+    for trial in SHARES:
+        share[unsettled] = trial
+        factor = own + share[:, None] * (fresh - own)
+        reached = objectives(share, factor)
+        with np.errstate(invalid="ignore"):
+            unsettled &= ~(reached <= at_first + 1e-14 * np.abs(at_first))
+        if not unsettled.any():
+            return factor
+    share[unsettled] = 0.0
+    return own + share[:, None] * (fresh - own)
 
 
 def product(own: Array, other: Array, by_rows: bool) -> LowRank:

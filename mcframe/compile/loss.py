@@ -149,6 +149,10 @@ class EntryLoss:
             centred[piece.part] = piece.centre(slope[piece.part])
         return centred
 
+    def room(self, slope: Array) -> float:
+        """What it is worth at these slopes that equalities count as met close to them."""
+        return sum(piece.room(slope[piece.part]) for piece in self.pieces)
+
     def rounding(self, z: Array, effects: tuple[Array | None, ...], slope: Array) -> float:
         """How far rounding of the predictors may move the losses at z."""
         pairs = zip(self.pieces, effects, strict=True)

@@ -187,12 +187,23 @@ class Piece:
         second = likelihood.second_derivative(self.predictor(z, effects), self.y)
         return float(np.max(self.stretch * second))
 
-    def newton_weights(self, z: Array, effects: Array | None) -> Array:
+    def steepest(self, z: Array, effects: Array | None) -> float:
+        """The largest second derivative at z (an ``offset_part``), 0 without an entry."""
+        likelihood = self.at(effects)
+        if not isinstance(likelihood, TwiceDifferentiable):
+            return 0.0
+        second = self.stretch * likelihood.second_derivative(self.predictor(z, effects), self.y)
+        return float(np.max(second, initial=0.0))
+
+    def newton_weights(
+        self, z: Array, effects: Array | None, steepest: float | None = None
+    ) -> Array:
         """The second derivative for each number of z (an ``offset_part``), one if all are equal.
 
         The curvature where there is none. That of a quadratic is the same everywhere, but for a
         risk's, which depends on the label. Nowhere below a tenth of the curvature: where a loss is
-        flat a Newton step has no length.
+        flat a Newton step has no length. Where there is no bound on the curvature, nowhere below a
+        millionth of the ``steepest``, by default of the largest one here.
         """
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
@@ -202,9 +213,10 @@ class Piece:
         if newton and not self.layout.n_parameters:
             second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
             bounded = np.isfinite(self.curvature)
-            least = FLATTEST * self.curvature if bounded else 1e-6 * np.max(second)
+            steepest = np.max(second, initial=0.0) if steepest is None else steepest
+            least = FLATTEST * self.curvature if bounded else 1e-6 * steepest
             second = np.maximum(second, least)
-            return second[:1].copy() if np.all(second == second[0]) else second
+            return second[:1].copy() if np.all(second == second[:1]) else second
         scale = self.stretch * np.ones((self.y.size, self.width))
         return (scale * float(likelihood.curvature)).ravel()
 
@@ -235,6 +247,10 @@ class Piece:
         total, size = self.effects.conjugate(slope, self.pull)
         if not np.isfinite(total):
             return total, size
+        return self.add_conjugates(slope, total, size)
+
+    def add_conjugates(self, slope: Array, total: float, size: float) -> tuple[float, float]:
+        """Add the conjugates of all entries, which know of no effects, and their sizes."""
         slopes, each = self.by_entries(slope), np.ndim(self.scale)
         for part in self.slices(self.likelihood):
             own, stretch = slopes[part], self.stretch[part] if each else self.scale

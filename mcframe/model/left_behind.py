@@ -45,6 +45,11 @@ class LeftBehind:
     empty: Table
     rows_with_entries: Mask
 
+    @property
+    def why(self) -> str:
+        """Why there are no entries, and what to do, as a clause."""
+        return "a compact fit has left its data behind; ask the fit that fit.compact() was made of"
+
     @classmethod
     def of(cls, block: str, table: Table) -> "LeftBehind":
         """Leave the entries of a table behind."""
@@ -57,6 +62,6 @@ class LeftBehind:
         if name.startswith("__"):
             raise AttributeError(name)
         raise ModelError(
-            f"block {self.block!r}: this needs the observed entries ({name} of the table), and a"
-            " compact fit has left its data behind; ask the fit that fit.compact() was made of"
+            f"block {self.block!r}: this needs the observed entries ({name} of the table), and"
+            f" {self.why}"
         )

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.term import Sums
 from mcframe.model.model import Model
 from mcframe.model.table import Table
 
-__all__ = ["notes_on_sums", "notes_on_unobserved"]
+__all__ = ["notes_on_gaps", "notes_on_sums", "notes_on_unobserved"]
 
 # What is predicted in a column without an observed entry.
 NOT_LEARNT = "Z = 0, not learnt from data"
@@ -20,24 +21,33 @@ def notes_on_unobserved(
     model: Model, tables: Mapping[str, Table], n_items: int
 ) -> tuple[str, ...]:
     """What is allowed but worth saying: columns and rows without an observed entry."""
+    counts = {
+        name: np.bincount(table.observed_entries().columns, minlength=table.shape[1])
+        for name, table in tables.items()
+    }
+    seen = np.zeros(n_items, dtype=bool)
+    for table in tables.values():
+        seen[slice(None) if table.unwritten else table.rows] = True
+    return notes_on_gaps(model, tables, counts, seen)
+
+
+def notes_on_gaps(
+    model: Model, tables: Mapping[str, Table], counts: Mapping[str, IntArray], seen: Mask
+) -> tuple[str, ...]:
+    """Return those notes from the observed entries of each column, and the rows with any."""
     notes = []
-    for name, table in tables.items():
+    for name, own in counts.items():
         block = model.block(name)
         unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
-        observed = table.observed_entries()
-        counts = np.bincount(observed.columns, minlength=table.shape[1])
-        empty = np.flatnonzero(counts == 0)
+        empty = np.flatnonzero(own == 0)
         if empty.size:
-            first = table.column_label(int(empty[0]))
+            first = tables[name].column_label(int(empty[0]))
             others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
             notes.append(
                 f"block {name!r}: column {first}{others} without one observed entry;"
                 f" what is predicted there is"
                 f" {FROM_UNLABELED if block.likelihood.reads_unlabeled else unlearnt}"
             )
-    seen = np.zeros(n_items, dtype=bool)
-    for table in tables.values():
-        seen[slice(None) if table.unwritten else table.rows] = True
     if not seen.all():
         first_row = int(np.flatnonzero(~seen)[0])
         others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""

@@ -5,7 +5,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model.layout import Layout
 
-__all__ = ["origin_of"]
+__all__ = ["middles_between", "origin_of"]
 
 
 def origin_of(
@@ -42,9 +42,14 @@ def middles(groups: IntArray, values: Array, n_groups: int) -> Array:
     lowest, highest = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
     np.minimum.at(lowest, groups, values)
     np.maximum.at(highest, groups, values)
+    return middles_between(lowest, highest)
+
+
+def middles_between(lowest: Array, highest: Array) -> Array:
+    """Return the middle of each range within a factor of two, 0 of others and of empty ones."""
     above = (lowest > 0.0) & (0.5 * highest <= lowest)
     below = (highest < 0.0) & (0.5 * lowest >= highest)
     far = (above | below) & (lowest <= highest)  # not those without a value
-    middle = np.zeros(n_groups)
+    middle = np.zeros(lowest.size)
     middle[far] = lowest[far] + 0.5 * (highest[far] - lowest[far])
     return middle

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import attrs
 import numpy as np
@@ -12,7 +12,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.model.observations import Observations
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["PartitionedData", "RowsInMemory"]
+__all__ = ["PartitionedData", "RowsInMemory", "is_partitioned"]
 
 # What stands beside the values of ``Observations``.
 BESIDE = ("weights", "offset", "exposure")
@@ -162,6 +162,12 @@ class RowsInMemory:
         return Observations(values, **added)
 
 
+def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
+    """Whether data come in partitions; no property is looked at that may take work."""
+    kind = type(data)
+    return all(hasattr(kind, name) for name in ("part", "rows", "n_entries", "fingerprint"))
+
+
 def values_of(given: Any) -> Any:
     """The matrix of a block, without what stands beside it."""
     return given.values if isinstance(given, Observations) else given
@@ -187,7 +193,7 @@ def count_of(matrix: Any) -> int:
 
 def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
     """Some rows of what stands beside values; what is the same for all rows stays as it is."""
-    if numbers is None or (np.ndim(numbers) == 0 and not sp.issparse(numbers)):
+    if numbers is None or np.ndim(numbers) == 0:
         return numbers
     matrix = rows_at_hand(numbers)
     return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix

@@ -369,16 +369,23 @@ class Problem:
         """The losses of all blocks at Z and the unpenalised numbers."""
         total = 0.0
         for block in self.model.blocks:
-            name, table = block.name, self.tables[block.name]
-            z, y = self.compared(name, latent, effects)
-            losses = self.likelihood(name, effects).value(z, y)
-            losses = losses if table.weights is None else table.weights * losses
-            total += self.scale(name) * float(np.sum(losses)) + self.cost_of_effects(name, effects)
+            name, (z, y) = block.name, self.compared(block.name, latent, effects)
+            total += self.loss_of_entries(name, z, y, effects)
+            total += self.cost_of_effects(name, effects)
             cells = self.unwritten(block.name)
             if cells is not None:
                 here = latent.columns(self.columns(block.name))
                 total += float(np.sum(cells.of_lines(here, z, by_rows=True)))
         return total
+
+    def loss_of_entries(
+        self, name: str, z: Array, y: Array, effects: Mapping[str, Array]
+    ) -> float:
+        """The losses of the entries of one block, from what they compare."""
+        table = self.tables[name]
+        losses = self.likelihood(name, effects).value(z, y)
+        losses = losses if table.weights is None else table.weights * losses
+        return self.scale(name) * float(np.sum(losses))
 
     def cost_of_effects(self, name: str, effects: Mapping[str, Array]) -> float:
         """The ridge on a block's effects, 0 where there is none."""

@@ -148,6 +148,14 @@ class Table:
             return self.offset.at(rows, columns)
         return self.offset.at(rows[:, None], columns[:, None] * width + np.arange(width))
 
+    def unobserved_columns(self, row: int) -> IntArray:
+        """The columns of a row without an observed entry."""
+        start, stop = np.searchsorted(self.rows, [row, row + 1])
+        entries = slice(int(start), int(stop))
+        left = np.ones(self.shape[1], dtype=bool)
+        left[self.columns[entries][~np.isnan(self.values[entries])]] = False
+        return np.flatnonzero(left)
+
     @property
     def rows_with_entries(self) -> Mask:
         """Which rows have an entry."""

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from mcframe.backends.alternating.state import AlternatingState, lower
-from mcframe.compile import Lines, Program
+from mcframe.compile import Program, lines_near
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.descent.quasi_newton import descent
@@ -38,7 +38,7 @@ def begin(program: Program, state: AlternatingState) -> None:
     if not above.any():
         return
     left, s, right = left[:, above], s[above], right[:, above]
-    lengths = (s - weight) / Lines(program, state.evaluation).along(left, right)
+    lengths = (s - weight) / lines_near(program, state.evaluation).along(left, right)
 
     def begun(share: float) -> tuple[Array, Array]:
         roots = np.sqrt(share * lengths)
@@ -60,7 +60,7 @@ def relength(program: Program, state: AlternatingState) -> None:
     forward, _ = state.evaluation.factor_slopes(*pair, short)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
     excess = gains - program.penalty.threshold(1.0)
-    curvatures = Lines(program, state.evaluation).along(left[:, short], right[:, short])
+    curvatures = lines_near(program, state.evaluation).along(left[:, short], right[:, short])
     moves = excess / curvatures
     begun = state.values
 

@@ -1,7 +1,7 @@
 """Half a sweep: each row of one factor is a ridge regression on the other."""
 
 from mcframe.backends.alternating.state import AlternatingState
-from mcframe.compile import Lines, Program
+from mcframe.compile import Program, lines_near
 
 __all__ = ["half_sweep"]
 
@@ -9,7 +9,7 @@ __all__ = ["half_sweep"]
 def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
     """New rows of one factor, the other and the effects fixed; then the best effects."""
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
-    lines, weight = Lines(program, state.evaluation), program.penalty.threshold(1.0)
+    lines, weight = lines_near(program, state.evaluation), program.penalty.threshold(1.0)
     fresh = lines.ridge_solutions(other, weight, by_rows)
     unlabeled = bool(program.background)
     if unlabeled:  # to look at each line takes a pass, and is seldom needed

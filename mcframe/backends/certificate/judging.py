@@ -10,6 +10,7 @@ from mcframe.backends.certificate.rounding import NOTHING, Rounding, summed_roun
 from mcframe.compile import (
     DualPoint,
     Evaluation,
+    PartitionedMatrix,
     Program,
     dual_point,
     line_costs,
@@ -152,7 +153,7 @@ def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
 def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) -> DualPoint:
     """Rows and columns of the slope scaled down where it is too long for the main term's ball."""
     slope, costs = point.matrix, line_costs(point.program, at, point.slope)
-    assert isinstance(slope, Sampled)
+    assert isinstance(slope, Sampled | PartitionedMatrix)
     radius = point.program.penalty.dual_radius
     return point.with_slope(*taper(slope, radius, costs, excess, slack))
 

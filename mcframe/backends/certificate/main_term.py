@@ -105,4 +105,4 @@ def norm_of(point: DualPoint, radius: float, slack: float) -> float:
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
         return norm_upper_bound(matrix.array, NORM_SLACK)
-    return norm_bound(matrix, radius, slack, point.program.entries.pattern.seed)
+    return norm_bound(matrix, radius, slack, point.program.entries.seed)

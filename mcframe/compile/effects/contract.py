@@ -11,7 +11,16 @@ from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.newton import Local
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Correction", "Effects", "NoEffects", "Ridge", "corrected", "length_scale"]
+__all__ = [
+    "Correction",
+    "Effects",
+    "NoEffects",
+    "Ridge",
+    "conjugate_of_sums",
+    "corrected",
+    "imbalance_of_sums",
+    "length_scale",
+]
 
 # A sum of slopes that is this small beside the sum of their sizes is rounding.
 VANISHING = 1e-12
@@ -156,18 +165,14 @@ class Effects(ABC):
         The ridge's conjugate; without one infinite where sums over a free effect do not vanish.
         ``pull`` is the largest slope at z = 0, beside which what is left of a sum may be rounding.
         """
-        sums = self.sum_by_effect(slope)
-        if self.ridge is not None:
-            return self.ridge.conjugate(sums)
-        size = max(float(np.max(self.sum_by_effect(np.abs(slope)), initial=0.0)), pull)
-        return (0.0 if bool(np.all(np.abs(sums) <= VANISHING * size)) else np.inf), 0.0
+        sizes = np.zeros(0) if self.ridge is not None else self.sum_by_effect(np.abs(slope))
+        return conjugate_of_sums(self.ridge, self.sum_by_effect(slope), sizes, pull)
 
     def imbalance(self, slope: Array, effects: Array | None) -> float:
         """What sums over free effects that do not quite vanish are worth at these effects."""
         if self.ridge is not None or effects is None:
             return 0.0
-        known = np.where(self.fixed == 0.0, np.abs(effects), 0.0)
-        return float(np.abs(self.sum_by_effect(slope)) @ known[: self.n_added])
+        return imbalance_of_sums(self.fixed, self.sum_by_effect(slope), effects)
 
     def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
         """Slopes close by at which F* is finite; ``nearest`` moves slopes into their domains.
@@ -208,6 +213,22 @@ class NoEffects(Effects):
     def centre(self, slope: Array) -> Array:
         """The slope as it is: no effects restrict it."""
         return slope
+
+
+def imbalance_of_sums(fixed: Array, sums: Array, effects: Array) -> float:
+    """What sums over free effects that do not quite vanish are worth at these effects."""
+    known = np.where(fixed == 0.0, np.abs(effects), 0.0)
+    return float(np.abs(sums) @ known[: sums.size])
+
+
+def conjugate_of_sums(
+    ridge: Ridge | None, sums: Array, sizes: Array, pull: float
+) -> tuple[float, float]:
+    """What effects add to F* at slopes with these sums over each, and sums of their sizes."""
+    if ridge is not None:
+        return ridge.conjugate(sums)
+    size = max(float(np.max(sizes, initial=0.0)), pull)
+    return (0.0 if bool(np.all(np.abs(sums) <= VANISHING * size)) else np.inf), 0.0
 
 
 def corrected(

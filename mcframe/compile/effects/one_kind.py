@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine.clock import check_time
 
-__all__ = ["OneKind"]
+__all__ = ["GroupSums", "Groups", "OneKind", "first_reach"]
 
 MAX_STEPS = 200
 LONGEST = 1e300
@@ -55,36 +55,20 @@ class OneKind(Effects):
         minus the ridge's, which is what a certificate needs. Where the infimum is not attained
         (labels all alike) e goes so far out that losses and slopes are 0 in floating point.
         """
-        free, effects = self.fixed == 0.0, self.begin(z, warm)
-        rounding = EPS * (4.0 + np.sqrt(np.max(self.counts, initial=1)))
-        below: Any = np.full(self.size, -np.inf)
-        above: Any = np.full(self.size, np.inf)
-        reach = np.full(self.size, first_reach(likelihood))
         reached = float(np.max(np.abs(z), initial=0.0))
-        for _ in range(MAX_STEPS):
-            check_time()
+
+        def at(effects: Array) -> GroupSums:
             shifted = z + effects[self.group]
             slopes = weights * likelihood.value_and_slope(shifted, y)[1]
-            total, size = self.sum_by_effect(slopes), self.sum_by_effect(np.abs(slopes))
-            if self.ridge is not None:
-                pull = self.ridge.slope(effects)
-                total, size = total + pull, size + np.abs(pull)
-            open_ = free & ((np.abs(total) > rounding * size) | ~np.isfinite(size))
-            if not open_.any():
-                break
-            curvature = self.sum_by_effect(weights * likelihood.second_derivative(shifted, y))
-            curvature = curvature if self.ridge is None else curvature + self.ridge.weight
-            below = np.where(total < 0, np.maximum(below, effects), below)
-            above = np.where(total > 0, np.minimum(above, effects), above)
-            moved = newton_step(effects, total, curvature, below, above, reach)
-            # A move below the rounding of z + e changes nothing that can be seen.
-            still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + reached)
-            effects = np.where(open_, moved, effects)
-            if bool(np.all(still | ~open_)):
-                break
-            unbounded = np.isinf(below) | np.isinf(above)
-            reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
-        return self.with_idle(effects)
+            return GroupSums(
+                self.sum_by_effect(slopes),
+                self.sum_by_effect(np.abs(slopes)),
+                lambda: self.sum_by_effect(weights * likelihood.second_derivative(shifted, y)),
+                reached,
+            )
+
+        groups = Groups(self.counts, self.fixed, self.ridge, self.origin)
+        return groups.solve(at, self.begin(z, warm), first_reach(likelihood))
 
     def correction(
         self,
@@ -106,22 +90,13 @@ class OneKind(Effects):
         step = np.where(moves, -gradient / np.where(moves, curvature, 1.0), 0.0)
         moved = step[self.group]
         found = corrected(likelihood, effects, gradient, step, moved, bends * moved)
-        return found and attrs.evolve(found, effects=self.with_idle(found.effects))
+        groups = Groups(self.counts, self.fixed, self.ridge, self.origin)
+        return found and attrs.evolve(found, effects=groups.with_idle(found.effects))
 
     @cached_property
     def counts(self) -> IntArray:
         """The number of entries of each group."""
         return np.bincount(self.group, minlength=self.size)
-
-    def with_idle(self, effects: Array) -> Array:
-        """Effects without an entry at the mean of the others, infinite ones left out."""
-        idle = self.counts == 0
-        if self.ridge is not None or not idle.any():
-            return effects
-        known = ~idle & (self.fixed == 0.0)
-        origin = np.broadcast_to(self.origin, effects.shape)
-        mean = np.mean((effects + origin)[known]) if known.any() else 0.0
-        return np.where(idle, mean - origin, effects)
 
     def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
         """Slopes in their domains whose sums vanish: the nearest ones.
@@ -148,6 +123,71 @@ class OneKind(Effects):
             return slope
         means = self.sum_by_effect(slope) / np.maximum(self.counts, 1)
         return slope - means[self.group]
+
+
+@attrs.frozen(eq=False)
+class GroupSums:
+    """The losses' slopes at some effects, and sizes of them, summed over each group.
+
+    ``curvature`` gives the sums of second derivatives, which are asked for where effects move;
+    ``reached`` is the largest predictor before them, beside which moves may be rounding.
+    """
+
+    slopes: Array
+    sizes: Array
+    curvature: Callable[[], Array]
+    reached: float
+
+
+@attrs.frozen(eq=False)
+class Groups:
+    """Effects that each have their own entries: all that their solution needs beside sums."""
+
+    counts: IntArray
+    fixed: Array
+    ridge: Ridge | None
+    origin: Array | float
+
+    def solve(self, at: Callable[[Array], GroupSums], effects: Array, longest: float) -> Array:
+        """Newton's method from ``effects`` with first steps up to ``longest``, by sums alone."""
+        free = self.fixed == 0.0
+        rounding = EPS * (4.0 + np.sqrt(np.max(self.counts, initial=1)))
+        below: Any = np.full(effects.size, -np.inf)
+        above: Any = np.full(effects.size, np.inf)
+        reach = np.full(effects.size, longest)
+        for _ in range(MAX_STEPS):
+            check_time()
+            sums = at(effects)
+            total, size = sums.slopes, sums.sizes
+            if self.ridge is not None:
+                pull = self.ridge.slope(effects)
+                total, size = total + pull, size + np.abs(pull)
+            open_ = free & ((np.abs(total) > rounding * size) | ~np.isfinite(size))
+            if not open_.any():
+                break
+            curvature = sums.curvature()
+            curvature = curvature if self.ridge is None else curvature + self.ridge.weight
+            below = np.where(total < 0, np.maximum(below, effects), below)
+            above = np.where(total > 0, np.minimum(above, effects), above)
+            moved = newton_step(effects, total, curvature, below, above, reach)
+            # A move below the rounding of z + e changes nothing that can be seen.
+            still = np.abs(moved - effects) <= 4.0 * EPS * (np.abs(effects) + sums.reached)
+            effects = np.where(open_, moved, effects)
+            if bool(np.all(still | ~open_)):
+                break
+            unbounded = np.isinf(below) | np.isinf(above)
+            reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
+        return self.with_idle(effects)
+
+    def with_idle(self, effects: Array) -> Array:
+        """Effects without an entry at the mean of the others, infinite ones left out."""
+        idle = self.counts == 0
+        if self.ridge is not None or not idle.any():
+            return effects
+        known = ~idle & (self.fixed == 0.0)
+        origin = np.broadcast_to(self.origin, effects.shape)
+        mean = np.mean((effects + origin)[known]) if known.any() else 0.0
+        return np.where(idle, mean - origin, effects)
 
 
 def first_reach(likelihood: Any) -> float:

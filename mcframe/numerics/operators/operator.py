@@ -36,6 +36,10 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """The multiple ``factor * A``."""
         return Scaled(self, factor)
 
+    def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """A V and A' U, for a U (n_rows x k) and a V (n_columns x k)."""
+        return self @ right, self.T @ left
+
     def gram(self, block: Array) -> Array:
         """A'A V for a block V (n_columns x k)."""
         images: Array = self.rmatmat(self.matmat(block))

@@ -1,0 +1,1 @@
+"""Programs whose rows are in partitions: the same questions, answered by sums over these."""

@@ -1,0 +1,362 @@
+"""A model bound to data in partitions: what all rows tell is gathered first, then compiled."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.effects import OneKind, Ridge
+from mcframe.compile.effects.far import far_out
+from mcframe.compile.partitions.entries import PartitionedEntries
+from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
+from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
+from mcframe.compile.partitions.part import Part, Source
+from mcframe.compile.partitions.problem import PartitionedProblem
+from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
+from mcframe.compile.penalty import SpectralPenalty
+from mcframe.compile.program import Program
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import BackendError, DataError
+from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.term import Factored, Regularizer, Spectral
+from mcframe.model import Block, Layout, Model
+from mcframe.model.notes import notes_on_gaps
+from mcframe.model.origin import middles_between
+from mcframe.model.partitioned import PartitionedData
+from mcframe.model.table import Table
+from mcframe.model.targets import targets_of
+from mcframe.model.totals import Totals
+from mcframe.numerics.unlabeled.background import Background
+
+__all__ = ["bind_partitions", "refusal_of_partitions"]
+
+# Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
+# number generators, 2014: odd multipliers, and what they are shifted by.
+MIXED = ((0xBF58476D1CE4E5B9, 0x94D049BB133111EB), (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
+
+
+def refusal_of_partitions(model: Model) -> str | None:
+    """Why a model is not fitted to rows in partitions, as a sentence; None if it is."""
+    terms = model.terms
+    alone = len(terms) == 1 and terms[0].block is None and isinstance(terms[0], Regularizer)
+    if not (alone and isinstance(terms[0], Spectral) and isinstance(terms[0], Factored)):
+        return "one NuclearNorm is needed as the only term; others need all of Z in one place"
+    for block in model.blocks:
+        reason = refusal_of_block(block)
+        if reason is not None:
+            return f"block {block.name!r}: {reason}"
+    return None
+
+
+def refusal_of_block(block: Block) -> str | None:
+    """Why a block is not fitted to rows in partitions, as a clause; None if it is."""
+    likelihood, word = block.likelihood, type(block.likelihood).__name__
+    if not likelihood.smooth:
+        return f"{word} has no slope, and takes multipliers with a number an entry in one place"
+    if not likelihood.convex:
+        return f"{word} is not convex, so that there is no certificate to add up"
+    if likelihood.reads_unlabeled:
+        return f"{word} reads unlabeled cells, which no partition holds"
+    if isinstance(likelihood, Parametric) and likelihood.n_parameters:
+        return f"{word} fits thresholds to all entries at once; give them"
+    if type(likelihood).bound_to is not Likelihood.bound_to:
+        return f"{word} estimates something from all values at once; give it as an option"
+    if block.standardize:
+        return "standard units are made of whole columns at once; standardise before, or leave it"
+    if block.bias and block.row_effects:
+        return (
+            "biases beside effects of rows are tied by the graph of all entries; keep one of them"
+        )
+    if block.bias and likelihood.width > 1:
+        return f"biases of the classes of {word} are tied to each other; drop bias"
+    return None
+
+
+def bind_partitions(
+    model: Model, partitions: Partitions
+) -> tuple[PartitionedProblem, Program, Partitions]:
+    """Bind a model to data in partitions and compile it, in two rounds of tasks.
+
+    Returns
+    -------
+    problem, program, partitions
+        The judge, what solvers read, and the executor of parts that are bound with all totals.
+
+    Raises
+    ------
+    BackendError
+        Where the model is not fitted to rows in partitions, with the reason.
+    DataError
+        For anything in the data that the model cannot mean; it names the partition.
+    """
+    reason = refusal_of_partitions(model)
+    if reason is not None:
+        raise BackendError(f"rows in partitions: {reason}")
+    data = partitions.source.data
+    check_data(model, data)
+    seen = partitions.each(Look())
+    totals = totals_of(model, seen)
+    tables = tables_left_behind(model, partitions.source, seen)
+    bound = partitions.bound_to(partitions.source.bound_with(totals))
+    notes = notes_of(model, tables, seen)
+    problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
+    facts = bound.each(Tell())
+    return problem, compiled(problem, bound, seen, facts), bound
+
+
+def check_data(model: Model, data: PartitionedData) -> None:
+    """Raise a ``DataError`` where blocks are missing, or rows do not follow each other."""
+    names = tuple(block.name for block in model.blocks)
+    for name in names:
+        if name not in data.blocks:
+            held = ", ".join(map(repr, data.blocks))
+            raise DataError(f"block {name!r} has no data; the partitions hold {held}")
+    for name in data.blocks:
+        if name not in names:
+            raise DataError(f"the partitions hold {name!r}, which no block is named")
+    wanted = 0
+    for p in range(data.n_partitions):
+        first, last = data.rows(p)
+        if first != wanted or last <= first:
+            raise DataError(
+                f"partition {p} has the rows {first} to {last - 1}; rows from {wanted} on, one at"
+                " least, are needed there, since partitions follow each other"
+            )
+        wanted = last
+    if wanted != data.n_items:
+        raise DataError(f"the partitions have {wanted} rows, and n_items is {data.n_items}")
+
+
+@attrs.frozen(eq=False)
+class Seen:
+    """What a partition tells of a block before it is bound."""
+
+    total_weight: float
+    counts: IntArray  # observed entries of each column
+    lowest: Array  # and the range of their values, less offsets
+    highest: Array
+    has_offset: bool
+    rows: Mask  # with an entry
+    mixed: IntArray  # the bits of places and values, mixed and added up
+
+
+@attrs.frozen(eq=False)
+class Look(Task):
+    """What has to be known of all rows before any of them is bound."""
+
+    def of(self, part: Part) -> tuple[Seen, ...]:
+        """Tell of the rows of a partition, block by block."""
+        source = part.source
+        first = source.data.rows(part.p)[0]
+        return tuple(
+            seen_of(block, part.tables[block.name], first, k)
+            for k, block in enumerate(source.model.blocks)
+        )
+
+
+def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
+    """What a table of rows from ``first`` on tells of block ``k``."""
+    n_columns = table.shape[1]
+    lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+    if block.likelihood.location and block.bias:
+        values = targets_of(block, table, None)
+        np.minimum.at(lowest, table.columns, values)
+        np.maximum.at(highest, table.columns, values)
+    return Seen(
+        table.total_weight,
+        np.bincount(table.columns, minlength=n_columns),
+        lowest,
+        highest,
+        table.offset is not None,
+        table.rows_with_entries,
+        mixed_bits(table, first, k),
+    )
+
+
+def mixed_bits(table: Table, first: int, k: int) -> IntArray:
+    """Two sums over the entries of a table, of the bits of each one's place, value and weight.
+
+    They depend on neither the order nor the partitions of the entries.
+    """
+    sums = []
+    places = (table.rows + first).astype(np.uint64) * np.uint64(table.shape[1])
+    places += table.columns.astype(np.uint64)
+    weights = np.ones(1) if table.weights is None else table.weights
+    for multipliers in MIXED:
+        bits = np.full(places.size, k + 1, dtype=np.uint64)
+        for word in (places, table.values.view(np.uint64), weights.view(np.uint64)):
+            bits = bits + word
+            for multiplier, shift in zip(multipliers, (30, 27), strict=True):
+                bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(multiplier)
+            bits ^= bits >> np.uint64(31)
+        sums.append(np.sum(bits, dtype=np.uint64))
+    return np.array(sums, dtype=np.uint64)
+
+
+def totals_of(model: Model, seen: list[tuple[Seen, ...]]) -> Totals:
+    """The totals of all rows."""
+    weights, centres = {}, {}
+    for k, block in enumerate(model.blocks):
+        own = [part[k] for part in seen]
+        weights[block.name] = float(tree_sum([part.total_weight for part in own]))
+        if not sum(int(np.sum(part.counts)) for part in own):
+            raise DataError(f"block {block.name!r}: not one of its entries is observed")
+        lowest = np.min([part.lowest for part in own], axis=0)
+        highest = np.max([part.highest for part in own], axis=0)
+        middles = middles_between(lowest, highest)
+        if middles.any():
+            centres[block.name] = middles
+    likelihoods = {block.name: block.likelihood for block in model.blocks}
+    return Totals(weights, centres, likelihoods, {})
+
+
+def tables_left_behind(
+    model: Model, source: Source, seen: list[tuple[Seen, ...]]
+) -> Mapping[str, Any]:
+    """Tables without entries, which know shapes and which rows have any."""
+    data = source.data
+    nowhere: IntArray = np.zeros(0, dtype=np.intp)
+    tables: dict[str, Any] = {}
+    for k, block in enumerate(model.blocks):
+        table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0))
+        rows = np.concatenate([part[k].rows for part in seen])
+        offset: Any = None
+        if any(part[k].has_offset for part in seen):
+            width = table.shape[1] * block.likelihood.width
+            offset = OffsetInPartitions((table.shape[0], width), block.name, source)
+        tables[block.name] = TableInPartitions(
+            block.name, attrs.evolve(table, offset=offset), rows, source
+        )
+    return tables
+
+
+def notes_of(
+    model: Model, tables: Mapping[str, Any], seen: list[tuple[Seen, ...]]
+) -> tuple[str, ...]:
+    """Notes on columns and rows without an entry."""
+    counts = {
+        block.name: np.sum([part[k].counts for part in seen], axis=0)
+        for k, block in enumerate(model.blocks)
+    }
+    rows = np.concatenate([np.any([own.rows for own in part], axis=0) for part in seen])
+    return notes_on_gaps(model, tables, counts, rows)
+
+
+@attrs.frozen(eq=False)
+class Told:
+    """What a partition tells of the losses of a block once it is bound."""
+
+    scale: float
+    total_scale: float
+    n_numbers: int
+    counts: IntArray  # entries of each effect
+    signs: Array  # of effects that all of its entries pull one way
+    pull: float
+    squares: float  # the sum of those of rough predictors
+    origin: Array | None
+
+
+@attrs.frozen(eq=False)
+class Tell(Task):
+    """What solvers and certificates ask of losses, and is told once; and the longest lines."""
+
+    def of(self, part: Part) -> tuple[tuple[Told, ...], int, IntArray]:
+        """Tell of each block, of the longest row, and of entries by columns of Z."""
+        program, entries = part.program, part.program.entries
+        names = [block.name for block in part.source.model.blocks]
+        pairs = zip(program.loss.pieces, names, strict=True)
+        told = tuple(told_by(piece, part.problem.origins.get(name)) for piece, name in pairs)
+        columns = np.bincount(entries.columns, minlength=entries.shape[1])
+        return told, entries.pattern.by_rows.longest, columns
+
+
+def told_by(piece: Any, origin: Array | None) -> Told:
+    """What the piece of one block in one partition tells."""
+    kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
+    effects = isinstance(kind, OneKind)
+    return Told(
+        float(np.max(scale, initial=0.0)),
+        float(np.sum(scale)),
+        piece.n_numbers,
+        kind.counts if effects else np.zeros(0, dtype=np.intp),
+        np.sign(kind.fixed) if effects else np.zeros(0),
+        piece.pull,
+        float(np.sum(np.square(piece.start()))),
+        origin,
+    )
+
+
+def compiled(
+    problem: PartitionedProblem,
+    partitions: Partitions,
+    seen: list[tuple[Seen, ...]],
+    facts: list[tuple[tuple[Told, ...], int, IntArray]],
+) -> Program:
+    """The program of all partitions."""
+    pieces = tuple(
+        piece_of(problem, block, [told[k] for told, _, _ in facts])
+        for k, block in enumerate(problem.model.blocks)
+    )
+    size = sum(piece.n_numbers for piece in pieces)
+    squares = tree_sum([sum(own.squares for own in told) for told, _, _ in facts])
+    unit = float(np.sqrt(squares / size)) or 1.0
+    mixed = np.sum([own.mixed for part in seen for own in part], axis=0, dtype=np.uint64)
+    longest = max(max(rows for _, rows, _ in facts), int(np.max(sum(c for _, _, c in facts))))
+    entries: Any = PartitionedEntries(
+        partitions, problem.shape, size, longest, digest_of_bits(mixed, problem.shape)
+    )
+    loss: Any = PartitionedLoss(partitions, pieces, unit)
+    main: Any = problem.terms[0]
+    nowhere: IntArray = np.zeros(0, dtype=np.intp)
+    return Program(
+        entries=entries,
+        loss=loss,
+        background=Background((), nowhere, problem.shape),
+        penalty=SpectralPenalty(main=main),
+        names=tuple(block.name for block in problem.model.blocks),
+        columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
+        unit=unit,
+    )
+
+
+def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
+    """A whole number that says what the table holds."""
+    bits = hashlib.blake2b(mixed.tobytes() + repr(shape).encode(), digest_size=16)
+    return int.from_bytes(bits.digest(), "little")
+
+
+def piece_of(problem: PartitionedProblem, block: Block, told: list[Told]) -> PartitionedPiece:
+    """The losses of one block of all partitions."""
+    layout, ridge = problem.layout(block.name), problem.ridge(block.name)
+    counts, fixed = gathered_effects(layout, block, told)
+    origin = problem.origins.get(block.name)
+    towards = np.zeros(layout.n_effects) if origin is None else -origin
+    return PartitionedPiece(
+        likelihood=block.likelihood,
+        layout=layout,
+        scale=max(own.scale for own in told),
+        total_scale=float(tree_sum([own.total_scale for own in told])),
+        n_numbers=sum(own.n_numbers for own in told),
+        counts=counts,
+        fixed=fixed,
+        ridge=Ridge(ridge, towards) if ridge and layout.n_effects else None,
+        origin=0.0 if origin is None else origin,
+        pull=max(own.pull for own in told),
+    )
+
+
+def gathered_effects(layout: Layout, block: Block, told: list[Told]) -> tuple[IntArray, Array]:
+    """The entries of each effect, and far values for those that all entries pull one way."""
+    far = far_out(block.likelihood)
+    if layout.n_row_effects:
+        counts = np.concatenate([own.counts for own in told])
+        return counts, far * np.concatenate([own.signs for own in told])
+    counts = np.sum([own.counts for own in told], axis=0)
+    # Of the partitions that have entries of a column all have to agree.
+    up, down = (
+        np.all([(sign * own.signs > 0.0) | (own.counts == 0) for own in told], axis=0)
+        for sign in (1.0, -1.0)
+    )
+    return counts, np.where(counts > 0, far * (1.0 * up - 1.0 * down), 0.0)

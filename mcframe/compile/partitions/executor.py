@@ -1,0 +1,112 @@
+"""Who computes the parts: one after the other in this process, with some of them kept."""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.partitions.numbers import Cut, for_rows
+from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Part, Source
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine.threads import blas_alone
+
+__all__ = ["OneByOne", "Partitions", "Task", "added", "answer_of", "tree_sum"]
+
+
+class Task(Cut, ABC):
+    """What every partition is asked: an attrs class whose ``ByRows`` fields are cut by rows."""
+
+    @abstractmethod
+    def of(self, part: Part) -> Any:
+        """The answer of one partition: numbers, arrays, or tuples of them."""
+
+
+def answer_of(task: Task, part: Part) -> Any:
+    """The answer of a part to a task that is cut for it, by the same sums in every process."""
+    with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return task.of(part)
+
+
+class Partitions(ABC):
+    """A map over the partitions of a table, with sums of what comes back.
+
+    Sums are taken pair by pair in a tree, in the order of the partitions: the same bits whoever
+    computes the summands, and whenever they arrive.
+    """
+
+    source: Source
+
+    @cached_property
+    def rows(self) -> list[tuple[int, int]]:
+        """The rows of each partition."""
+        return [self.source.data.rows(p) for p in range(self.source.data.n_partitions)]
+
+    @abstractmethod
+    def each(self, task: Task) -> list[Any]:
+        """The answers of all partitions, in their order."""
+
+    def sum(self, task: Task) -> Any:
+        """The sum of the answers."""
+        return tree_sum(self.each(task))
+
+    def concatenate(self, task: Task) -> Array:
+        """The answers, one row an item, below each other."""
+        return np.concatenate(self.each(task))
+
+    @abstractmethod
+    def bound_to(self, source: Source) -> "Partitions":
+        """Return an executor of another source."""
+
+
+@attrs.define(eq=False, slots=False)
+class OneByOne(Partitions):
+    """Parts in this process, one after the other.
+
+    The first parts stay compiled as far as they fit into ``keep_bytes``; each of the others is
+    read, compiled, used and dropped in every round.
+    """
+
+    source: Source
+    keep_bytes: float = np.inf
+    parts: dict[int, Part] = attrs.field(factory=dict)
+    held: int = 0
+
+    def each(self, task: Task) -> list[Any]:
+        """The answers of all partitions, in their order."""
+        answers = []
+        for p, (first, last) in enumerate(self.rows):
+            check_time()
+            answers.append(answer_of(for_rows(task, first, last), self.part(p)))
+        return answers
+
+    def part(self, p: int) -> Part:
+        """Partition p, which stays if there is room."""
+        if p in self.parts:
+            return self.parts[p]
+        part = self.source.part(p)
+        size = BYTES_PER_ENTRY * part.n_entries
+        if self.held + size <= self.keep_bytes:
+            self.parts[p], self.held = part, self.held + size
+        return part
+
+    def bound_to(self, source: Source) -> "OneByOne":
+        """An executor of another source that may keep as much."""
+        return OneByOne(source, self.keep_bytes)
+
+
+def tree_sum(values: list[Any]) -> Any:
+    """The sum, neighbours first: ((a + b) + (c + d)) + e."""
+    while len(values) > 1:
+        pairs = [added(*values[k : k + 2]) for k in range(0, len(values) - 1, 2)]
+        values = pairs + values[2 * len(pairs) :]
+    return values[0]
+
+
+def added(first: Any, second: Any) -> Any:
+    """The sum of two answers, tuples part by part."""
+    if isinstance(first, tuple):
+        return tuple(added(a, b) for a, b in zip(first, second, strict=True))
+    return None if first is None else first + second

@@ -1,0 +1,232 @@
+"""Rows of one factor, the other fixed, with the rows of the table in partitions."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.entries import Place
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
+from mcframe.compile.partitions.entries import PartitionedEntries
+from mcframe.compile.partitions.executor import Task, tree_sum
+from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
+from mcframe.compile.partitions.part import Part
+from mcframe.compile.program import Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.spectra.tapering import LineCosts
+from mcframe.numerics.unlabeled.background import Behind
+
+__all__ = ["PartitionedLines", "lines_near", "partitioned_line_costs"]
+
+
+@attrs.frozen(eq=False)
+class Near(Cut):
+    """A point where a quadratic is taken: Z = U V', slopes, effects, largest curvatures."""
+
+    left: Any
+    right: Array
+    z: Numbers
+    slopes: Numbers
+    effects: tuple[Any, ...]
+    steepest: tuple[float, ...] | None
+
+    def lines(self, part: Part) -> Lines:
+        """The quadratic of a partition."""
+        program, z = part.program, part.numbers(self.z)
+        latent = LowRank(self.left, self.right)
+        behind, slopes = Behind(program.background, latent, z, ()), part.numbers(self.slopes)
+        at = Evaluation(program.entries, Place(latent, z), behind, 0.0, slopes, self.effects)
+        return Lines(program, at, self.steepest)
+
+
+@attrs.frozen(eq=False)
+class PartitionedLines:
+    """What ``Lines`` answer: rows of U within partitions, of V by sums of normal equations."""
+
+    program: Program
+    at: Evaluation
+
+    @cached_property
+    def near(self) -> Near:
+        """What partitions are told of the point."""
+        loss: Any = self.program.loss
+        z: Any = self.at.place.z
+        slopes: Any = self.at.entry_slopes
+        latent = self.at.place.factors
+        effects = self.at.effects
+        return Near(
+            left=ByRows(latent.left),
+            right=latent.right,
+            z=z,
+            slopes=slopes,
+            effects=loss.for_tasks(effects),
+            steepest=None if loss.bounded else loss.steepest_at(z, effects),
+        )
+
+    @property
+    def partitions(self) -> Any:
+        """The executor of the parts."""
+        loss: Any = self.program.loss
+        return loss.partitions
+
+    @cached_property
+    def sure(self) -> bool:
+        """Whether the second derivatives are nowhere larger, so that full steps descend."""
+        return all(self.partitions.each(Sure(self.near)))
+
+    def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
+        """New rows of one factor: ridge regressions of this weight on the other factor."""
+        if by_rows:
+            return self.partitions.concatenate(RowSolutions(self.near, other, weight))
+        summed: NormalEquations = self.partitions.sum(ColumnEquations(self.near, ByRows(other)))
+        return summed.solutions(weight)
+
+    def along(self, left: Array, right: Array) -> Array:
+        """The second derivative of F along each a b', and a and b a column of each."""
+        along: Array = self.partitions.sum(Along(self.near, ByRows(left), right))
+        return np.maximum(along, 1e-300)
+
+    def descend(
+        self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """Each row of a factor moved towards its new value as far as its own objective falls."""
+        if by_rows:
+            task = RowDescent(self.near, ByRows(own), ByRows(fresh), other, weight)
+            return self.partitions.concatenate(task)
+
+        def objectives(share: Array, factor: Array) -> Array:
+            task = ColumnLosses(self.near, fresh, ByRows(other), share)
+            losses: Array = self.partitions.sum(task)
+            return penalties(factor, weight) + losses
+
+        tied = np.zeros(own.shape[0], dtype=bool)
+        for piece, columns in zip(self.program.loss.pieces, self.program.columns, strict=True):
+            tied[columns] = piece.width > 1
+        at_first = objectives(np.zeros(own.shape[0]), own)
+        return descended(own, fresh, at_first, objectives, tied)
+
+
+def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
+    """F near a point as a quadratic of each entry, wherever the entries are."""
+    spread = isinstance(program.entries, PartitionedEntries)
+    return PartitionedLines(program, at) if spread else Lines(program, at)
+
+
+@attrs.frozen(eq=False)
+class Sure(Task):
+    """Whether full steps descend."""
+
+    near: Near
+
+    def of(self, part: Part) -> bool:
+        """Whether those of a partition do."""
+        return self.near.lines(part).sure
+
+
+@attrs.frozen(eq=False)
+class RowSolutions(Task):
+    """Ridge regressions of the rows on V."""
+
+    near: Near
+    other: Array
+    weight: float
+
+    def of(self, part: Part) -> Array:
+        """New rows of U of a partition."""
+        return self.near.lines(part).ridge_solutions(self.other, self.weight, by_rows=True)
+
+
+@attrs.frozen(eq=False)
+class ColumnEquations(Task):
+    """Normal equations of the columns on U."""
+
+    near: Near
+    other: Any
+
+    def of(self, part: Part) -> NormalEquations:
+        """What a partition adds to them."""
+        return self.near.lines(part).normal_equations(self.other, by_rows=False)
+
+
+@attrs.frozen(eq=False)
+class Along(Task):
+    """Second derivatives along products of columns."""
+
+    near: Near
+    left: Any
+    right: Array
+
+    def of(self, part: Part) -> Array:
+        """What a partition adds to them."""
+        return self.near.lines(part).along(self.left, self.right)
+
+
+@attrs.frozen(eq=False)
+class RowDescent(Task):
+    """Rows of U moved as far as their objectives fall."""
+
+    near: Near
+    own: Any
+    fresh: Any
+    other: Array
+    weight: float
+
+    def of(self, part: Part) -> Array:
+        """Moved rows of a partition."""
+        lines = self.near.lines(part)
+        return lines.descend(self.own, self.fresh, self.other, self.weight, by_rows=True)
+
+
+@attrs.frozen(eq=False)
+class ColumnLosses(Task):
+    """The losses of each column where rows of V have moved by shares of their steps."""
+
+    near: Near
+    fresh: Array
+    other: Any
+    share: Array
+
+    def of(self, part: Part) -> Array:
+        """What a partition adds to them."""
+        lines = self.near.lines(part)
+        moved = lines.moved(self.fresh, self.other, by_rows=False)
+        z = lines.at.place.z + self.share[part.program.entries.columns] * moved
+        total = np.zeros(self.share.size)
+        lines.add_losses(total, z, by_rows=False)
+        return total
+
+
+@attrs.frozen(eq=False)
+class LineCostsOf(Task):
+    """The linear and the quadratic costs of scaling rows and columns of slopes."""
+
+    near: Near
+    slope: Numbers
+
+    def of(self, part: Part) -> Any:
+        """Costs of a partition's rows, and what it adds to those of columns."""
+        lines, slope = self.near.lines(part), part.numbers(self.slope)
+        entries, z = part.program.entries, lines.at.place.z
+        second = np.broadcast_to(lines.newton_weights, slope.shape)
+        costs = -slope * z, np.square(slope) / second
+        n_rows, n_columns = part.program.shape
+        by_rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
+        columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
+        return (by_rows[0], by_rows[1]), (columns[0], columns[1])
+
+
+def partitioned_line_costs(program: Program, at: Evaluation, slope: Numbers) -> LineCosts:
+    """``line_costs`` of a program whose rows are in partitions."""
+    lines = PartitionedLines(program, at)
+    answers = lines.partitions.each(LineCostsOf(lines.near, slope))
+    columns = tree_sum([answer[1] for answer in answers])
+    linear, quadratic = (
+        np.concatenate([*(answer[0][k] for answer in answers), columns[k]]) for k in (0, 1)
+    )
+    linear = np.maximum(linear, 0.0)
+    if any(piece.layout.n_biases for piece in program.loss.pieces):
+        linear[: program.shape[0]] = np.inf
+    return LineCosts(linear, quadratic)

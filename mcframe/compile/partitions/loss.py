@@ -1,0 +1,281 @@
+"""The losses of all partitions: what ``EntryLoss`` answers, by sums of what partitions answer."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.effects import Ridge
+from mcframe.compile.effects.contract import conjugate_of_sums, imbalance_of_sums
+from mcframe.compile.effects.far import far_beyond
+from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
+from mcframe.compile.loss import Known, LossAt
+from mcframe.compile.partitions.executor import Partitions, tree_sum
+from mcframe.compile.partitions.numbers import ByRows, Centred, Clipped, Numbers, Repaired, Slopes
+from mcframe.compile.partitions.tasks import (
+    BiasSums,
+    ConjugateAt,
+    Conjugates,
+    EffectSums,
+    Largest,
+    MovedBy,
+    RoundingOf,
+    RowEffects,
+    SteepestAt,
+    ValueOf,
+)
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Conjugate
+from mcframe.model import Layout
+
+__all__ = ["PartitionedLoss", "PartitionedPiece"]
+
+
+@attrs.frozen(eq=False)
+class PartitionedPiece:
+    """The losses of one block, as far as they are told without an entry.
+
+    ``counts`` are the entries of each effect, ``fixed`` far values of those that are infinite;
+    ``scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
+    """
+
+    likelihood: Any
+    layout: Layout
+    scale: float
+    total_scale: float
+    n_numbers: int
+    counts: IntArray
+    fixed: Array
+    ridge: Ridge | None
+    origin: Array | float
+    pull: float
+
+    @property
+    def width(self) -> int:
+        """Numbers of z for each entry."""
+        return int(self.likelihood.width)
+
+    @property
+    def curvature(self) -> float:
+        """The supremum of the second derivative in z."""
+        return self.scale * float(self.likelihood.curvature)
+
+    @property
+    def infimum(self) -> float:
+        """A lower bound on the sum of all losses."""
+        return self.total_scale * float(self.likelihood.infimum)
+
+    def has_conjugate(self) -> bool:
+        """Whether a conjugate is at hand."""
+        return isinstance(self.likelihood, Conjugate)
+
+    @property
+    def groups(self) -> Groups:
+        """The effects, each with entries of its own."""
+        return Groups(self.counts, self.fixed, self.ridge, self.origin)
+
+    def for_tasks(self, effects: Array | None) -> Any:
+        """Effects as tasks take them: those of rows go to their partitions."""
+        return effects if effects is None or self.layout.n_biases else ByRows(effects)
+
+    def by_effect(self, sums: list[Array]) -> Array:
+        """Sums over each effect from those of the partitions: added up, or below each other."""
+        if self.layout.n_row_effects:
+            return np.concatenate(sums)
+        total: Array = np.sum(sums, axis=0)
+        return total
+
+
+@attrs.frozen(eq=False)
+class PartitionedLoss:
+    """F(z) = min over effects of the sum over all entries, of z in partitions.
+
+    Slopes are ``Numbers``. Biases of columns are solved for by sums of slopes over columns, a
+    round of tasks a Newton step; effects of rows within the partitions of these.
+    """
+
+    partitions: Partitions
+    pieces: tuple[PartitionedPiece, ...]
+    unit: float
+
+    @property
+    def n_entries(self) -> int:
+        """The number of numbers of z."""
+        return sum(piece.n_numbers for piece in self.pieces)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether every piece has a slope."""
+        return all(piece.likelihood.smooth for piece in self.pieces)
+
+    @property
+    def convex(self) -> bool:
+        """Whether every piece is convex."""
+        return all(piece.likelihood.convex for piece in self.pieces)
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether every piece has a bounded curvature."""
+        return all(np.isfinite(piece.curvature) for piece in self.pieces)
+
+    def for_tasks(self, effects: tuple[Array | None, ...]) -> tuple[Any, ...]:
+        """The effects of all pieces as tasks take them."""
+        return tuple(p.for_tasks(own) for p, own in zip(self.pieces, effects, strict=True))
+
+    def steepest_at(self, z: Numbers, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+        """The largest second derivative of each piece at z."""
+        found = self.partitions.each(SteepestAt(z, self.for_tasks(effects)))
+        return tuple(max(own) for own in zip(*found, strict=True))
+
+    def curvatures_at(self, z: Numbers, effects: tuple[Array | None, ...]) -> list[float]:
+        """Each piece's curvature: its bound, or the largest at these entries if there is none."""
+        bounds = [piece.curvature for piece in self.pieces]
+        if self.bounded:
+            return bounds
+        found = zip(bounds, self.steepest_at(z, effects), strict=True)
+        return [bound if np.isfinite(bound) else there for bound, there in found]
+
+    def evaluate(
+        self,
+        z: Numbers,
+        warm: tuple[Array | None, ...] | None = None,
+        given: tuple[Array | None, ...] | None = None,
+        nearly: bool = False,
+    ) -> LossAt:
+        """F and its slopes at z, all effects optimal, those of nearby points to begin with."""
+        warm = (None,) * len(self.pieces) if warm is None else warm
+        if len(self.pieces) == 1 and self.pieces[0].layout.n_biases:
+            effects, value = self.solve_biases(z, 0, warm[0])
+            if value is not None:  # found with the biases: no round for it
+                slopes: Any = Slopes(size=z.size, z=z, effects=(effects,))
+                return LossAt(value + self.ridges((effects,)), slopes, (effects,))
+            return self.evaluate_at(z, (effects,))
+        pairs = zip(range(len(self.pieces)), warm, strict=True)
+        return self.evaluate_at(z, tuple(self.solve(z, k, own) for k, own in pairs))
+
+    def evaluate_at(self, z: Numbers, given: tuple[Array | None, ...]) -> LossAt:
+        """The joint loss and its slopes at given effects, which stay as they are."""
+        slopes: Any = Slopes(size=z.size, z=z, effects=self.for_tasks(given))
+        value = float(self.partitions.sum(ValueOf(slopes)))
+        return LossAt(value + self.ridges(given), slopes, given)
+
+    def ridges(self, effects: tuple[Array | None, ...]) -> float:
+        """The ridges on biases, which the parts leave out."""
+        pairs = zip(self.pieces, effects, strict=True)
+        return sum(
+            piece.ridge.value(own)
+            for piece, own in pairs
+            if piece.ridge is not None and piece.layout.n_biases and own is not None
+        )
+
+    def solve(self, z: Numbers, k: int, warm: Array | None) -> Array | None:
+        """The best effects of one piece at z."""
+        piece = self.pieces[k]
+        if not piece.layout.size:
+            return None
+        if piece.layout.n_row_effects:
+            begun = None if warm is None else ByRows(warm)
+            return piece.groups.with_idle(self.partitions.concatenate(RowEffects(z, k, begun)))
+        return self.solve_biases(z, k, warm)[0]
+
+    def solve_biases(self, z: Numbers, k: int, warm: Array | None) -> tuple[Array, float | None]:
+        """The best biases of one piece at z, and its losses there where they are known by then."""
+        piece, tried = self.pieces[k], []
+        start = np.zeros(piece.counts.size) if warm is None else warm
+        if piece.fixed.any():  # infinite ones far beyond z, whatever they were
+            reached = np.array([max(self.partitions.each(Largest(z, k)))])
+            start = np.where(piece.fixed == 0.0, start, far_beyond(piece.fixed, reached))
+
+        def at(effects: Array) -> GroupSums:
+            answers = self.partitions.each(BiasSums(z, k, effects))
+            value, slopes, sizes, curvature = tree_sum([sums for sums, _ in answers])
+            tried.append((effects, value))
+            reached = max(largest for _, largest in answers)
+            return GroupSums(slopes, sizes, lambda: curvature, reached)
+
+        found = piece.groups.solve(at, start, first_reach(piece.likelihood))
+        last, value = tried[-1]
+        return found, float(value) if found is last else None
+
+    def sums_by_effect(self, slope: Numbers) -> list[tuple[Array, Array]]:
+        """The sums of slopes and of their sizes over each effect, of each piece."""
+        answers = self.partitions.each(EffectSums(slope))
+        return [
+            (
+                piece.by_effect([own[k][0] for own in answers]),
+                piece.by_effect([own[k][1] for own in answers]),
+            )
+            for k, piece in enumerate(self.pieces)
+        ]
+
+    def conjugate(self, slope: Numbers, scale: float, known: Known) -> tuple[float, float]:
+        """F* at slopes whose sums vanish where an effect is free, and sum of |summands|."""
+        total = size = 0.0
+        of_entries = self.partitions.sum(Conjugates(slope))
+        sums = self.sums_by_effect(slope)
+        for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
+            if pair is None:
+                freed = conjugate_of_sums(piece.ridge, *by_effect, piece.pull)
+                total, size = total + own[0] + freed[0], size + own[1] + freed[1]
+            else:
+                lowest = piece.infimum if scale < 1.0 else 0.0
+                total += scale * pair[0] - (1.0 - scale) * lowest
+                size += pair[1] + abs(lowest)
+        return total, size
+
+    def known_conjugates(self, z: Numbers, effects: tuple[Array | None, ...]) -> Known:
+        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their slope at z."""
+        wanted = [not piece.has_conjugate() for piece in self.pieces]
+        if not any(wanted):
+            return (None,) * len(self.pieces)
+        found = self.partitions.sum(ConjugateAt(z, self.for_tasks(effects)))
+        return tuple(pair if asked else None for pair, asked in zip(found, wanted, strict=True))
+
+    def nearest_slope(self, slope: Numbers) -> Numbers:
+        """The nearest slopes at which conjugates are finite, of pieces without effects."""
+        return Repaired(size=slope.size, of=slope)
+
+    def clip(self, slope: Numbers) -> Numbers:
+        """The slopes of pieces without effects moved into their domains."""
+        return Clipped(size=slope.size, of=slope)
+
+    def centre(self, slope: Numbers) -> Numbers:
+        """The slopes with what rounding left of the sums over each effect taken off."""
+        if not any(piece.layout.size for piece in self.pieces):
+            return slope
+        sums = self.sums_by_effect(slope)
+        means = tuple(
+            total / np.maximum(piece.counts, 1)
+            if piece.layout.n_biases and piece.ridge is None
+            else None
+            for piece, (total, _) in zip(self.pieces, sums, strict=True)
+        )
+        return Centred(size=slope.size, of=slope, means=means)
+
+    def rounding(self, z: Numbers, effects: tuple[Array | None, ...], slope: Numbers) -> float:
+        """How far rounding of the predictors may move the losses at z."""
+        return float(self.partitions.sum(RoundingOf(z, self.for_tasks(effects), slope)))
+
+    def room(self, slope: Numbers) -> float:
+        """0: there are no equalities."""
+        return 0.0
+
+    def vanishes(self, z: Numbers, effects: tuple[Array | None, ...]) -> bool:
+        """False: it is not asked whether losses are nothing, so that a gap is never called 0."""
+        return False
+
+    def moved_by(self, away: float, slope: Numbers) -> float:
+        """How far the losses move at most where each predictor is off by ``away``."""
+        return float(self.partitions.sum(MovedBy(away, slope)))
+
+    def imbalance(self, slope: Numbers, effects: tuple[Array | None, ...]) -> float:
+        """What sums of slopes over free effects that do not quite vanish are worth there."""
+        if not any(piece.layout.size for piece in self.pieces):
+            return 0.0
+        total = 0.0
+        sums = self.sums_by_effect(slope)
+        for piece, own, (each, _) in zip(self.pieces, effects, sums, strict=True):
+            if own is not None and piece.ridge is None:
+                total += imbalance_of_sums(piece.fixed, each, own)
+        return total

@@ -1,0 +1,200 @@
+"""Numbers at the entries of partitions, by the way in which each partition finds its own."""
+
+import itertools
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank, Sampled
+
+if TYPE_CHECKING:
+    from mcframe.compile.partitions.part import Part
+
+__all__ = [
+    "Between",
+    "ByRows",
+    "Centred",
+    "Clipped",
+    "Numbers",
+    "Predictors",
+    "Repaired",
+    "Slopes",
+    "for_rows",
+    "fresh_key",
+]
+
+COUNTER = itertools.count()
+
+
+def fresh_key() -> str:
+    """A name that no other numbers have, in this process or in one that it sends them to."""
+    return f"{os.getpid()}-{os.urandom(4).hex()}-{next(COUNTER)}"
+
+
+@attrs.frozen(eq=False)
+class ByRows:
+    """An array with one row an item, of which each partition is given its own rows."""
+
+    array: Array
+
+
+def for_rows(value: Any, first: int, last: int) -> Any:
+    """What a partition with these rows is given of numbers, a task, a tuple or an array."""
+    if isinstance(value, ByRows):
+        return value.array[first:last]
+    if isinstance(value, tuple):
+        return tuple(for_rows(part, first, last) for part in value)
+    if isinstance(value, Cut):
+        kind: Any = type(value)
+        given = {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
+        return kind(**{name: for_rows(part, first, last) for name, part in given.items()})
+    return value
+
+
+class Cut:
+    """What consists of fields that are cut by rows where they are ``ByRows``."""
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Numbers(Cut, ABC):
+    """One number an entry, known by how a partition finds its own: no process holds all of them.
+
+    A pure function of the partition and of small arrays. ``size`` counts the numbers of all
+    partitions; a partition keeps some of what it found by ``key``, which changes nothing.
+    """
+
+    # Of NumPy's numbers times these the product is ours.
+    __array_ufunc__ = None
+
+    size: int
+    key: str = attrs.field(factory=fresh_key)
+
+    @abstractmethod
+    def find(self, part: "Part") -> Array:
+        """The numbers of one partition."""
+
+    def __add__(self, other: "Numbers") -> "Numbers":
+        return Combination(size=self.size, first=self, second=other, factor=1.0)
+
+    def __sub__(self, other: "Numbers") -> "Numbers":
+        return Combination(size=self.size, first=self, second=other, factor=-1.0)
+
+    def __rmul__(self, factor: float) -> "Numbers":
+        return Multiple(size=self.size, of=self, factor=float(factor))
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Predictors(Numbers):
+    """Entries of U V'."""
+
+    left: Any
+    right: Array
+
+    def find(self, part: "Part") -> Array:
+        """Entries of the product in a partition."""
+        return part.program.entries.of(LowRank(self.left, self.right))
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Slopes(Numbers):
+    """Slopes of the losses at predictors z and effects, which stay as they are."""
+
+    z: Numbers
+    effects: tuple[Any, ...]
+
+    def find(self, part: "Part") -> Array:
+        """Slopes of a partition."""
+        return part.program.loss.evaluate_at(part.numbers(self.z), self.effects).slope
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Combination(Numbers):
+    """``first + factor * second``."""
+
+    first: Numbers
+    second: Numbers
+    factor: float
+
+    def find(self, part: "Part") -> Array:
+        """Numbers of a partition."""
+        first, second = part.numbers(self.first), part.numbers(self.second)
+        return first + second if self.factor == 1.0 else first + self.factor * second
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Multiple(Numbers):
+    """``factor * of``."""
+
+    of: Numbers
+    factor: float
+
+    def find(self, part: "Part") -> Array:
+        """Numbers of a partition."""
+        return self.factor * part.numbers(self.of)
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Centred(Numbers):
+    """Slopes less a mean for each effect of the columns, or, in a partition, of its rows.
+
+    ``means`` has an array for each block with biases that are no ridge's, and None for others.
+    """
+
+    of: Numbers
+    means: tuple[Array | None, ...]
+
+    def find(self, part: "Part") -> Array:
+        """Slopes of a partition."""
+        centred = part.numbers(self.of).copy()
+        for piece, means in zip(part.program.loss.pieces, self.means, strict=True):
+            own = centred[piece.part]
+            if means is not None:
+                centred[piece.part] = own - means[piece.columns]
+            elif not piece.layout.n_biases:  # biases without means have a ridge
+                centred[piece.part] = piece.centre(own)
+        return centred
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Clipped(Numbers):
+    """Slopes that rounding left just outside of their domains moved in."""
+
+    of: Numbers
+
+    def find(self, part: "Part") -> Array:
+        """Slopes of a partition."""
+        return part.program.loss.clip(part.numbers(self.of))
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Repaired(Numbers):
+    """The nearest slopes inside of the domains of blocks without effects."""
+
+    of: Numbers
+
+    def find(self, part: "Part") -> Array:
+        """Slopes of a partition."""
+        slope = part.numbers(self.of)
+        nearest = slope.copy()
+        for piece in part.program.loss.pieces:
+            if piece.has_conjugate() and not piece.effects.size:
+                nearest[piece.part] = piece.nearest_slope(slope[piece.part])
+        return nearest
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Between(Numbers):
+    """The matrix with these numbers, its rows and columns scaled: diag(left) S diag(right)."""
+
+    of: Numbers
+    left: Any
+    right: Array
+
+    def find(self, part: "Part") -> Array:
+        """Slopes of a partition."""
+        matrix = Sampled(part.program.entries.pattern, part.numbers(self.of))
+        return matrix.between(np.ascontiguousarray(self.left), self.right).values

@@ -1,0 +1,72 @@
+"""What a fit of rows in partitions keeps of a block, and what it reads again when it is asked."""
+
+import attrs
+import numpy as np
+
+from mcframe.compile.partitions.part import Source
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import ModelError
+from mcframe.model.left_behind import LeftBehind
+from mcframe.model.table import Table
+
+__all__ = ["OffsetInPartitions", "TableInPartitions"]
+
+
+@attrs.frozen(eq=False)
+class TableInPartitions(LeftBehind):
+    """A block's shape and the rows that have entries; the entries of one row are read anew."""
+
+    source: Source
+
+    @property
+    def why(self) -> str:
+        """Why there are no entries, and what to do, as a clause."""
+        return "no process holds those of all partitions; ask for predictions by rows and columns"
+
+    def unobserved_columns(self, row: int) -> IntArray:
+        """The columns of a row without an observed entry, by the partition that has it."""
+        p = partition_of(self.source, row)
+        return table_of(self.source, p, self.block).unobserved_columns(
+            row - self.source.data.rows(p)[0]
+        )
+
+
+@attrs.frozen(eq=False)
+class OffsetInPartitions:
+    """The offsets of a block, read from the partitions of the rows that are asked for."""
+
+    shape: tuple[int, int]
+    block: str
+    source: Source
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """The offsets of some cells, of the shape that rows and columns have together."""
+        rows, columns = np.broadcast_arrays(rows, columns)
+        found = np.zeros(rows.shape)
+        for p in range(self.source.data.n_partitions):
+            first, last = self.source.data.rows(p)
+            here = (rows >= first) & (rows < last)
+            if here.any():
+                offset = table_of(self.source, p, self.block).offset
+                if offset is not None:
+                    found[here] = offset.at(rows[here] - first, columns[here])
+        return found
+
+    def dense(self) -> Array:
+        """An error: all of them are not in one place."""
+        raise ModelError(
+            f"block {self.block!r} has offsets, which no process holds for all rows; ask for"
+            " predictions by rows and columns"
+        )
+
+
+def partition_of(source: Source, row: int) -> int:
+    """The partition that has a row."""
+    data = source.data
+    starts = [data.rows(p)[0] for p in range(data.n_partitions)]
+    return int(np.searchsorted(starts, row, side="right")) - 1
+
+
+def table_of(source: Source, p: int, block: str) -> Table:
+    """The table of one block in one partition."""
+    return source.part(p).tables[block]

@@ -1,0 +1,175 @@
+"""What partitions are asked about their losses: one answer each, to be added up."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.partitions.executor import Task
+from mcframe.compile.partitions.numbers import Numbers, Slopes
+from mcframe.compile.partitions.part import Part
+from mcframe.contracts.arrays import Array
+
+__all__ = [
+    "BiasSums",
+    "ConjugateAt",
+    "Conjugates",
+    "EffectSums",
+    "Largest",
+    "MovedBy",
+    "RoundingOf",
+    "RowEffects",
+    "SteepestAt",
+    "ValueOf",
+]
+
+
+@attrs.frozen(eq=False)
+class ValueOf(Task):
+    """The losses where their slopes were taken, the ridge on biases aside."""
+
+    slopes: Slopes
+
+    def of(self, part: Part) -> float:
+        """Losses of a partition, whose slopes are then known, too."""
+        z = part.numbers(self.slopes.z)
+        found = part.program.loss.evaluate_at(z, self.slopes.effects)
+        part.keep(self.slopes, found.slope)
+        return found.value
+
+
+@attrs.frozen(eq=False)
+class RowEffects(Task):
+    """The best effects of the rows at z, of block k."""
+
+    z: Numbers
+    k: int
+    warm: Any
+
+    def of(self, part: Part) -> Array:
+        """Effects of the rows of a partition."""
+        piece = part.program.loss.pieces[self.k]
+        found = piece.solve(piece.offset_part(part.numbers(self.z)), self.warm)
+        assert found is not None
+        return found
+
+
+@attrs.frozen(eq=False)
+class Largest(Task):
+    """The largest predictor of block k."""
+
+    z: Numbers
+    k: int
+
+    def of(self, part: Part) -> float:
+        """Largest predictor of a partition."""
+        piece = part.program.loss.pieces[self.k]
+        return float(np.max(np.abs(piece.offset_part(part.numbers(self.z))), initial=0.0))
+
+
+@attrs.frozen(eq=False)
+class BiasSums(Task):
+    """Losses of block k at z and biases, their slopes, sizes of these, and second derivatives.
+
+    By columns, but for the losses; and the largest predictor before the biases.
+    """
+
+    z: Numbers
+    k: int
+    effects: Array
+
+    def of(self, part: Part) -> tuple[tuple[float, Array, Array, Array], float]:
+        """What a partition adds to them."""
+        piece: Any = part.program.loss.pieces[self.k]
+        z = piece.offset_part(part.numbers(self.z))
+        value, slopes = piece.value_and_slope(z, self.effects)
+        second = piece.likelihood.second_derivative(piece.predictor(z, self.effects), piece.y)
+        total = piece.effects.sum_by_effect
+        sums = value, total(slopes), total(np.abs(slopes)), total(piece.scale * second)
+        return sums, float(np.max(np.abs(z), initial=0.0))
+
+
+@attrs.frozen(eq=False)
+class EffectSums(Task):
+    """The sums of slopes and of their sizes over each effect, of each block."""
+
+    slope: Numbers
+
+    def of(self, part: Part) -> tuple[tuple[Array, Array], ...]:
+        """What a partition has of them."""
+        slope = part.numbers(self.slope)
+        return tuple(
+            (
+                piece.effects.sum_by_effect(slope[piece.part]),
+                piece.effects.sum_by_effect(np.abs(slope[piece.part])),
+            )
+            for piece in part.program.loss.pieces
+        )
+
+
+@attrs.frozen(eq=False)
+class Conjugates(Task):
+    """The conjugates of entries at slopes and sums of their sizes, of blocks that have them."""
+
+    slope: Numbers
+
+    def of(self, part: Part) -> tuple[Any, ...]:
+        """Conjugates of a partition, and sizes."""
+        slope = part.numbers(self.slope)
+        return tuple(
+            piece.add_conjugates(slope[piece.part], 0.0, 0.0) if piece.has_conjugate() else None
+            for piece in part.program.loss.pieces
+        )
+
+
+@attrs.frozen(eq=False)
+class ConjugateAt(Task):
+    """F*(S) = <S, z> - F(z) of each block at its own slope, and sizes."""
+
+    z: Numbers
+    effects: tuple[Any, ...]
+
+    def of(self, part: Part) -> tuple[tuple[float, float], ...]:
+        """Conjugates of a partition, and sizes."""
+        pairs = zip(part.program.loss.pieces, self.effects, strict=True)
+        return tuple(piece.conjugate_at(part.numbers(self.z), own) for piece, own in pairs)
+
+
+@attrs.frozen(eq=False)
+class SteepestAt(Task):
+    """The largest second derivative of each block."""
+
+    z: Numbers
+    effects: tuple[Any, ...]
+
+    def of(self, part: Part) -> tuple[float, ...]:
+        """Largest derivatives of a partition."""
+        z = part.numbers(self.z)
+        pairs = zip(part.program.loss.pieces, self.effects, strict=True)
+        return tuple(piece.steepest(piece.offset_part(z), own) for piece, own in pairs)
+
+
+@attrs.frozen(eq=False)
+class RoundingOf(Task):
+    """How far rounding of predictors may move the losses."""
+
+    z: Numbers
+    effects: tuple[Any, ...]
+    slope: Numbers
+
+    def of(self, part: Part) -> float:
+        """Bound on the losses of a partition."""
+        z, slope = part.numbers(self.z), part.numbers(self.slope)
+        return part.program.loss.rounding(z, self.effects, slope)
+
+
+@attrs.frozen(eq=False)
+class MovedBy(Task):
+    """How far the losses move at most where each predictor is off by ``away``."""
+
+    away: float
+    slope: Numbers
+
+    def of(self, part: Part) -> float:
+        """Bound on the losses of a partition."""
+        return part.program.loss.moved_by(self.away, part.numbers(self.slope))

@@ -1,0 +1,167 @@
+"""``fit`` and ``explain`` of data whose rows come in partitions."""
+
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import attrs
+
+from mcframe.answer import Fit, Kept
+from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
+from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
+from mcframe.compile.partitions.executor import OneByOne, Partitions
+from mcframe.compile.partitions.on_dask import OnDask, checked_client
+from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
+from mcframe.model import Model
+from mcframe.model.partitioned import PartitionedData
+from mcframe.numerics.digest import digest_of
+from mcframe.numerics.machine.memory import physical_gigabytes
+from mcframe.options import checked_start
+from mcframe.storage import Archive, fit_from_entry, fit_to_entry
+
+__all__ = ["PartitionsExplanation", "explain_partitions", "fit_partitions"]
+
+# The name of the only entry of a checkpoint.
+LATEST = "latest"
+# The share of the machine's memory that compiled partitions stay in from round to round.
+KEPT_SHARE = 0.3
+# Columns of factors with which sizes are told before any is known.
+WIDTH = 16
+
+
+def fit_partitions(
+    model: Model,
+    data: PartitionedData,
+    client: Any,
+    backend: object,
+    start: Fit | None,
+    settings: Settings,
+    checkpoint: object = None,
+) -> Fit:
+    """The fit of a model to data in partitions, options checked.
+
+    With a ``checkpoint`` the best point of each look at the certificate is put into that file, and
+    where there is one the fit goes on from there.
+    """
+    if not isinstance(model, Model):
+        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    solver = solver_for(backend)
+    problem, program, _ = bind_partitions(model, executor_for(model, data, client))
+    reason = solver.refuses(program)
+    if reason is not None:
+        raise BackendError(f"rows in partitions: {reason}")
+    for note in problem.notes:
+        warnings.warn(note, UnobservedWarning, stacklevel=4)
+    seed = settings.random_state
+
+    def fit_of(outcome: Outcome) -> Fit:
+        return Fit.of(problem, outcome, solver.name, seed)
+
+    if checkpoint is not None:
+        identity = {"model": digest_of(model), "data": problem.digest, "random_state": str(seed)}
+        archive = Archive.at_path(checkpoint, "fit of partitions", identity)
+        if LATEST in archive:
+            start = fit_from_entry(problem, archive.read(LATEST))
+        settings = attrs.evolve(
+            settings, keep=lambda outcome: archive.replace(LATEST, fit_to_entry(fit_of(outcome)))
+        )
+    settings = attrs.evolve(settings, start=checked_start(start, problem))
+    fit = fit_of(run(solver, program, settings))
+    space = None
+    with suppress(ModelError):
+        space = fit.row_space
+    return attrs.evolve(fit, kept=Kept(space, problem.notes))
+
+
+def solver_for(backend: object) -> Alternating:
+    """The solver of rows in partitions, or a ``BackendError`` where another one is asked for."""
+    if isinstance(backend, FirstOrder):
+        backend = backend.solver
+    if isinstance(backend, Alternating):
+        return backend
+    if backend in ("auto", Alternating.name):
+        return Alternating()
+    raise BackendError(
+        f"backend={backend!r} was given; rows in partitions are fitted by 'alternating' alone,"
+        " since the others hold all of Z, or a number for each entry, in one place"
+    )
+
+
+def executor_for(model: Model, data: PartitionedData, client: Any) -> Partitions:
+    """Who computes: the workers of a client, or this process, one partition after the other."""
+    source = Source(data, model)
+    if client is None:
+        return OneByOne(source, KEPT_SHARE * 1e9 * physical_gigabytes())
+    return OnDask(source, checked_client(client))
+
+
+@attrs.frozen(eq=False, repr=False)
+class PartitionsExplanation:
+    """What a fit of rows in partitions holds and sends, told before any work is done.
+
+    Attributes
+    ----------
+    refusal : str or None
+        Why the model is not fitted to rows in partitions; None if it is.
+    n_partitions : int
+    partition_bytes : tuple of int
+        What each partition takes compiled, with the numbers at its entries.
+    driver_bytes : int
+        Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns.
+    round_bytes : int
+        What travels at most in a round: both factors to the partitions, and normal equations of
+        all columns back from each.
+    width : int
+        The columns of the factors that sizes are told for; they grow with it.
+    """
+
+    refusal: str | None
+    n_partitions: int
+    partition_bytes: tuple[int, ...]
+    driver_bytes: int
+    round_bytes: int
+    width: int = WIDTH
+
+    def __repr__(self) -> str:
+        if self.refusal is not None:
+            return f"rows in partitions: no, {self.refusal}"
+        largest = max(self.partition_bytes)
+        return "\n".join(
+            [
+                f"rows in {self.n_partitions} partitions, by 'alternating'",
+                f"  a partition  {in_bytes(largest)} at most, all together"
+                f" {in_bytes(sum(self.partition_bytes))}",
+                f"  the driver   {in_bytes(self.driver_bytes)} with {self.width} columns",
+                f"  a round      {in_bytes(self.round_bytes)} at most",
+            ]
+        )
+
+
+def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplanation:
+    """What a fit of rows in partitions holds and sends, without reading a partition."""
+    n_partitions = data.n_partitions
+    n_columns = sum(
+        data.shape(block.name)[1] * block.likelihood.width
+        for block in model.blocks
+        if block.name in data.blocks
+    )
+    lines = data.n_items + n_columns
+    lanczos = 600 * min(data.n_items, n_columns)
+    equations = n_columns * WIDTH * (WIDTH + 1)
+    return PartitionsExplanation(
+        refusal_of_partitions(model),
+        n_partitions,
+        tuple(BYTES_PER_ENTRY * data.n_entries(p) for p in range(n_partitions)),
+        8 * (12 * lines * WIDTH + lanczos + n_partitions * equations),
+        8 * (data.n_items * WIDTH + n_partitions * (n_columns * WIDTH + equations)),
+    )
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes in words."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000.0:
+            return f"{count:.3g} {unit}"
+        count /= 1000.0
+    return f"{count:.3g} TB"

@@ -1,0 +1,359 @@
+"""Rows in partitions: the fit of the whole table, whoever computes the parts."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mcframe as mc
+from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
+from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.model.partitioned import RowsInMemory, is_partitioned
+
+N_ROWS, N_COLUMNS = 48, 16
+WORDS = {
+    "gaussian": (mc.Gaussian(), 3.0),
+    "bernoulli": (mc.Bernoulli(), 1.2),
+    "poisson": (mc.Poisson(), 4.0),
+    "huber": (mc.Huber(), 2.0),
+}
+EFFECTS = {
+    "none": {},
+    "biases": {"bias": True},
+    "effects of rows": {"row_effects": True},
+    "ridge on biases": {"bias": True, "effects_weight": 0.3},
+    "ridge on effects of rows": {"row_effects": True, "effects_weight": 0.3},
+}
+
+
+def table(kind, seed=0, n_rows=N_ROWS, n_columns=N_COLUMNS, share=0.3):
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n_rows, 2)) @ rng.standard_normal((2, n_columns))
+    if kind == "bernoulli":
+        y = (z + rng.logistic(size=z.shape) > 0.0) * 1.0
+    elif kind == "poisson":
+        y = rng.poisson(np.exp(0.5 * z)).astype(float)
+    else:
+        y = z + 0.3 * rng.standard_normal(z.shape) + 2.0 * rng.standard_normal(n_columns)
+    seen = rng.random(y.shape) < share
+    seen[rng.integers(0, n_rows, n_columns), np.arange(n_columns)] = True
+    seen[np.arange(n_rows), rng.integers(0, n_columns, n_rows)] = True
+    rows, columns = np.nonzero(seen)
+    return sp.csr_array((y[rows, columns], (rows, columns)), shape=y.shape)
+
+
+def model_of(kind, effects="none"):
+    word, weight = WORDS[kind]
+    return mc.Model([mc.Block("x", word, **EFFECTS[effects])], [mc.NuclearNorm(weight)])
+
+
+def fits_of(model, data, counts, tol=1e-6, **options):
+    return [mc.fit(model, RowsInMemory(data, p), tol=tol, **options) for p in counts]
+
+
+@pytest.mark.parametrize(
+    ("kind", "effects"),
+    [*itertools.product(["gaussian"], EFFECTS), *itertools.product(WORDS, ["none", "biases"])][1:],
+)
+def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects):
+    model, x = model_of(kind, effects), table(kind)
+    whole = mc.fit(model, {"x": x}, tol=1e-6, backend="alternating")
+    for fit in fits_of(model, {"x": x}, (1, 5)):
+        assert fit.status == "certified"
+        assert fit.bound <= whole.objective * (1.0 + 1e-12)
+        assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+@pytest.mark.parametrize(
+    ("kind", "effects"), [("gaussian", "effects of rows"), *((word, "biases") for word in WORDS)]
+)
+def test_partitionings_agree_to_rounding(kind, effects):
+    """After 10 iterations and two looks: later on rounding may decide which step is taken."""
+    one, *others = fits_of(model_of(kind, effects), {"x": table(kind)}, (1, 2, 5), max_iter=10)
+    for fit in others:
+        assert fit.objective == pytest.approx(one.objective, rel=1e-10)
+        assert fit.bound == pytest.approx(one.bound, rel=1e-10)
+        size = np.abs(one.latent.dense()).max()
+        np.testing.assert_allclose(fit.latent.dense(), one.latent.dense(), atol=1e-8 * size)
+        np.testing.assert_allclose(fit.effects["x"], one.effects["x"], atol=1e-8 * size)
+
+
+def test_a_certificate_of_partitions_bounds_the_exact_optimum():
+    model, x = model_of("bernoulli", "biases"), table("bernoulli", n_rows=12, n_columns=6)
+    exact = mc.fit(model, {"x": x}, backend="reference")
+    (fit,) = fits_of(model, {"x": x}, [3])
+    assert fit.bound <= exact.objective
+    assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
+
+
+def test_parts_that_are_dropped_and_made_again_change_no_bit():
+    model, x = model_of("poisson", "biases"), table("poisson")
+    data, kept = RowsInMemory({"x": x}, 3), []
+    for keep_bytes in (np.inf, 20_000, 0):
+        executor = OneByOne(Source(data, model), keep_bytes)
+        kept.append(bits_of_fit(model, data, executor))
+    assert kept[0] == kept[1] == kept[2]
+
+
+def bits_of_fit(model, data, executor, tol=1e-4):
+    from mcframe.backends import Alternating, Budget, Settings, run
+    from mcframe.compile.partitions.binding import bind_partitions
+
+    problem, program, _ = bind_partitions(model, executor)
+    outcome = run(Alternating(), program, Settings(Budget(tol)))
+    objective = problem.objective(outcome.point.latent, outcome.effects)
+    latent = outcome.point.latent
+    effects = [own.tobytes() for own in outcome.effects.values()]
+    return objective, outcome.bound, latent.left.tobytes(), latent.right.tobytes(), effects
+
+
+def test_blocks_side_by_side_with_weights_and_means():
+    x, y = table("gaussian"), table("bernoulli", seed=1, n_columns=5)
+    weights = sp.csr_array(
+        (np.random.default_rng(2).uniform(0.5, 2.0, x.nnz), x.indices, x.indptr)
+    )
+    data = {"x": mc.Observations(x, weights=weights), "y": y}
+    blocks = [
+        mc.Block("x", mc.Gaussian(), reduce="mean", bias=True),
+        mc.Block(
+            "y", mc.Bernoulli(), weight=0.5, reduce="mean", row_effects=True, effects_weight=0.1
+        ),
+    ]
+    model = mc.Model(blocks, [mc.NuclearNorm(0.02)])
+    whole = mc.fit(model, data, tol=1e-6, backend="alternating")
+    for fit in fits_of(model, data, (1, 4)):
+        assert fit.status == "certified"
+        assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+def test_exposures_are_those_of_the_rows():
+    x = table("poisson")
+    days = np.random.default_rng(1).uniform(1.0, 9.0, (N_ROWS, 1))
+    data = {"x": mc.Observations(x, exposure=days)}
+    model = model_of("poisson", "biases")
+    whole = mc.fit(model, data, tol=1e-6, backend="alternating")
+    (fit,) = fits_of(model, data, [4])
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+    rows, columns = np.array([0, 30, 47]), np.array([3, 3, 4])
+    np.testing.assert_allclose(
+        fit.predict("x", rows, columns), whole.predict("x", rows, columns), rtol=1e-2
+    )
+
+
+def test_labels_alike_in_a_part_are_not_alike_in_the_table():
+    """The bias of column 0 is finite, though every partition by itself would have it infinite."""
+    y = np.array(table("bernoulli").todense())
+    y[:24, 0], y[24:, 0] = 1.0, 0.0
+    y[:, 1] = 1.0
+    model = model_of("bernoulli", "biases")
+    whole = mc.fit(model, {"x": y}, tol=1e-6, backend="alternating")
+    (fit,) = fits_of(model, {"x": y}, [2])
+    assert abs(fit.bias("x")[0]) < 5.0
+    assert fit.bias("x")[1] > 100.0
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e12])
+def test_columns_far_from_zero(offset):
+    x = table("gaussian")
+    x.data += offset
+    model = model_of("gaussian", "biases")
+    (fit,) = fits_of(model, {"x": x}, [4])
+    (near,) = fits_of(model, {"x": table("gaussian")}, [4])
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(near.objective, rel=1e-3)
+
+
+def test_a_scale_of_1e_12_and_partitions_of_one_row():
+    x = table("gaussian", n_rows=9, n_columns=4)
+    x.data *= 1e-12
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1e-12)])
+    whole = mc.fit(model, {"x": x}, tol=1e-6)
+    (fit,) = fits_of(model, {"x": x}, [9], tol=1e-6)
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+def test_rows_and_columns_without_an_entry_are_said_and_predicted_as_of_the_table():
+    x = np.array(table("gaussian").todense())
+    x[x == 0.0] = np.nan
+    x[:, 3] = np.nan
+    x[16:32] = np.nan  # a whole partition
+    model = model_of("gaussian", "biases")
+    with pytest.warns(mc.UnobservedWarning):
+        whole = mc.fit(model, {"x": x}, tol=1e-8, backend="alternating")
+    with pytest.warns(mc.UnobservedWarning) as said:
+        fit = mc.fit(model, RowsInMemory({"x": x}, 3), tol=1e-8)
+    assert tuple(str(warning.message) for warning in said) == whole.notes == fit.notes
+    np.testing.assert_allclose(fit.bias("x"), whole.bias("x"), atol=1e-3)
+
+
+def test_answers_need_no_entry():
+    model, x = model_of("gaussian", "biases"), table("gaussian")
+    whole = mc.fit(model, {"x": x}, tol=1e-8, backend="alternating")
+    (fit,) = fits_of(model, {"x": x}, [3], tol=1e-8)
+    rows, columns = np.array([0, 40]), np.array([1, 2])
+    np.testing.assert_allclose(
+        fit.predict("x", rows, columns), whole.predict("x", rows, columns), atol=1e-3
+    )
+    np.testing.assert_allclose(
+        fit.predict_rows({"x": x[:3]}, "x"), whole.predict_rows({"x": x[:3]}, "x"), atol=1e-3
+    )
+    best, best_of_whole = fit.top("x", [5, 40], n=3), whole.top("x", [5, 40], n=3)
+    assert [pair[:2] for pair in best] == [pair[:2] for pair in best_of_whole]
+    with pytest.raises(mc.ModelError, match="observed entries"):
+        fit.impute("x")
+
+
+def test_a_start_goes_on_with_what_is_known():
+    model, data = model_of("gaussian"), RowsInMemory({"x": table("gaussian")}, 3)
+    with pytest.warns(mc.NotCertifiedWarning):
+        begun = mc.fit(model, data, tol=1e-8, max_iter=8)
+    ended = mc.fit(model, data, tol=1e-8, start=begun)
+    straight = mc.fit(model, data, tol=1e-8)
+    assert ended.status == "certified"
+    assert ended.bound >= begun.bound
+    assert ended.objective == pytest.approx(straight.objective, rel=1e-8)
+    assert begun.objective > straight.objective
+
+
+REFUSED = {
+    "max norm": ([mc.Block("x", mc.Gaussian())], [mc.MaxNorm(1.0)], "NuclearNorm"),
+    "two terms": (
+        [mc.Block("x", mc.Gaussian())],
+        [mc.NuclearNorm(1.0), mc.Ridge(1.0)],
+        "only term",
+    ),
+    "hinge": ([mc.Block("x", mc.Hinge())], [mc.NuclearNorm(1.0)], "no slope"),
+    "thresholds": ([mc.Block("x", mc.Ordinal(3))], [mc.NuclearNorm(1.0)], "thresholds"),
+    "standard": (
+        [mc.Block("x", mc.Gaussian(), standardize=True)],
+        [mc.NuclearNorm(1.0)],
+        "standard units",
+    ),
+    "both effects": (
+        [mc.Block("x", mc.Gaussian(), bias=True, row_effects=True)],
+        [mc.NuclearNorm(1.0)],
+        "graph of all entries",
+    ),
+    "classes": (
+        [mc.Block("x", mc.Multinomial(3), bias=True)],
+        [mc.NuclearNorm(1.0)],
+        "biases of the classes",
+    ),
+    "unlabeled": (
+        [mc.Block("x", mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli()))],
+        [mc.NuclearNorm(1.0)],
+        "unlabeled",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_says_why_and_explain_says_it_too(case):
+    blocks, terms, why = REFUSED[case]
+    model, data = mc.Model(blocks, terms), RowsInMemory({"x": table("gaussian")}, 2)
+    with pytest.raises(mc.BackendError, match=why):
+        mc.fit(model, data)
+    assert why in repr(mc.explain(model, data))
+
+
+def test_another_backend_is_refused_and_a_client_without_partitions():
+    model, x = model_of("gaussian"), table("gaussian")
+    with pytest.raises(mc.BackendError, match="'alternating' alone"):
+        mc.fit(model, RowsInMemory({"x": x}, 2), backend="proximal")
+    with pytest.raises(mc.ModelError, match="client"):
+        mc.fit(model, {"x": x}, client=object())
+
+
+def test_a_wrong_value_is_named_with_its_partition():
+    x = table("bernoulli")
+    x.data[x.indptr[42]] = 2.0
+    with pytest.raises(mc.DataError, match=r"partition 2 \(rows 32 to 47.*row 10"):
+        mc.fit(model_of("bernoulli"), RowsInMemory({"x": x}, 3))
+
+
+class Changed(RowsInMemory):
+    """Data that break what the protocol says."""
+
+    def rows(self, p):
+        first, last = super().rows(p)
+        return (first + 1, last) if p else (first, last)
+
+
+def test_partitions_that_do_not_follow_each_other_are_refused():
+    with pytest.raises(mc.DataError, match="follow each other"):
+        mc.fit(model_of("gaussian"), Changed({"x": table("gaussian")}, 3))
+    with pytest.raises(mc.DataError, match="'z'"):
+        mc.fit(model_of("gaussian"), RowsInMemory({"z": table("gaussian")}, 3))
+    with pytest.raises(mc.DataError, match="n_partitions=49"):
+        RowsInMemory({"x": table("gaussian")}, 49)
+
+
+def test_explain_tells_bytes_without_reading_a_partition():
+    class Unread(RowsInMemory):
+        def part(self, p):
+            raise AssertionError("it was read")
+
+    told = mc.explain(model_of("gaussian"), Unread({"x": table("gaussian")}, 3))
+    assert told.n_partitions == 3
+    assert told.refusal is None
+    entries = table("gaussian").nnz
+    assert sum(told.partition_bytes) == BYTES_PER_ENTRY * entries
+    assert len(told.partition_bytes) == 3
+    assert "3 partitions" in repr(told)
+
+
+def test_sums_are_taken_neighbours_first():
+    said = []
+
+    class Noted(str):
+        def __add__(self, other):
+            said.append((str(self), str(other)))
+            return Noted(f"({self}+{other})")
+
+    assert str(tree_sum([Noted(c) for c in "abcde"])) == "(((a+b)+(c+d))+e)"
+    assert added((1, None, (2.0,)), (3, None, (4.0,))) == (4, None, (6.0,))
+
+
+def test_rows_in_memory_are_partitions_and_a_dict_is_none():
+    data = RowsInMemory({"x": table("gaussian")}, 4)
+    assert is_partitioned(data)
+    assert not is_partitioned({"x": 1})
+    again = pickle.loads(pickle.dumps(data))
+    assert again.fingerprint == data.fingerprint
+    other = RowsInMemory({"x": table("gaussian", seed=5)}, 4)
+    assert other.fingerprint != data.fingerprint
+    assert [data.rows(p) for p in range(4)] == [(0, 12), (12, 24), (24, 36), (36, 48)]
+    assert sum(data.n_entries(p) for p in range(4)) == table("gaussian").nnz
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
+    """A process dies in the midst of an iteration; the file holds the last look."""
+    path, model = tmp_path / "fit.npz", model_of("gaussian", "biases")
+    data = RowsInMemory({"x": table("gaussian")}, 3)
+    seen = []
+
+    def die(record):
+        seen.append(record)
+        if len(seen) == 3:
+            raise RuntimeError("the process dies")
+
+    with pytest.raises(RuntimeError, match="dies"):
+        mc.fit(model, data, tol=1e-8, checkpoint=path, callback=die)
+    resumed = []
+    fit = mc.fit(model, data, tol=1e-8, checkpoint=path, callback=resumed.append)
+    assert fit.status == "certified"
+    assert resumed[0].objective <= seen[1].objective * (1.0 + 1e-12)
+    assert resumed[0].bound == seen[1].bound
+    again = mc.fit(model, data, tol=1e-8, checkpoint=path)
+    assert len(again.history.records) == 1, "a fit that is done is not made again"
+    assert again.objective == fit.objective
+    with pytest.raises(mc.DataError, match="another fit of partitions"):
+        mc.fit(model_of("gaussian"), data, checkpoint=path)
+    with pytest.raises(mc.DataError, match="another fit of partitions"):
+        mc.fit(model, RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path)
+    with pytest.raises(mc.ModelError, match="checkpoint was given"):
+        mc.fit(model, {"x": table("gaussian")}, checkpoint=path)
