@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 
 import mcframe as mc
-from mcframe.tables.as_numbers import CountedNumbers, Indicator, Indicators, Steps, as_numbers, calibrated
+from mcframe.tables.as_numbers import (
+    CountedNumbers,
+    Indicator,
+    Indicators,
+    Steps,
+    as_numbers,
+    calibrated,
+)
 from mcframe.tables.coding import Numbers
 
 from .test_declare import mixed
