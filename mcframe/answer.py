@@ -315,8 +315,8 @@ class Fit(AnswersByLabel):
         >>> import numpy as np, mcframe as mc
         >>> model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [mc.NuclearNorm(0.1)])
         >>> fit = mc.fit(model, {"y": [[1.0, 1.0], [0.0, 0.0], [1.0, np.nan]]})
-        >>> print(fit.impute("y")[2], fit.predict("y")[2].round(1))
-        [1. 1.] [0.9 0.9]
+        >>> print(fit.impute("y")[2], fit.predict("y")[2, 1].round(1))
+        [1. 1.] 0.9
         """
         self.model.block(name)  # which names the blocks there are
         observed = self.problem.tables[name].observed_entries()
