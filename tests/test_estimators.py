@@ -22,6 +22,7 @@ from mcframe.estimators import (
     MatrixCompletionImputer,
     MatrixCompletionRegressor,
 )
+from mcframe.estimators.gaussian import dealt_targets
 
 ESTIMATORS = (MatrixCompletionImputer, MatrixCompletionClassifier, MatrixCompletionRegressor)
 
@@ -133,6 +134,20 @@ def test_rows_are_gaussian_where_nothing_else_is_said():
         MatrixCompletionImputer(terms="ridge").fit(X)
     with pytest.raises(mc.ModelError, match="takes all columns for numbers, and block 'Huber 0'"):
         MatrixCompletionImputer(likelihoods=mc.Huber(), terms="gaussian").fit(X)
+
+
+def test_targets_are_held_out_as_they_will_be_asked_for():
+    """Whole rows of complete targets; single entries of rows that have some of theirs."""
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((30, 4))
+    whole[:5] = np.nan
+    parts = np.sum(dealt_targets(whole, 3, rng), axis=2)
+    assert set(np.unique(parts)) == {0, 4}
+    np.testing.assert_array_equal(np.sum(parts, axis=0), [0] * 5 + [4] * 25)
+    some = np.where(rng.random(whole.shape) < 0.4, np.nan, whole)
+    folds = dealt_targets(some, 3, rng)
+    np.testing.assert_array_equal(np.sum(folds, axis=0), ~np.isnan(some))
+    assert any(((held.sum(axis=1) > 0) & (held.sum(axis=1) < 4)).any() for held in folds)
 
 
 def test_a_class_between_two_others_is_found():

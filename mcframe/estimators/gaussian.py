@@ -123,11 +123,16 @@ def dealt_entries(
 
 
 def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[Mask]:
-    """Return the observed targets (n x k) dealt out to folds, row by row.
+    """Return the observed targets (n x k) dealt out to folds as they will be asked for.
 
-    Rows with the same first target are dealt out in turn, so that each fold has its share of a
-    rare class.
+    Entry by entry where most rows have some of their targets and miss others, which these then
+    tell of. Else row by row; rows with the same first target are dealt out in turn, so that each
+    fold has its share of a rare class.
     """
+    seen = ~np.isnan(targets)
+    partly = ~np.all(seen, axis=1)[np.any(seen, axis=1)]
+    if np.mean(partly) > 0.5:
+        return dealt_entries(targets, np.arange(targets.shape[1]), count, rng)
     order: IntArray = rng.permutation(len(targets))
     order = order[np.argsort(targets[order, 0], kind="stable")]
     known = order[~np.isnan(targets[order]).all(axis=1)]
