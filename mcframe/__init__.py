@@ -9,6 +9,8 @@ Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``expl
 ``to_cvxpy``; of tables ``declare`` and ``complete``. See the README for an example.
 """
 
+import importlib
+
 # The sentence
 from mcframe.model import Block, Model, Observations, Problem, Triples, from_triples
 
@@ -107,6 +109,11 @@ __all__ += constraints.__all__
 
 __version__ = "0.1.0"
 
+# Parts of the package that are loaded where they are asked for: ``mc.datasets.on_disk(folder)``.
+LATER = ("datasets", "estimators", "plots")
+
 
 def __getattr__(name: str) -> object:
+    if name in LATER:
+        return importlib.import_module(f"mcframe.{name}")
     return value_of_old_name(__name__, name, {"Multipliers": ("Splitting", Splitting)})

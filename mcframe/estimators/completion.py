@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import number, whole
 from mcframe.estimators.frame_columns import FrameColumns, holds_more_than_numbers
 from mcframe.estimators.gaussian import GAUSSIAN, estimated_model, is_affordable, search
 from mcframe.estimators.number_columns import NumberColumns
@@ -163,10 +163,16 @@ class Completion(BaseEstimator):
         values = np.hstack([data[block.name] for block in blocks])
         if self.weight == "cv":
             rng = np.random.default_rng(self.random_state)
-            self.prior_search_, self.held_means_ = search(values, folds(values, self.cv, rng))
+            held_out = folds(values, whole(self.cv, "cv", 2), rng)
+            self.prior_search_, self.held_means_ = search(values, held_out)
             self.prior_rows_ = self.prior_search_.best_prior
         else:
             self.prior_rows_ = number(self.weight, "weight")
+            if not 0.0 < self.prior_rows_ < np.inf:
+                raise ModelError(
+                    f"weight={self.weight!r} was given, how many rows a prior counts as; a number"
+                    " above 0 is needed"
+                )
             self.held_means_ = np.full(values.shape, np.nan)
         return self.fitted(estimated_model(blocks, data, self.prior_rows_), data)
 
