@@ -101,12 +101,12 @@ def test_the_search_walks_to_the_least_loss(best, tried):
     def loss(held, means):
         return abs(np.log(means[0] / best))
 
-    found = PriorSearch.over([Fold(), Fold()], loss)
+    found, answers = PriorSearch.over([Fold(), Fold()], loss)
     assert found.priors.tolist() == tried
     assert found.best_prior == best
-    assert [answer[0] for answer in found.answers] == [best, best]
+    assert [answer[0] for answer in answers] == [best, best]
     assert not found.ended
-    short = PriorSearch.over([Fold()], loss, deadline=-np.inf)
+    short, _ = PriorSearch.over([Fold()], loss, deadline=-np.inf)
     assert (short.priors.tolist(), short.ended) == ([10.0], True)
     assert best in PRIORS
 

@@ -1,6 +1,7 @@
 """The entrywise part of a program: losses of all entries, the free effects solved out."""
 
 from functools import cached_property
+from typing import Any
 
 import attrs
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array
 
-__all__ = ["EntryLoss", "Known", "LossAt"]
+__all__ = ["EntryLoss", "Known", "LossAt", "SumOfPieces"]
 
 Known = tuple[tuple[float, float] | None, ...]
 
@@ -22,15 +23,10 @@ class LossAt:
     effects: tuple[Array | None, ...]
 
 
-@attrs.frozen(eq=False)
-class EntryLoss:
-    """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
+class SumOfPieces:
+    """What is told of a sum of losses by its pieces alone, wherever their entries are."""
 
-    z holds the numbers piece after piece. Partial minimisation keeps F convex and does not raise
-    its curvature: the Hessian in z is a Schur complement of the joint one.
-    """
-
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Any, ...]
 
     @property
     def n_entries(self) -> int:
@@ -46,6 +42,17 @@ class EntryLoss:
     def convex(self) -> bool:
         """Whether every piece is convex."""
         return all(piece.likelihood.convex for piece in self.pieces)
+
+
+@attrs.frozen(eq=False)
+class EntryLoss(SumOfPieces):
+    """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
+
+    z holds the numbers piece after piece. Partial minimisation keeps F convex and does not raise
+    its curvature: the Hessian in z is a Schur complement of the joint one.
+    """
+
+    pieces: tuple[Piece, ...]
 
     def curvatures_at(self, z: Array, effects: tuple[Array | None, ...]) -> list[float]:
         """Each piece's curvature: its bound, or the largest at these entries if there is none.

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.validators import number, whole
@@ -129,16 +128,16 @@ class Completion(BaseEstimator):
 
     def fit_model(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion
-    ) -> Fit:
+    ) -> None:
         """Fit the model of these blocks, its weight chosen where it is to be."""
         with warnings.catch_warnings():
             # Empty rows and columns have a meaning of their own in scikit-learn.
             warnings.simplefilter("ignore", UnobservedWarning)
             model = self.model_of(blocks, data, criterion)
-        return self.fitted(model, data)
+        self.fit_complete(model, data)
 
-    def fitted(self, model: Model, data: Mapping[str, Array]) -> Fit:
-        """Fit a model that is complete."""
+    def fit_complete(self, model: Model, data: Mapping[str, Array]) -> None:
+        """Fit a model that lacks no weight."""
         self.model_ = model
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
@@ -151,20 +150,20 @@ class Completion(BaseEstimator):
                 threads=self.threads,
             )
         self.n_iter_ = max(self.completion_.history[-1].iteration, 1)
-        return self.completion_
 
     def fit_gaussian(
         self, blocks: Sequence[Block], data: Mapping[str, Array], folds: Callable[..., Any]
-    ) -> Fit:
+    ) -> Array:
         """Fit the Gaussian distribution of the rows of these blocks.
 
-        ``folds(values, n_folds, rng)`` says which entries (n x d) are held out in turn.
+        ``folds(values, n_folds, rng)`` says which entries (n x d) are held out in turn. Returned
+        are the means of these at the best prior (n x d), NaN where nothing was held out.
         """
         values = np.hstack([data[block.name] for block in blocks])
         if self.weight == "cv":
             rng = np.random.default_rng(self.random_state)
             held_out = folds(values, whole(self.cv, "cv", 2), rng)
-            self.prior_search_, self.held_means_ = search(values, held_out)
+            self.prior_search_, held_means = search(values, held_out)
             self.prior_rows_ = self.prior_search_.best_prior
         else:
             self.prior_rows_ = number(self.weight, "weight")
@@ -173,8 +172,9 @@ class Completion(BaseEstimator):
                     f"weight={self.weight!r} was given, how many rows a prior counts as; a number"
                     " above 0 is needed"
                 )
-            self.held_means_ = np.full(values.shape, np.nan)
-        return self.fitted(estimated_model(blocks, data, self.prior_rows_), data)
+            held_means = np.full(values.shape, np.nan)
+        self.fit_complete(estimated_model(blocks, data, self.prior_rows_), data)
+        return held_means
 
     def model_of(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion

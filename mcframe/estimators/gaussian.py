@@ -35,7 +35,7 @@ AFFORDABLE = 2e11
 
 
 def is_affordable(table: Any, n_more: int, n_folds: int) -> bool:
-    """Whether the covariance of a table is estimated in a minute or two.
+    """Whether the covariance of a table is estimated in some minutes.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
     for held in folds:
         seen = np.where(held, np.nan, values)
         parts.append(SeenAndHeld(seen, seen, held))
-    found = PriorSearch.over(parts, loss)
+    found, answers = PriorSearch.over(parts, loss)
     held_means = np.full(values.shape, np.nan)
-    for held, means in zip(folds, found.answers, strict=True):
+    for held, means in zip(folds, answers, strict=True):
         held_means[held] = means[held]
     return found, held_means
 
@@ -130,12 +130,13 @@ def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[
     fold has its share of a rare class.
     """
     seen = ~np.isnan(targets)
-    partly = ~np.all(seen, axis=1)[np.any(seen, axis=1)]
+    some = np.any(seen, axis=1)
+    partly = ~np.all(seen[some], axis=1)
     if np.mean(partly) > 0.5:
         return dealt_entries(targets, np.arange(targets.shape[1]), count, rng)
     order: IntArray = rng.permutation(len(targets))
     order = order[np.argsort(targets[order, 0], kind="stable")]
-    known = order[~np.isnan(targets[order]).all(axis=1)]
+    known = order[some[order]]
     parts = np.full(len(targets), -1)
     parts[known] = np.arange(known.size) % count
-    return [(parts == k)[:, None] & ~np.isnan(targets) for k in range(count)]
+    return [(parts == k)[:, None] & seen for k in range(count)]

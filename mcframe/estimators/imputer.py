@@ -19,12 +19,13 @@ __all__ = ["MatrixCompletionImputer"]
 
 
 class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion):
-    """Fill missing entries by a certified low-rank model of the table, one loss for each column.
+    """Fill missing entries by a certified model of the whole table.
 
     The objective is that of ``mcframe.Model``: the losses of the observed entries, in standard
-    units of each column and with a level of its own, plus the terms. ``fit_transform`` answers by
-    the fit itself, ``transform`` by the rule for new rows (Zheng and Hastie, 2015), which on the
-    rows of the fit gives the same up to ``tol``. Observed entries are never changed.
+    units of each column, plus the terms. By default these say that rows are draws of one Gaussian
+    distribution, ``GaussianRows``, whose covariance is estimated first. ``fit_transform`` answers
+    by the fit itself, ``transform`` by the rule for new rows, which on the rows of the fit gives
+    the same up to ``tol``. Observed entries are never changed.
 
     X is an array or a DataFrame. A DataFrame with a column of text, categories, truth values or
     dates is read as ``mcframe.declare`` reads it, and comes back as a DataFrame of its library
@@ -39,7 +40,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     terms : "gaussian", list of regularizers and constraints, or None, default None
         "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
         by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and that takes a minute or two at most, else a
+        ``model`` and ``weight`` are as by default and that takes some minutes at most (3,000
+        rows of 240 columns, three entries in ten missing, took four of one core), else a
         ``NuclearNorm``.
     model : Model, optional
         In place of likelihoods and terms: of one block, whatever its name, for a table of

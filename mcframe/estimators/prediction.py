@@ -29,8 +29,11 @@ class Prediction(Completion):
     A row that stood in the fit more than once counts as new.
     """
 
-    def fit_targets(self, table: Any, block: Block, targets: Array) -> None:
-        """Fit features and targets (n_samples x columns of the block) together."""
+    def fit_targets(self, table: Any, block: Block, targets: Array) -> Array | None:
+        """Fit features and targets (n_samples x columns of the block) together.
+
+        Returned are the means of targets that were held out, of that shape, of Gaussian rows.
+        """
         if len(targets) != len(table):
             raise DataError(
                 f"X has {len(table)} rows and y {len(targets)}; one row of both for each sample is"
@@ -48,12 +51,13 @@ class Prediction(Completion):
             self.columns_.warn_of_unused()
         features = self.columns_.data(table)
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
-        if self.gaussian_:
-            self.fit_gaussian(blocks, data, folds_of_targets(targets))
-        else:
-            self.fit_model(blocks, data, HeldOutLoss(TARGETS))
         self.n_targets_ = targets.shape[1]
         self.known_ = distinct_rows(side_by_side(features, len(targets)))
+        if self.gaussian_:
+            held_means = self.fit_gaussian(blocks, data, folds_of_targets(targets))
+            return held_means[:, -self.n_targets_ :]
+        self.fit_model(blocks, data, HeldOutLoss(TARGETS))
+        return None
 
     def means(self, X: Any) -> Array:
         """The mean response of the targets in each row: (n_samples x latent columns of them)."""

@@ -17,8 +17,9 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     """Regress by completing one table: features, and targets as columns beside them.
 
     Features and targets may have holes, and there may be several targets. They are fitted in
-    standard units with the squared loss, and share their low-rank structure with the features.
-    On rows of the fit ``predict`` is the transductive answer, which knows the targets observed
+    standard units with the squared loss. By default rows are draws of one Gaussian distribution;
+    under terms such as a ``NuclearNorm`` targets share the features' low-rank structure. On rows
+    of the fit ``predict`` is the transductive answer, which knows the targets observed
     there; on others the rule for new rows.
 
     Parameters
@@ -30,7 +31,8 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     terms : "gaussian", list of regularizers and constraints, or None, default None
         "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
         by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and that takes a minute or two at most, else a
+        ``model`` and ``weight`` are as by default and that takes some minutes at most (3,000
+        rows of 240 columns, three entries in ten missing, took four of one core), else a
         ``NuclearNorm``.
     model : Model, optional
         Of the features, in place of likelihoods and terms; the block "targets" is put beside

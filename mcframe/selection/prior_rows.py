@@ -79,8 +79,6 @@ class PriorSearch:
     losses : array (n_tried x n_folds)
     best_prior : float
         How many rows the best prior counts as.
-    answers : list of arrays (n x d)
-        The means at the best prior, one for each fold.
     ended : bool
         Whether time ended the search.
     """
@@ -88,7 +86,6 @@ class PriorSearch:
     priors: Array
     losses: Array
     best_prior: float
-    answers: list[Array]
     ended: bool
 
     @classmethod
@@ -97,8 +94,10 @@ class PriorSearch:
         folds: Sequence[SeenAndHeld],
         loss: Callable[[Mask, Array], float],
         deadline: float = np.inf,
-    ) -> "PriorSearch":
+    ) -> tuple["PriorSearch", list[Array]]:
         """Go from 10 rows to more as long as the loss falls, else to fewer.
+
+        Without a fold nothing is tried, and 10 rows are taken.
 
         Parameters
         ----------
@@ -107,10 +106,14 @@ class PriorSearch:
         deadline : float
             By ``time.perf_counter``: one prior at least is tried.
 
-        Without a fold nothing is tried, and 10 rows are taken.
+        Returns
+        -------
+        PriorSearch, list of arrays (n x d)
+            With the means at the best prior, one array for each fold: as large as the table, so
+            that they are not kept with the search.
         """
         if not folds:
-            return cls(np.zeros(0), np.zeros((0, 0)), PRIORS[FIRST], [], False)
+            return cls(np.zeros(0), np.zeros((0, 0)), PRIORS[FIRST], False), []
         priors: list[float] = []
         losses: list[list[float]] = []
         best: list[Array] = []
@@ -132,7 +135,7 @@ class PriorSearch:
                 break
             place += move
         best_prior = priors[int(np.argmin(np.mean(losses, axis=1)))]
-        return cls(np.array(priors), np.array(losses), best_prior, best, ended)
+        return cls(np.array(priors), np.array(losses), best_prior, ended), best
 
 
 def distribution(values: Array, prior: float, seed: int = 0) -> RowDistribution:

@@ -1,8 +1,12 @@
 """How far off predictions were where a column was held out."""
 
 import attrs
+import numpy as np
 
-__all__ = ["ColumnScores"]
+from mcframe.contracts.arrays import Array
+from mcframe.tables.coding import Coding
+
+__all__ = ["ColumnScores", "errors_of_constant", "observed"]
 
 
 @attrs.frozen
@@ -23,3 +27,20 @@ class ColumnScores:
     error: float
     error_of_constant: float
     n_held: int
+
+
+def errors_of_constant(coding: Coding, left: Array, hidden: Array) -> float:
+    """Return the summed errors, on hidden codes, of the best constant of what is left of a column.
+
+    Of the hidden ones where nothing is left; ``left`` may hold NaN.
+    """
+    if not hidden.size:
+        return 0.0
+    known = observed(left)
+    constant = coding.constant(known if known.size else hidden)
+    return float(np.sum(coding.errors(np.full(hidden.size, constant), hidden)))
+
+
+def observed(codes: Array) -> Array:
+    """Return the numbers that are not missing."""
+    return codes[~np.isnan(codes)]

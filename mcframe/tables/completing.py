@@ -21,13 +21,12 @@ from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declaring import declare
-from mcframe.tables.gaussian_table import estimate_seconds, gaussian_table
+from mcframe.tables.gaussian_table import FOLDS, estimate_seconds, gaussian_table
 from mcframe.tables.nuclear_weight import chosen_weight
 from mcframe.tables.prior_rows import ChosenPrior, choose_prior
 
 __all__ = ["complete"]
 
-FOLDS = 3
 # The share of the budget that choosing may take.
 CHOOSING = 0.5
 # Fits are given at least this, in seconds: what comes before them cannot be stopped within.
@@ -36,7 +35,7 @@ LEAST_SECONDS = 1.0
 MOST_CELLS = 200_000
 METHODS = ("gaussian", "likelihoods")
 # A table with its model, how that was chosen, and what was lost of each column at the best.
-Choice = tuple[Declared, Model, ChosenPrior | CrossValidation, tuple[ColumnScores | None, ...]]
+Chosen = tuple[Declared, Model, ChosenPrior | CrossValidation, tuple[ColumnScores | None, ...]]
 
 
 def complete(
@@ -152,7 +151,7 @@ def usual_method(declared: Declared, types: Mapping[Any, Any] | None, seconds: f
     return "likelihoods" if long or likelihoods_in(types) else "gaussian"
 
 
-def by_covariance(declared: Declared, deadline: float, seed: int, groups: Any) -> Choice:
+def by_covariance(declared: Declared, deadline: float, seed: int, groups: Any) -> Chosen:
     """Return the table as rows of one Gaussian distribution, and how its prior was chosen."""
     rng = np.random.default_rng(seed)
     rows = rows_to_choose_by(declared, rng)
@@ -168,7 +167,7 @@ def by_covariance(declared: Declared, deadline: float, seed: int, groups: Any) -
     return numbers, numbers.model, chosen, chosen.scores
 
 
-def by_likelihoods(declared: Declared, deadline: float, seed: int, groups: Any) -> Choice:
+def by_likelihoods(declared: Declared, deadline: float, seed: int, groups: Any) -> Chosen:
     """Return the table as it was declared, and how the weight of its nuclear norm was chosen."""
     folds = folds_of(declared, groups, np.arange(declared.frame.shape[0])) or EntryFolds(2)
     chosen, scores = chosen_weight(declared, folds, deadline, seed)

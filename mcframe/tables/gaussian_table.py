@@ -20,8 +20,9 @@ from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.prior_rows import ChosenPrior
 
-__all__ = ["declared_as_numbers", "estimate_seconds", "gaussian_table"]
+__all__ = ["FOLDS", "declared_as_numbers", "estimate_seconds", "gaussian_table"]
 
+# Folds that complete chooses by.
 FOLDS = 3
 # Multiplications of small matrices a second, of a slow core beside a busy one.
 SPEED = 5e8

@@ -10,7 +10,7 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import Held
-from mcframe.tables.column_scores import ColumnScores
+from mcframe.tables.column_scores import ColumnScores, errors_of_constant, observed
 from mcframe.tables.declared import Declared
 
 __all__ = ["JudgedColumns"]
@@ -92,11 +92,8 @@ class JudgedColumns:
                 each = self.declared.columns[position]
                 kept = each.codes.copy()
                 kept[entries.rows[here]] = np.nan
-                left, hidden = observed(kept), entries.values[here]
-                if hidden.size:
-                    constant = each.modelled[0].constant(left if left.size else hidden)
-                    errors = each.modelled[0].errors(np.full(hidden.size, constant), hidden)
-                    sums[position] = np.sum(errors)
+                coding, hidden = each.modelled[0], entries.values[here]
+                sums[position] = errors_of_constant(coding, kept, hidden)
         return sums
 
     def at(self, weight: float, position: int) -> ColumnScores | None:
@@ -113,8 +110,3 @@ class JudgedColumns:
             error_of_constant=coding.error(constant / float(count)),
             n_held=int(count),
         )
-
-
-def observed(codes: Array) -> Array:
-    """The numbers that are not missing."""
-    return codes[~np.isnan(codes)]

@@ -11,7 +11,7 @@ from mcframe.selection.folds import Fold, Folds
 from mcframe.selection.prior_rows import PriorSearch, SeenAndHeld
 from mcframe.tables.as_numbers import as_numbers, with_calibration
 from mcframe.tables.coding import Means
-from mcframe.tables.column_scores import ColumnScores
+from mcframe.tables.column_scores import ColumnScores, errors_of_constant, observed
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
 
@@ -116,8 +116,8 @@ def choose_prior(
     }
     drawn = () if folds is None else folds.draw(Problem.bind(declared.model, data), data, rng)
     parts = [part_of(fold, declared, numbers) for fold in drawn]
-    search = PriorSearch.over(parts, numbers.loss, deadline)
-    columns, scores = judged(as_numbers(declared.columns), numbers, parts, search.answers)
+    search, means = PriorSearch.over(parts, numbers.loss, deadline)
+    columns, scores = judged(as_numbers(declared.columns), numbers, parts, means)
     return ChosenPrior(search, columns, scores)
 
 
@@ -149,44 +149,28 @@ def judged(
     """Return all columns, their probabilities fitted to what was held out, and what was lost."""
     found: list[DeclaredColumn] = []
     scores: list[ColumnScores | None] = []
-    position = -1
+    positions = iter(range(len(numbers.columns)))
     for each in columns:
-        if each.place is None:
+        position = None if each.place is None else next(positions)
+        if position is None or not parts:
             found.append(each)
             scores.append(None)
             continue
-        position += 1
+        codes, own = numbers.codes[:, position], numbers.own(position)
         held = [part.held[:, position] for part in parts]
-        if not held:
-            found.append(each)
-            scores.append(None)
-            continue
-        codes = np.concatenate([numbers.codes[here, position] for here in held])
-        predicted = [
-            own[here][:, numbers.own(position)] for own, here in zip(means, held, strict=True)
-        ]
-        found.append(with_calibration(each, codes, np.concatenate(predicted)))
-        constant = [error_of_constant(each, numbers.codes[:, position], here) for here in held]
-        scores.append(
-            scores_of(
-                found[-1], numbers.codes[:, position], codes, np.concatenate(predicted), constant
-            )
+        hidden = np.concatenate([codes[here] for here in held])
+        predicted = np.concatenate([at[here, own] for at, here in zip(means, held, strict=True)])
+        constant = sum(
+            errors_of_constant(each.modelled[0], np.where(here, np.nan, codes), codes[here])
+            for here in held
         )
+        found.append(with_calibration(each, hidden, predicted))
+        scores.append(scores_of(found[-1], codes, hidden, predicted, constant))
     return tuple(found), tuple(scores)
 
 
-def error_of_constant(column: DeclaredColumn, codes: Array, held: Mask) -> float:
-    """Return the summed errors, on a fold, of the best constant of what is left of a column."""
-    coding = column.modelled[0]
-    left, hidden = observed(np.where(held, np.nan, codes)), codes[held]
-    if not hidden.size:
-        return 0.0
-    constant = coding.constant(left if left.size else hidden)
-    return float(np.sum(coding.errors(np.full(hidden.size, constant), hidden)))
-
-
 def scores_of(
-    column: DeclaredColumn, codes: Array, held: Array, means: Array, constant: Sequence[float]
+    column: DeclaredColumn, codes: Array, held: Array, means: Array, constant: float
 ) -> ColumnScores | None:
     """Return what was lost on the held-out codes of a column; None where none was held out."""
     coding = column.modelled[0]
@@ -199,11 +183,6 @@ def scores_of(
     return ColumnScores(
         loss=loss / least if least > 0.0 else np.nan,
         error=coding.error(float(np.mean(coding.errors(coding.predicted(answer), held)))),
-        error_of_constant=coding.error(sum(constant) / held.size),
+        error_of_constant=coding.error(constant / held.size),
         n_held=int(held.size),
     )
-
-
-def observed(codes: Array) -> Array:
-    """Return the numbers that are not missing."""
-    return codes[~np.isnan(codes)]

@@ -10,7 +10,7 @@ from mcframe.compile.effects import Ridge
 from mcframe.compile.effects.contract import conjugate_of_sums, imbalance_of_sums
 from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
-from mcframe.compile.loss import Known, LossAt
+from mcframe.compile.loss import Known, LossAt, SumOfPieces
 from mcframe.compile.partitions.executor import Partitions, tree_sum
 from mcframe.compile.partitions.numbers import ByRows, Centred, Clipped, Numbers, Repaired, Slopes
 from mcframe.compile.partitions.tasks import (
@@ -88,7 +88,7 @@ class PartitionedPiece:
 
 
 @attrs.frozen(eq=False)
-class PartitionedLoss:
+class PartitionedLoss(SumOfPieces):
     """F(z) = min over effects of the sum over all entries, of z in partitions.
 
     Slopes are ``Numbers``. Biases of columns are solved for by sums of slopes over columns, a
@@ -98,21 +98,6 @@ class PartitionedLoss:
     partitions: Partitions
     pieces: tuple[PartitionedPiece, ...]
     unit: float
-
-    @property
-    def n_entries(self) -> int:
-        """The number of numbers of z."""
-        return sum(piece.n_numbers for piece in self.pieces)
-
-    @property
-    def smooth(self) -> bool:
-        """Whether every piece has a slope."""
-        return all(piece.likelihood.smooth for piece in self.pieces)
-
-    @property
-    def convex(self) -> bool:
-        """Whether every piece is convex."""
-        return all(piece.likelihood.convex for piece in self.pieces)
 
     @cached_property
     def bounded(self) -> bool:
