@@ -13,7 +13,7 @@ import numpy as np
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine.clock import check_time
@@ -149,7 +149,7 @@ class OnDask(Partitions):
                 raise BackendError(
                     f"partition {p} was lost in a round of {type(task).__name__}:"
                     f" {type(error).__name__}: {error}. A partition takes about"
-                    f" {BYTES_PER_ENTRY * self.source.data.n_entries(p) / 1e9:.2g} GB of a"
+                    f" {BYTES_AT_WORK * self.source.data.n_entries(p) / 1e9:.2g} GB of a"
                     " worker; give workers more memory, or the data more partitions"
                 ) from error
         return answers
@@ -168,8 +168,9 @@ class OnDask(Partitions):
 
     def close(self) -> None:
         """Have workers drop their parts; one that is gone has none."""
-        with suppress(Exception):
-            self.client.run(leave_worker, on_error="ignore")
+        if self.client.status == "running":
+            with suppress(Exception):
+                self.client.run(leave_worker, on_error="ignore")
 
 
 def checked_client(client: Any) -> Any:

@@ -24,7 +24,7 @@ from mcframe.model.table import Table
 from mcframe.model.totals import Totals
 from mcframe.numerics.unlabeled.background import Background
 
-__all__ = ["BYTES_PER_ENTRY", "KEPT", "Part", "Source"]
+__all__ = ["BYTES_AT_WORK", "BYTES_PER_ENTRY", "KEPT", "Part", "Source"]
 
 # How many arrays of numbers a partition keeps: with two more a fit finds a tenth less of them
 # anew, and takes 16 bytes an entry more.
@@ -32,6 +32,8 @@ KEPT = 4
 # What a compiled partition holds of an entry: 8 bytes of its row and column, 12 of its two orders
 # beside these, 8 of its value, and the numbers above.
 BYTES_PER_ENTRY = 28 + 8 * KEPT
+# What a process holds of an entry of the one partition that it reads, compiles or asks, at most.
+BYTES_AT_WORK = 110
 
 
 @attrs.frozen(eq=False)

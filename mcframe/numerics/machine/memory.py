@@ -8,6 +8,8 @@ __all__ = ["MEMORY_SHARE", "memory_gigabytes", "physical_gigabytes"]
 
 # The part of the machine's memory that a fit may take.
 MEMORY_SHARE = 0.7
+# Where Linux says which control groups this process is in, and what these limit.
+GROUPS, LIMITS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def physical_gigabytes() -> float:
@@ -30,7 +32,7 @@ def limits() -> list[int]:
     """The limits on this process that can be read, in bytes."""
     found = []
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in GROUPS.read_text().splitlines():
             _, controllers, group = line.split(":", 2)
             for file in limit_files(controllers.split(","), group.lstrip("/")):
                 with suppress(OSError, ValueError):  # not there, or "max"
@@ -50,10 +52,9 @@ def limit_files(controllers: list[str], group: str) -> list[Path]:
 
     Inside of a container its own group may be shown as the root.
     """
-    root = Path("/sys/fs/cgroup")
     if controllers == [""]:
-        return [root / group / "memory.max", root / "memory.max"]
+        return [LIMITS / group / "memory.max", LIMITS / "memory.max"]
     if "memory" in controllers:
-        own = root / "memory"
-        return [own / group / "memory.limit_in_bytes", own / "memory.limit_in_bytes"]
+        root = LIMITS / "memory"
+        return [root / group / "memory.limit_in_bytes", root / "memory.limit_in_bytes"]
     return []
