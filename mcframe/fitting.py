@@ -66,6 +66,7 @@ def fit(
     force: bool = False,
     client: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
 
@@ -111,6 +112,10 @@ def fit(
     checkpoint : str or Path, optional
         Of data in partitions: a file that keeps the best point at each certificate. Where it is
         there already, of the same model and data, the fit goes on from that point and its bound.
+    scratch : str or Path, optional
+        Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
+        for each entry; by default the system's temporary one, and that of each worker of a
+        cluster. Its room is given back when the fit ends, however it ends.
 
     Returns
     -------
@@ -160,9 +165,12 @@ def fit(
         )
         forced = checked_switch(force, "force")
         if is_partitioned(data):
-            fitted = fit_partitions(model, data, client, backend, start, settings, checkpoint)
+            fitted = fit_partitions(
+                model, data, client, backend, start, settings, checkpoint, scratch
+            )
             return warned(fitted, settings)
-        for name, given in (("client", client), ("checkpoint", checkpoint)):
+        given_beside = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
+        for name, given in given_beside.items():
             if given is not None:
                 raise ModelError(
                     f"{name} was given, which is for data in partitions, and these are in this"

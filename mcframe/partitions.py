@@ -1,7 +1,8 @@
 """``fit`` and ``explain`` of data whose rows come in partitions."""
 
+import os
 import warnings
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import attrs
@@ -10,13 +11,15 @@ from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
 from mcframe.compile.partitions.executor import OneByOne, Partitions
+from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.on_dask import OnDask, checked_client
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.model import Model
 from mcframe.model.partitioned import PartitionedData
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.machine.memory import physical_gigabytes
+from mcframe.numerics.machine.memory import memory_gigabytes
+from mcframe.numerics.machine.scratch import Scratch
 from mcframe.options import checked_start
 from mcframe.storage import Archive, fit_from_entry, fit_to_entry
 
@@ -24,7 +27,7 @@ __all__ = ["PartitionsExplanation", "explain_partitions", "fit_partitions"]
 
 # The name of the only entry of a checkpoint.
 LATEST = "latest"
-# The share of the machine's memory that compiled partitions stay in from round to round.
+# The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
 # Columns of factors with which sizes are told before any is known.
 WIDTH = 16
@@ -38,6 +41,7 @@ def fit_partitions(
     start: Fit | None,
     settings: Settings,
     checkpoint: object = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """The fit of a model to data in partitions, options checked.
 
@@ -47,7 +51,20 @@ def fit_partitions(
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
     solver = solver_for(backend)
-    problem, program, _ = bind_partitions(model, executor_for(model, data, client))
+    with closing(executor_for(model, data, client, scratch)) as executor:
+        return fit_on(executor, model, solver, start, settings, checkpoint)
+
+
+def fit_on(
+    executor: Partitions,
+    model: Model,
+    solver: Alternating,
+    start: Fit | None,
+    settings: Settings,
+    checkpoint: object,
+) -> Fit:
+    """The fit of a model by a solver, whoever computes."""
+    problem, program, _ = bind_partitions(model, executor)
     reason = solver.refuses(program)
     if reason is not None:
         raise BackendError(f"rows in partitions: {reason}")
@@ -88,12 +105,20 @@ def solver_for(backend: object) -> Alternating:
     )
 
 
-def executor_for(model: Model, data: PartitionedData, client: Any) -> Partitions:
+def executor_for(
+    model: Model,
+    data: PartitionedData,
+    client: Any,
+    scratch: str | os.PathLike[str] | None = None,
+) -> Partitions:
     """Who computes: the workers of a client, or this process, one partition after the other."""
     source = Source(data, model)
-    if client is None:
-        return OneByOne(source, KEPT_SHARE * 1e9 * physical_gigabytes())
-    return OnDask(source, checked_client(client))
+    folder = None if scratch is None else os.fspath(scratch)
+    if client is not None:
+        return OnDask(source, checked_client(client), folder)
+    file = Scratch(folder)
+    file.check()
+    return OneByOne(source, KeptParts(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
 
 
 @attrs.frozen(eq=False, repr=False)

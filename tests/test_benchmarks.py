@@ -156,3 +156,18 @@ def test_a_busy_machine_has_a_table_of_its_own(tmp_path):
     assert "beside every method 1 process that only counts" in table
     with pytest.raises(AssertionError, match="holds results with busy=1"):
         compared(tmp_path, *chosen[:-2])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_small_large_table(tmp_path):
+    command = [sys.executable, FOLDER / "large_tables.py", "--entries", "2e4", "--memory", "2GB"]
+    made = subprocess.run(
+        [*command, "--folder", tmp_path], capture_output=True, text=True, check=True
+    )
+    assert "in 1 partitions: certified" in made.stdout
+    assert [file.name for file in tmp_path.iterdir()] == ["table"]
+
+
+def test_sizes_are_read_with_their_units(script):
+    large = script("large_tables")
+    assert [large.in_bytes(size) for size in ("6GB", "1e3", "2.5mb")] == [6e9, 1e3, 2.5e6]

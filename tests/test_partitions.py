@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
+from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
+from mcframe.numerics.machine.scratch import Scratch
 
 N_ROWS, N_COLUMNS = 48, 16
 WORDS = {
@@ -92,10 +95,11 @@ def test_a_certificate_of_partitions_bounds_the_exact_optimum():
 def test_parts_that_are_dropped_and_made_again_change_no_bit():
     model, x = model_of("poisson", "biases"), table("poisson")
     data, kept = RowsInMemory({"x": x}, 3), []
-    for keep_bytes in (np.inf, 20_000, 0):
-        executor = OneByOne(Source(data, model), keep_bytes)
-        kept.append(bits_of_fit(model, data, executor))
-    assert kept[0] == kept[1] == kept[2]
+    for most, scratch in ((np.inf, None), (20_000, None), (20_000, Scratch()), (0, Scratch())):
+        executor = OneByOne(Source(data, model), KeptParts(most, scratch))
+        with closing(executor):
+            kept.append(bits_of_fit(model, data, executor))
+    assert kept[0] == kept[1] == kept[2] == kept[3]
 
 
 def bits_of_fit(model, data, executor, tol=1e-4):

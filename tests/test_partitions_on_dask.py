@@ -134,3 +134,41 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     for _ in range(3):
         executor.slot(array, arrays, 1, slice(12, 24))
     assert len(sent) == 1
+
+
+def keep_nothing_in_memory(share):
+    from mcframe.compile.partitions import on_dask
+
+    before, on_dask.KEPT_SHARE = on_dask.KEPT_SHARE, share
+    return before
+
+
+def kept_here():
+    from mcframe.compile.partitions.on_dask import KEPT
+
+    return len(KEPT.parts), len(KEPT.stored), KEPT.scratch is not None
+
+
+def test_parts_that_do_not_fit_go_to_the_folders_of_workers_until_the_fit_ends(client, alone):
+    """-inf of no limit: no worker has memory for any."""
+    before = next(iter(client.run(keep_nothing_in_memory, -1.0).values()))
+    during = []
+    try:
+        look = lambda record: during.append(client.run(kept_here))  # noqa: E731
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client, callback=look)
+    finally:
+        client.run(keep_nothing_in_memory, before)
+    assert bits(fit) == alone
+    in_memory, on_disk, _ = zip(*during[-1].values(), strict=True)
+    assert sum(in_memory) == 0
+    assert sum(on_disk) >= 4
+    assert set(client.run(kept_here).values()) == {(0, 0, False)}
+
+
+def test_a_folder_that_no_worker_has_is_named(client, tmp_path):
+    before = next(iter(client.run(keep_nothing_in_memory, -1.0).values()))
+    try:
+        with pytest.raises(mc.BackendError, match=r"missing.*scratch="):
+            mc.fit(model_of(*KIND), data_of(), client=client, scratch=tmp_path / "missing")
+    finally:
+        client.run(keep_nothing_in_memory, before)

@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Sampled, Sum
 from mcframe.numerics.operators.pattern import Pattern
 
-__all__ = ["Entries", "Place", "PlacesBeside", "pays_in_factors"]
+__all__ = ["Entries", "Orders", "Place", "PlacesBeside", "pays_in_factors"]
 
 # Up to which share of cells observed Z in factors is the faster form: for solvers that work on
 # factors from so many rows and columns together on, where certificates of dense slopes are no
@@ -108,7 +108,8 @@ class Entries:
     def flat(self) -> IntArray:
         """The place of each number in Z, raveled."""
         if self.orders.flat is None:
-            self.orders.flat = self.rows * self.shape[1] + self.columns
+            rows = self.rows.astype(np.int64, copy=False)  # the product takes 8 bytes
+            self.orders.flat = rows * self.shape[1] + self.columns
         return self.orders.flat
 
     @property

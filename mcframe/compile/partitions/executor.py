@@ -1,4 +1,4 @@
-"""Who computes the parts: one after the other in this process, with some of them kept."""
+"""Who computes the parts: one after the other in this process."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -7,8 +7,9 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import Cut, for_rows
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Part, Source
+from mcframe.compile.partitions.part import Part, Source
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.machine.threads import blas_alone
@@ -60,41 +61,35 @@ class Partitions(ABC):
     def bound_to(self, source: Source) -> "Partitions":
         """Return an executor of another source."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what the parts take; they can be asked still, each made anew."""
+
 
 @attrs.define(eq=False, slots=False)
 class OneByOne(Partitions):
-    """Parts in this process, one after the other.
-
-    The first parts stay compiled as far as they fit into ``keep_bytes``; each of the others is
-    read, compiled, used and dropped in every round.
-    """
+    """Parts in this process, one after the other; ``kept`` says which of them stay, and where."""
 
     source: Source
-    keep_bytes: float = np.inf
-    parts: dict[int, Part] = attrs.field(factory=dict)
-    held: int = 0
+    kept: KeptParts = attrs.field(factory=KeptParts)
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
-        answers = []
+        data, answers = self.source.data, []
         for p, (first, last) in enumerate(self.rows):
             check_time()
-            answers.append(answer_of(for_rows(task, first, last), self.part(p)))
+            ahead = sum(data.n_entries(q) for q in range(p + 1, data.n_partitions))
+            with self.kept.borrowed(self.source, p, ahead) as part:
+                answers.append(answer_of(for_rows(task, first, last), part))
         return answers
 
-    def part(self, p: int) -> Part:
-        """Partition p, which stays if there is room."""
-        if p in self.parts:
-            return self.parts[p]
-        part = self.source.part(p)
-        size = BYTES_PER_ENTRY * part.n_entries
-        if self.held + size <= self.keep_bytes:
-            self.parts[p], self.held = part, self.held + size
-        return part
-
     def bound_to(self, source: Source) -> "OneByOne":
-        """An executor of another source that may keep as much."""
-        return OneByOne(source, self.keep_bytes)
+        """An executor of another source, whose parts are kept in the place of these."""
+        return OneByOne(source, self.kept)
+
+    def close(self) -> None:
+        """Give back what the parts take."""
+        self.kept.close()
 
 
 def tree_sum(values: list[Any]) -> Any:

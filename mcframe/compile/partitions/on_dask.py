@@ -4,17 +4,20 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of
+from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Part, Source
+from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine.scratch import Scratch
 from mcframe.numerics.machine.threads import thread_limit
 
 __all__ = ["OnDask", "checked_client"]
@@ -47,6 +50,7 @@ class OnDask(Partitions):
 
     source: Source
     client: Any
+    scratch: str | None = None  # a folder of each worker for parts that do not fit into its memory
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # the source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
@@ -71,6 +75,7 @@ class OnDask(Partitions):
                     p,
                     cut,
                     arrays,
+                    self.scratch,
                     pure=False,
                     key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
                     workers=None if home is None else [home],
@@ -144,7 +149,7 @@ class OnDask(Partitions):
                 raise BackendError(
                     f"partition {p} was lost in a round of {type(task).__name__}:"
                     f" {type(error).__name__}: {error}. A partition takes about"
-                    f" {BYTES_PER_ENTRY * self.source.data.n_entries(p) / 1e9:.2g} GB of a"
+                    f" {BYTES_AT_WORK * self.source.data.n_entries(p) / 1e9:.2g} GB of a"
                     " worker; give workers more memory, or the data more partitions"
                 ) from error
         return answers
@@ -159,7 +164,13 @@ class OnDask(Partitions):
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-        return OnDask(source, self.client)
+        return OnDask(source, self.client, self.scratch)
+
+    def close(self) -> None:
+        """Have workers drop their parts; one that is gone has none."""
+        if self.client.status == "running":
+            with suppress(Exception):
+                self.client.run(leave_worker, on_error="ignore")
 
 
 def checked_client(client: Any) -> Any:
@@ -209,36 +220,28 @@ def filled(value: Any, arrays: list[Array]) -> Any:
     return value
 
 
-@attrs.define(eq=False)
-class Kept:
-    """The partitions that this process has compiled, of the source asked for last."""
-
-    lock: Any = attrs.field(factory=threading.Lock)
-    key: str = ""
-    parts: dict[int, Part] = attrs.field(factory=dict)
-    held: int = 0
-
-    def part(self, source: Source, p: int, most: float) -> Part:
-        """Partition p, which stays if there is room."""
-        if self.key != source.key:
-            self.key, self.parts, self.held = source.key, {}, 0
-        if p not in self.parts:
-            part = source.part(p)
-            size = BYTES_PER_ENTRY * part.n_entries
-            if self.held + size > most:
-                return part
-            self.parts[p], self.held = part, self.held + size
-        return self.parts[p]
+# The parts that this process keeps as a worker, one task at a time.
+KEPT, ONE_AT_A_TIME = KeptParts(), threading.Lock()
 
 
-KEPT = Kept()
-
-
-def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) -> Any:
+def answer_on_worker(
+    source: Source, p: int, task: Task, arrays: list[Array], scratch: str | None
+) -> Any:
     """The answer of a partition, one at a time in a process: its loops share its threads."""
     from distributed import get_worker
 
     worker = get_worker()
     limit = worker.memory_manager.memory_limit or np.inf
-    with KEPT.lock, thread_limit(worker.state.nthreads):
-        return answer_of(filled(task, arrays), KEPT.part(source, p, KEPT_SHARE * limit))
+    with ONE_AT_A_TIME, thread_limit(worker.state.nthreads):
+        if KEPT.key != source.key:
+            KEPT.forget()
+            KEPT.most = KEPT_SHARE * limit
+            KEPT.scratch = Scratch(scratch or worker.local_directory)
+        with KEPT.borrowed(source, p) as part:
+            return answer_of(filled(task, arrays), part)
+
+
+def leave_worker() -> None:
+    """Drop the parts that this process has kept as a worker."""
+    with ONE_AT_A_TIME:
+        KEPT.close()

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.compile.compiling import compile_loss
 from mcframe.compile.effects import OneKind
+from mcframe.compile.entries import Entries, Orders
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.numbers import Numbers, fresh_key
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Likelihood
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
@@ -21,11 +24,16 @@ from mcframe.model.table import Table
 from mcframe.model.totals import Totals
 from mcframe.numerics.unlabeled.background import Background
 
-__all__ = ["BYTES_PER_ENTRY", "Part", "Source"]
+__all__ = ["BYTES_AT_WORK", "BYTES_PER_ENTRY", "KEPT", "Part", "Source"]
 
-# What a partition holds of an entry: 24 bytes of the table, 16 of its two orders, and some of the
-# numbers below; and how many arrays of numbers it keeps.
-BYTES_PER_ENTRY, KEPT = 100, 6
+# How many arrays of numbers a partition keeps: with two more a fit finds a tenth less of them
+# anew, and takes 16 bytes an entry more.
+KEPT = 4
+# What a compiled partition holds of an entry: 8 bytes of its row and column, 12 of its two orders
+# beside these, 8 of its value, and the numbers above.
+BYTES_PER_ENTRY = 28 + 8 * KEPT
+# What a process holds of an entry of the one partition that it reads, compiles or asks, at most.
+BYTES_AT_WORK = 110
 
 
 @attrs.frozen(eq=False)
@@ -40,8 +48,13 @@ class Source:
     totals: Totals | None = None
     key: str = attrs.field(factory=fresh_key)
 
+    @property
+    def words(self) -> tuple[Likelihood, ...]:
+        """What all parts share, and no part stores."""
+        return tuple(block.likelihood for block in self.model.blocks)
+
     def part(self, p: int) -> "Part":
-        """Read partition p; a ``DataError`` says which one it is."""
+        """Read partition p, and compile it; a ``DataError`` says which one it is."""
         part = Part(self, p)
         try:
             _ = part.tables if self.totals is None else part.program
@@ -81,6 +94,11 @@ class Part:
                 raise DataError(f"block {name!r} is {table.shape} here, and {wanted} is needed")
         return tables
 
+    def leave_tables(self) -> None:
+        """Forget the tables, which the program needs no more; they are read anew if asked for."""
+        for name in ("tables", "problem"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def problem(self) -> Problem:
         """The problem of its rows."""
@@ -90,22 +108,20 @@ class Part:
     @cached_property
     def program(self) -> Program:
         """The program of its rows, Z in factors."""
-        loss, entries = compile_loss(self.problem)
-        pieces = tuple(without_ridge_of_columns(piece) for piece in loss.pieces)
+        loss, wide = compile_loss(self.problem)
+        entries = narrowed_entries(wide)
+        pieces = tuple(
+            without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces
+        )
         names = tuple(block.name for block in self.source.model.blocks)
         return Program(
-            entries=entries.with_form(sparse=True, random_state=0),
+            entries=entries,
             loss=EntryLoss(pieces),
             background=Background((), entries.columns, entries.shape),
             penalty=None,
             names=names,
             columns=tuple(self.problem.columns(name) for name in names),
         )
-
-    @property
-    def n_entries(self) -> int:
-        """Entries of all its blocks."""
-        return sum(table.n_entries for table in self.tables.values())
 
     def numbers(self, numbers: Numbers) -> Array:
         """The numbers at its entries, found now or kept from before."""
@@ -121,6 +137,41 @@ class Part:
         self.kept[numbers.key] = found
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
+
+
+def narrowed(places: IntArray) -> IntArray:
+    """Rows or columns with 4 bytes each, as patterns hold them."""
+    found: Any = places.astype(np.uint32)
+    return found
+
+
+def narrowed_entries(entries: Entries) -> Entries:
+    """The entries with rows and columns of 4 bytes, their columns once, and no values.
+
+    Values count for the seed of the pattern alone, which is known then.
+    """
+    pattern = entries.with_form(sparse=True, random_state=0).pattern
+    lines = pattern.by_rows
+    columns: Any = lines.across if lines.as_given else narrowed(entries.columns)
+    return Entries(
+        entries.shape,
+        narrowed(entries.rows),
+        columns,
+        np.zeros(0),
+        sparse=True,
+        orders=Orders(pattern=pattern),
+    )
+
+
+def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
+    """The piece with rows and columns of 4 bytes: those of the entries where they are the same."""
+    rows = entries.rows if piece.rows is wide.rows else narrowed(piece.rows)
+    same = piece.columns is wide.columns
+    columns = entries.columns if same else narrowed(piece.columns)
+    effects = piece.effects
+    if isinstance(effects, OneKind):
+        effects = attrs.evolve(effects, group=columns if piece.layout.n_biases else rows)
+    return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
 
 
 def without_ridge_of_columns(piece: Piece) -> Piece:

@@ -1,7 +1,6 @@
 """Places of the known entries of a matrix, by rows and by columns."""
 
 import hashlib
-from functools import cached_property
 
 import attrs
 import numpy as np
@@ -15,25 +14,26 @@ __all__ = ["Lines", "Pattern"]
 
 @attrs.frozen(eq=False)
 class Lines:
-    """The entries line by line: the rows of a matrix, or its columns."""
+    """The entries line by line: the rows of a matrix, or its columns.
+
+    ``as_given`` says whether the caller's numbers already come in this order.
+    """
 
     starts: IntArray
     across: IntArray
     places: IntArray
+    as_given: bool
 
     @classmethod
     def of(cls, compressed: sp.csr_array) -> "Lines":
         """Lines of a matrix whose numbers are the places."""
+        places = compressed.data.astype(np.uint32)
         return cls(
             compressed.indptr.astype(np.int64),
             compressed.indices.astype(np.uint32),
-            compressed.data.astype(np.uint32),
+            places,
+            as_given=bool(np.array_equal(places, np.arange(places.size))),
         )
-
-    @cached_property
-    def as_given(self) -> bool:
-        """Whether the caller's numbers already come in this order."""
-        return bool(np.array_equal(self.places, np.arange(self.places.size)))
 
     def reorder(self, values: Array) -> Array:
         """The caller's numbers in this order."""

@@ -1,0 +1,190 @@
+"""A table larger than its memory limit allows: written, then fitted from the disk.
+
+A noisy matrix of low rank with biases of its columns, one entry in twenty observed, is written by
+``mc.datasets.write_partitions`` and fitted in a process of its own under ``RLIMIT_DATA``, or on
+the workers of a ``LocalCluster``, each with a limit of its own. ``RLIMIT_DATA`` counts what a
+process allocates, and not the pages of mapped files, which the system takes back where they are
+wanted; so the peaks of both are told, looked at ten times a second: ``RssAnon`` and ``VmHWM``.
+
+    python examples/benchmarks/large_tables.py --entries 1e8 --memory 6GB
+    python examples/benchmarks/large_tables.py --entries 1e8 --workers 2 --memory 5GB
+
+``--folder`` is where the table and what does not fit into memory go, some 75 bytes for each entry;
+a table that is there is read, and not written again.
+"""
+
+import argparse
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import mcframe as mc
+from mcframe import datasets
+
+N_COLUMNS, RANK, NOISE, OBSERVED = 2000, 10, 0.5, 0.05
+PIECE = 20_000  # rows that are drawn at a time
+UNITS = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
+WATCHED = ("RssAnon", "RssFile", "VmHWM")
+
+
+def n_rows_of(n_entries):
+    """So many rows that a twentieth of all cells are observed."""
+    return max(round(n_entries / (OBSERVED * N_COLUMNS)), 50)
+
+
+def triples(n_entries, seed=0):
+    """Rows, columns and values, some rows at a time; a cell that is drawn twice counts once."""
+    rng = np.random.default_rng(seed)
+    right, biases = rng.standard_normal((N_COLUMNS, RANK)), rng.standard_normal(N_COLUMNS)
+    n_rows, each = n_rows_of(n_entries), round(OBSERVED * N_COLUMNS)
+    for first in range(0, n_rows, PIECE):
+        left = rng.standard_normal((min(PIECE, n_rows - first), RANK))
+        drawn = np.sort(rng.integers(0, N_COLUMNS, (len(left), each)), axis=1)
+        rows, at = np.nonzero(np.diff(drawn, axis=1, prepend=-1))
+        columns = drawn[rows, at]
+        values = np.einsum("ij,ij->i", left[rows], right[columns]) + biases[columns]
+        yield rows + first, columns, values + NOISE * rng.standard_normal(values.size)
+
+
+def model_for(table):
+    """A nuclear norm of twice what the noise alone reaches, so that the rank is the signal's."""
+    n_rows, n_columns = table.shape("x")
+    weight = 2.0 * NOISE * np.sqrt(OBSERVED) * (np.sqrt(n_rows) + np.sqrt(n_columns))
+    return mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(weight)])
+
+
+def written(folder, n_entries):
+    """The table in a folder, which is written where there is none."""
+    if not folder.exists():
+        shapes = {"x": (n_rows_of(n_entries), N_COLUMNS)}
+        datasets.write_partitions(folder, {"x": triples(n_entries)}, shapes=shapes)
+    return datasets.on_disk(folder)
+
+
+def fit(folder, tol, memory, workers):
+    """The fit of the table in a folder, in this process or on workers, as numbers to print."""
+    table = datasets.on_disk(folder / "table")
+    options = {"tol": tol, "scratch": folder, "progress": True}
+    began = time.perf_counter()
+    if workers:
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory) as cluster,
+            Client(cluster) as client,
+        ):
+            made = mc.fit(model_for(table), table, client=client, **options)
+    else:
+        resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
+        made = mc.fit(model_for(table), table, **options)
+    said = {
+        "entries": sum(map(table.n_entries, range(table.n_partitions))),
+        "partitions": table.n_partitions,
+        "status": made.status,
+        "gap": made.gap,
+        "iterations": made.history[-1].iteration,
+        "rank": made.rank,
+        "seconds": time.perf_counter() - began,
+    }
+    print(json.dumps(said), flush=True)
+
+
+def children(process):
+    """A process and all that it has started, by their numbers."""
+    found = [process]
+    for number in found:
+        for path in pathlib.Path(f"/proc/{number}/task").glob("*/children"):
+            found.extend(map(int, path.read_text().split()))
+    return found
+
+
+def watch(process, peaks):
+    """Take the memory of a process and of its children into the peaks of each."""
+    for number in children(process):
+        try:
+            lines = pathlib.Path(f"/proc/{number}/status").read_text().splitlines()
+        except OSError:  # it has ended
+            continue
+        sizes = dict(line.split(":", 1) for line in lines)
+        own = peaks.setdefault(number, dict.fromkeys(WATCHED, 0.0))
+        for what in WATCHED:
+            if what in sizes:
+                own[what] = max(own[what], int(sizes[what].split()[0]) * 1024 / 1e9)
+
+
+def measured(options, folder):
+    """Run the fit in a process of its own, and return what it says with the peaks of memory."""
+    command = [sys.executable, __file__, "--fit", str(folder), "--tol", str(options.tol)]
+    command += ["--memory", str(options.memory), "--workers", str(options.workers)]
+    peaks, said = {}, []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        ended = threading.Event()
+
+        def look():
+            while not ended.wait(0.1):
+                watch(run.pid, peaks)
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        for line in run.stdout:
+            said.append(line)
+            print(line, end="", flush=True)
+        ended.set()
+        watcher.join()
+    if run.returncode:
+        raise SystemExit(f"the fit ended with {run.returncode}")
+    return json.loads(said[-1]), peaks
+
+
+def report(options, folder):
+    """Write the table, fit it, and print what came out."""
+    began = time.perf_counter()
+    table = written(folder / "table", options.entries)
+    print(f"{table}, {time.perf_counter() - began:.0f} s", flush=True)
+    said, peaks = measured(options, folder)
+    print(f"\n{said['entries']:,} entries in {said['partitions']} partitions: {said['status']}")
+    print(
+        f"gap {said['gap']:.1e} after {said['iterations']} iterations,"
+        f" rank {said['rank']}, {said['seconds']:.0f} s\n"
+    )
+    print("| process | " + " | ".join(f"{what}, GB" for what in WATCHED) + " |")
+    print("|---|" + "---|" * len(WATCHED))
+    largest = sorted(peaks.values(), key=lambda own: -own["VmHWM"])[: options.workers + 1]
+    for k, own in enumerate(largest):
+        print(f"| {k} | " + " | ".join(f"{own[what]:.2f}" for what in WATCHED) + " |")
+
+
+def main():
+    """Read the options, and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--entries", type=float, default=1e6)
+    parser.add_argument("--memory", type=in_bytes, default=6e9, help="of the fit, or of a worker")
+    parser.add_argument("--workers", type=int, default=0, help="0: this process alone")
+    parser.add_argument("--tol", type=float, default=1e-3)
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--fit", type=pathlib.Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.fit:
+        fit(options.fit, options.tol, options.memory, options.workers)
+        return
+    with tempfile.TemporaryDirectory() as fresh:
+        folder = options.folder or pathlib.Path(fresh)
+        folder.mkdir(parents=True, exist_ok=True)
+        report(options, folder)
+
+
+def in_bytes(size):
+    """A number of bytes, as 6GB or 6e9."""
+    unit = UNITS.get(size[-2:].upper())
+    return float(size) if unit is None else float(size[:-2]) * unit
+
+
+if __name__ == "__main__":
+    main()

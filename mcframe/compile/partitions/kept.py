@@ -1,0 +1,119 @@
+"""Compiled partitions that a process keeps from round to round: in memory, then on the disk."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+import numpy as np
+
+from mcframe.compile.partitions.part import KEPT, Part, Source
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.machine.scratch import Scratch, Stored, packed
+
+__all__ = ["KeptParts"]
+
+
+@attrs.define(eq=False)
+class KeptParts:
+    """Compiled partitions of the source asked for last: the first in memory, others in a file.
+
+    Attributes
+    ----------
+    most : float
+        The bytes of those that stay in memory.
+    scratch : Scratch or None
+        The file of the others; None where these are read and compiled anew in each round.
+    """
+
+    most: float = np.inf
+    scratch: Scratch | None = None
+    key: str = ""
+    parts: dict[int, Part] = attrs.field(factory=dict)
+    stored: dict[int, "StoredPart"] = attrs.field(factory=dict)
+    held: int = 0
+
+    @contextmanager
+    def borrowed(self, source: Source, p: int, n_ahead: int = 0) -> Iterator[Part]:
+        """Partition p while it is asked something.
+
+        What it has found by then is kept with it. ``n_ahead`` are the entries of partitions that
+        are known to come here after it: there has to be room for them, too.
+        """
+        if source.totals is None:  # tables, which are looked at once
+            yield source.part(p)
+            return
+        if self.key != source.key:
+            self.forget()
+            self.key = source.key
+        stored = self.stored.get(p)
+        part = self.parts.get(p) or (source.part(p) if stored is None else stored.part(source))
+        yield part
+        part.leave_tables()
+        if stored is not None:
+            stored.keep(part)
+        elif p not in self.parts:
+            self.take(part, n_ahead)
+
+    def take(self, part: Part, n_ahead: int) -> None:
+        """Keep a part that was compiled just now."""
+        found = packed(part.program, part.source.words)
+        n_entries = part.program.entries.size
+        numbers = 8 * KEPT * n_entries
+        size = found.n_bytes + numbers
+        if self.held + size <= self.most:
+            self.parts[part.p], self.held = part, self.held + size
+        elif self.scratch is not None:
+            ahead = size * n_ahead // max(n_entries, 1)
+            place = self.scratch.put(found, spare=numbers, ahead=ahead)
+            stored = StoredPart(self.scratch, part.p, place)
+            stored.keep(part)
+            self.stored[part.p] = stored
+
+    def forget(self) -> None:
+        """Drop all parts, and give their room back."""
+        self.parts, self.stored, self.held = {}, {}, 0
+        if self.scratch is not None:
+            self.scratch.close()
+
+    def close(self) -> None:
+        """Drop all parts; those that are asked for from now on are not kept."""
+        self.forget()
+        self.most, self.scratch = 0.0, None
+
+
+@attrs.define(eq=False)
+class StoredPart:
+    """A compiled partition in a file, and which of its numbers stand where behind it."""
+
+    scratch: Scratch
+    p: int
+    place: Stored
+    slots: dict[str, int] = attrs.field(factory=dict)
+
+    def part(self, source: Source) -> Part:
+        """The partition over the pages of the file."""
+        program, spare = self.scratch.get(self.place, source.words)
+        part, size = Part(source, self.p), 8 * program.entries.size
+        part.program = program
+        for key, slot in self.slots.items():
+            part.kept[key] = np.frombuffer(spare[slot * size : (slot + 1) * size])
+        return part
+
+    def keep(self, part: Part) -> None:
+        """Write the numbers that the part has found; those that it forgot make room for them.
+
+        Interrupted anywhere, no name stands for a place that holds other numbers.
+        """
+        self.slots = {key: slot for key, slot in self.slots.items() if key in part.kept}
+        free = sorted(set(range(KEPT)) - set(self.slots.values()))
+        for key, numbers in part.kept.items():
+            if key not in self.slots:
+                slot = free.pop(0)
+                self.write(slot, np.ascontiguousarray(numbers))
+                self.slots[key] = slot
+        self.slots = {key: self.slots[key] for key in part.kept}  # the order is that of their use
+
+    def write(self, slot: int, numbers: Array) -> None:
+        """Write the numbers of one place."""
+        start = self.place.start + self.place.spare
+        self.scratch.write(start + slot * numbers.nbytes, memoryview(numbers))
