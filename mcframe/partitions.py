@@ -9,8 +9,9 @@ import attrs
 from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
+from mcframe.compile.partitions.cluster import checked_client
 from mcframe.compile.partitions.executor import OneByOne, Partitions
-from mcframe.compile.partitions.on_dask import OnDask, checked_client
+from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.model import Model
