@@ -90,8 +90,13 @@ def solver_for(backend: object) -> Alternating:
 
 
 def executor_for(model: Model, data: PartitionedData, client: Any) -> Partitions:
-    """Who computes: the workers of a client, or this process, one partition after the other."""
+    """Who computes: the workers of a client, or this process, one partition after the other.
+
+    Data that live on a cluster bring their ``client`` themselves.
+    """
     source = Source(data, model)
+    if client is None:
+        client = getattr(data, "client", None)
     if client is None:
         return OneByOne(source, KEPT_SHARE * 1e9 * physical_gigabytes())
     return OnDask(source, checked_client(client))

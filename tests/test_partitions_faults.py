@@ -1,17 +1,22 @@
 """What can go wrong on a cluster: the same bits, or an error that says what was lost. No hang."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.backends import Alternating
 from mcframe.compile.partitions import cluster as clusters
-from mcframe.compile.partitions import gathering
+from mcframe.compile.partitions import gathering, on_dask
 from mcframe.compile.partitions.gathering import Gathering
+from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.model.partitioned import RowsInMemory
 from tests.test_partitions import model_of, table
 
@@ -19,6 +24,7 @@ distributed = pytest.importorskip(
     "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
 )
 import dask  # noqa: E402
+import dask.array as da  # noqa: E402
 
 from tests.test_partitions_on_dask import BUDGET, KIND, bits, cluster_of, data_of  # noqa: E402
 
@@ -205,3 +211,144 @@ def test_a_worker_that_dies_of_a_partition_again_and_again_is_named():
         pytest.raises(mc.BackendError, match=r"partition 1 was lost.*KilledWorker"),
     ):
         mc.fit(model_of(*KIND), Deadly({"x": table(KIND[0])}, 2), client=client)
+
+
+def test_two_fits_at_once_share_a_cluster(threads, alone):
+    """Two threads, one client: each has the bits of a fit alone."""
+    with ThreadPoolExecutor(2) as pool:
+        fits = [
+            pool.submit(mc.fit, model_of(*KIND), data_of(), **BUDGET, client=threads)
+            for _ in range(2)
+        ]
+        assert [bits(fit.result()) for fit in fits] == [alone, alone]
+
+
+def test_a_fit_in_a_task_of_the_same_cluster_does_not_wait_for_itself(alone):
+    """The only thread of the only worker is in the fit, and its partitions need a thread."""
+
+    def fit_in_task(model, data):
+        client = distributed.get_client()
+        return bits(mc.fit(model, data, **BUDGET, client=client))
+
+    with (
+        cluster_of(1, processes=False) as local,
+        distributed.Client(local) as client,
+    ):
+        asked = client.submit(fit_in_task, model_of(*KIND), data_of())
+        assert asked.result(timeout=120) == alone
+
+
+def test_a_client_that_is_asynchronous_is_refused():
+    async def fit():
+        async with (
+            cluster_of(0, processes=False, asynchronous=True) as local,
+            distributed.Client(local, asynchronous=True) as client,
+        ):
+            mc.fit(model_of(*KIND), data_of(), client=client)
+
+    with pytest.raises(mc.BackendError, match="is asynchronous, and a fit waits"):
+        asyncio.run(fit())
+
+
+def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
+    x = da.from_array(table(KIND[0]).toarray(), chunks=(24, -1))
+    begun = []
+    with monkeypatch.context() as patched:
+        patched.setattr(OnDask, "begin", lambda self, task: begun.append(self) or 1 / 0)
+        with cluster_of(1, processes=False) as local, distributed.Client(local) as client:
+            collections = mc.datasets.from_dask({"x": x})
+            with pytest.raises(ZeroDivisionError):
+                mc.fit(model_of(*KIND), collections)
+            assert begun[0].client is client
+            mc.fit(model_of(*KIND), data_of(), max_iter=0)  # which stay here
+        mc.fit(model_of(*KIND), collections, max_iter=0)
+    assert len(begun) == 1
+
+
+def other_environment(dask_worker=None):
+    """Let a worker say that it has another version of SciPy."""
+    from mcframe.compile.partitions import cluster
+
+    there = {**cluster.environment_here(), "scipy": "0.19"}
+    cluster.environment_here = lambda: there
+
+
+def test_a_worker_of_another_environment_is_refused_before_any_work(threads, monkeypatch):
+    here = clusters.environment_here()
+    there = {**here, "numpy": "1.7", "mcframe": "0.0.1"}
+
+    def environment(dask_worker=None):
+        return there if dask_worker is not None and dask_worker.name == 1 else here
+
+    monkeypatch.setattr(clusters, "environment_here", environment)
+    with pytest.raises(
+        mc.BackendError, match=r"worker tcp.* has mcframe 0.0.1, numpy 1.7, and the .* one env"
+    ):
+        mc.fit(model_of(*KIND), data_of(), client=threads)
+
+
+class TestProcesses:
+    """On one cluster of processes, which each test leaves with three workers."""
+
+    @pytest.fixture(scope="class")
+    def cluster(self):
+        with cluster_of(3) as local:
+            yield local
+
+    @pytest.fixture
+    def client(self, cluster):
+        with distributed.Client(cluster) as connected:
+            connected.wait_for_workers(3, timeout=120)
+            yield connected
+
+    def test_workers_killed_together_at_any_moment_change_no_bit(self, client, alone):
+        """All but one, and all, by the clock and not by the iteration."""
+        rng, over, killed = np.random.default_rng(0), threading.Event(), []
+
+        def kill():
+            for n_spared in (1, 0, 1):
+                if over.wait(rng.uniform(0.1, 1.0)):
+                    return
+                with contextlib.suppress(Exception):  # one of them may be on its way up
+                    found = client.run(os.getpid, on_error="ignore")
+                    for pid in sorted(found.values())[n_spared:]:
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+        finally:
+            over.set()
+            killer.join()
+        assert len(killed) >= 2
+        assert bits(fit) == alone
+
+    @pytest.mark.parametrize("same", [True, False])
+    def test_a_worker_that_joins_late(self, cluster, client, alone, monkeypatch, same):
+        """It takes its share, and is refused where it computes with other versions."""
+        before, asked = set(client.scheduler_info()["workers"]), []
+
+        def join():
+            cluster.scale(4)
+            client.wait_for_workers(4, timeout=120)
+            late = set(client.scheduler_info()["workers"]) - before
+            asked.extend(late)
+            if not same:
+                client.run(other_environment, workers=list(late))
+
+        at_step(monkeypatch, 2, join)
+        monkeypatch.setattr(on_dask, "REFRESHED", 5)
+        try:
+            if same:
+                fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+                assert bits(fit) == alone
+                (parts,) = client.run(lambda: sorted(on_dask.KEPT.parts), workers=asked).values()
+                assert parts
+            else:
+                with pytest.raises(mc.BackendError, match=r"has scipy 0.19, and the process"):
+                    mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+        finally:
+            client.retire_workers(asked, close_workers=True, remove=True)
+            cluster.scale(3)
