@@ -107,8 +107,9 @@ def fit(
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
     client : distributed.Client, optional
-        Of data in partitions: the Dask cluster whose workers compute; by default this process
-        does, one partition after the other. The answer is the same, to the last bit.
+        Of data in partitions: the Dask cluster whose workers compute; by default that of the
+        current client where the data are Dask's, else this process does, one partition after the
+        other. The answer is the same, to the last bit.
     checkpoint : str or Path, optional
         Of data in partitions: a file that keeps the best point at each certificate. Where it is
         there already, of the same model and data, the fit goes on from that point and its bound.

@@ -10,9 +10,10 @@ import attrs
 from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
+from mcframe.compile.partitions.cluster import checked_client
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.on_dask import OnDask, checked_client
+from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.model import Model
@@ -111,9 +112,14 @@ def executor_for(
     client: Any,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Partitions:
-    """Who computes: the workers of a client, or this process, one partition after the other."""
+    """Who computes: the workers of a client, or this process, one partition after the other.
+
+    Data that live on a cluster bring their ``client`` themselves.
+    """
     source = Source(data, model)
     folder = None if scratch is None else os.fspath(scratch)
+    if client is None:
+        client = getattr(data, "client", None)
     if client is not None:
         return OnDask(source, checked_client(client), folder)
     file = Scratch(folder)

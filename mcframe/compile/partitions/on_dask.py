@@ -1,7 +1,5 @@
 """Partitions on the workers of a Dask cluster: pure tasks of a partition and of small arrays."""
 
-import importlib
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,24 +8,27 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.partitions.cluster import (
+    demand_connection,
+    environment_here,
+    refuse_another_environment,
+    workers_of,
+)
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of
+from mcframe.compile.partitions.gathering import Gathering
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
 from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, McframeError
-from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.machine.scratch import Scratch
 from mcframe.numerics.machine.threads import thread_limit
 
-__all__ = ["OnDask", "checked_client"]
+__all__ = ["OnDask"]
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48
 # Rounds after which it is asked anew which workers there are, for those that joined late.
 REFRESHED = 25
-# Seconds between two looks at a round, and without any worker until it is given up.
-PATIENCE, DESERTED = 1.0, 60.0
 # The share of a worker's memory that compiled partitions may take.
 KEPT_SHARE = 0.5
 
@@ -52,16 +53,30 @@ class OnDask(Partitions):
     client: Any
     scratch: str | None = None  # a folder of each worker for parts that do not fit into its memory
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
-    begun: Any = None  # the source, as a future
+    begun: Any = None  # a ``Begun``, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     rounds: int = 0
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
+        doing = f"a round of {type(task).__name__}"
+        demand_connection(self.client, doing)
+        try:
+            futures = self.begin(task)
+        except Exception:
+            demand_connection(self.client, doing)  # which may be lost meanwhile
+            raise
+        answers = Gathering(self.client, futures, doing, self.size_of_partition).answers()
+        while len(self.sent) > STAYING * max(len(self.rows), 1):
+            del self.sent[next(iter(self.sent))]
+        return answers
+
+    def begin(self, task: Task) -> list[Any]:
+        """The answers of all partitions, as futures."""
         if self.begun is None:
-            self.begun = self.submitted(self.source)
+            self.begun = self.submitted(Begun(environment_here(), self.source, self.scratch))
         if self.rounds % REFRESHED == 0:
-            self.homes = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+            self.refresh_homes()
         self.rounds += 1
         homes, futures = self.homes, []
         for p, (first, last) in enumerate(self.rows):
@@ -70,22 +85,18 @@ class OnDask(Partitions):
             home = homes[p % len(homes)] if homes else None
             futures.append(
                 self.client.submit(
-                    answer_on_worker,
+                    answer_in_environment,
                     self.begun,
                     p,
                     cut,
                     arrays,
-                    self.scratch,
                     pure=False,
                     key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
                     workers=None if home is None else [home],
                     allow_other_workers=home is not None,
                 )
             )
-        answers = self.gathered(futures, task)
-        while len(self.sent) > STAYING * max(len(self.rows), 1):
-            del self.sent[next(iter(self.sent))]
-        return answers
+        return futures
 
     def with_slots(self, value: Any, arrays: list[Any], p: int, first: int, last: int) -> Any:
         """A task for one partition, its larger arrays taken out into ``arrays``."""
@@ -116,51 +127,14 @@ class OnDask(Partitions):
         """A value on the cluster, which the scheduler can make again."""
         return self.client.submit(identity, value, pure=False)
 
-    def gathered(self, futures: list[Any], task: Task) -> list[Any]:
-        """The answers; where one cannot be had, an error that says what was lost."""
-        wait: Any = importlib.import_module("distributed").wait
-        waited = 0.0
-        while True:
-            check_time()
-            self.demand_connection(task)
-            try:
-                wait(futures, timeout=PATIENCE)
-            except TimeoutError:
-                waited = 0.0 if self.client.scheduler_info()["workers"] else waited + PATIENCE
-                if waited > DESERTED:
-                    raise BackendError(
-                        f"the cluster has had no worker for {DESERTED:.0f} s, in a round of"
-                        f" {type(task).__name__}; start workers, and go on with start= or from"
-                        " the checkpoint"
-                    ) from None
-                continue
-            break
-        if all(future.status == "finished" for future in futures):
-            found: list[Any] = self.client.gather(futures)
-            return found
-        answers = []
-        for p, future in enumerate(futures):
-            try:
-                answers.append(future.result())
-            except McframeError:
-                raise
-            except Exception as error:
-                self.demand_connection(task)
-                raise BackendError(
-                    f"partition {p} was lost in a round of {type(task).__name__}:"
-                    f" {type(error).__name__}: {error}. A partition takes about"
-                    f" {BYTES_AT_WORK * self.source.data.n_entries(p) / 1e9:.2g} GB of a"
-                    " worker; give workers more memory, or the data more partitions"
-                ) from error
-        return answers
+    def refresh_homes(self) -> None:
+        """Look again which workers there are, unless the scheduler is slow to say so."""
+        self.homes = sorted(workers_of(self.client) or self.homes)
 
-    def demand_connection(self, task: Task) -> None:
-        """A ``BackendError`` where the client or its scheduler is gone."""
-        if self.client.status != "running":
-            raise BackendError(
-                f"the client's connection to the scheduler is {self.client.status}, in a round of"
-                f" {type(task).__name__}; connect a new client, and go on from the checkpoint"
-            )
+    def size_of_partition(self) -> str:
+        """What the largest partition takes of a worker, as a sentence without its end."""
+        largest = max(self.source.data.n_entries(p) for p in range(len(self.rows)))
+        return f"A partition takes up to {BYTES_AT_WORK * largest / 1e9:.2g} GB of a worker"
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
@@ -170,31 +144,7 @@ class OnDask(Partitions):
         """Have workers drop their parts; one that is gone has none."""
         if self.client.status == "running":
             with suppress(Exception):
-                self.client.run(leave_worker, on_error="ignore")
-
-
-def checked_client(client: Any) -> Any:
-    """The client, or a ``BackendError`` where it is closed or workers run another version."""
-    here = version_here()
-    if getattr(client, "status", None) != "running":
-        raise BackendError(
-            f"client={client!r} is not connected; give a distributed.Client that is open"
-        )
-    found = client.run(version_here)
-    others = {name: version for name, version in found.items() if version != here}
-    if others:
-        name, version = next(iter(others.items()))
-        raise BackendError(
-            f"worker {name} has mcframe {version}, and this process has {here}"
-            f" ({len(others)} of {len(found)} workers differ); install one version on all"
-        )
-    return client
-
-
-def version_here() -> str:
-    """The version of the package in this process."""
-    found: str = sys.modules["mcframe"].__version__  # imported with this file
-    return found
+                self.client.run(leave_worker, self.source.key, on_error="ignore")
 
 
 def identity(value: Any) -> Any:
@@ -224,6 +174,24 @@ def filled(value: Any, arrays: list[Array]) -> Any:
 KEPT, ONE_AT_A_TIME = KeptParts(), threading.Lock()
 
 
+@attrs.frozen(eq=False)
+class Begun:
+    """What every task of a fit is given."""
+
+    environment: dict[str, str]
+    source: Source
+    scratch: str | None
+
+
+def answer_in_environment(begun: Begun, p: int, task: Task, arrays: list[Array]) -> Any:
+    """The answer of a partition, of a worker that computes with what the fit computes with.
+
+    Workers that join late are seen here alone.
+    """
+    refuse_another_environment(begun.environment)
+    return answer_on_worker(begun.source, p, task, arrays, begun.scratch)
+
+
 def answer_on_worker(
     source: Source, p: int, task: Task, arrays: list[Array], scratch: str | None
 ) -> Any:
@@ -241,7 +209,8 @@ def answer_on_worker(
             return answer_of(filled(task, arrays), part)
 
 
-def leave_worker() -> None:
-    """Drop the parts that this process has kept as a worker."""
+def leave_worker(key: str) -> None:
+    """Drop the parts of a source that this process has kept as a worker."""
     with ONE_AT_A_TIME:
-        KEPT.close()
+        if KEPT.key == key:
+            KEPT.close()

@@ -1,5 +1,6 @@
 """Collections of Dask, as ``fit`` takes a table whose rows come in partitions."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,6 +81,17 @@ class DaskPartitions:
         """A digest of partitions and of all bits of their entries."""
         digests = [[each.digest for each in facts] for facts in self.facts.values()]
         return digest_of([self.starts, self.columns, digests])
+
+    @property
+    def client(self) -> Any:
+        """The current ``distributed.Client``, whose workers a fit takes by default, or None."""
+        distributed = sys.modules.get("distributed")  # not loaded: nobody has a client
+        if distributed is None:
+            return None
+        try:
+            return distributed.Client.current()
+        except ValueError:
+            return None
 
     def shape(self, name: str) -> tuple[int, int]:
         """The shape of a block, (n_items, its columns)."""

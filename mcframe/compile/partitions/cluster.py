@@ -1,0 +1,140 @@
+"""A Dask cluster as a fit sees it: a client that is open, workers with one environment."""
+
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from mcframe.contracts.errors import BackendError
+
+__all__ = [
+    "checked_client",
+    "demand_connection",
+    "environment_here",
+    "environment_refused",
+    "refuse_another_environment",
+    "workers_of",
+]
+
+# What computes the numbers and what carries them: one version each on all workers.
+PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
+# Seconds in which a scheduler answers, and in which all workers do.
+SOON, MEANWHILE = 10.0, 60.0
+
+
+def checked_client(client: Any) -> Any:
+    """The client, or a ``BackendError`` where it cannot be worked with.
+
+    Where it is closed or asynchronous, or where workers have another environment. In a task of
+    the same cluster the thread that calls leaves the worker's pool, as by ``distributed.secede``:
+    else a fit would wait for tasks that wait for its own end.
+    """
+    if getattr(client, "status", None) != "running":
+        raise BackendError(
+            f"client={client!r} is not connected; give a distributed.Client that is open"
+        )
+    if client.asynchronous:
+        raise BackendError(
+            f"client={client!r} is asynchronous, and a fit waits for its rounds; give a"
+            " distributed.Client(...) without asynchronous=True, and call fit outside of the"
+            " event loop, for example by asyncio.to_thread"
+        )
+    leave_thread_pool(client)
+    reason = environment_refused(client)
+    if reason is not None:
+        raise BackendError(reason)
+    return client
+
+
+def leave_thread_pool(client: Any) -> None:
+    """Give the thread of the task that this runs in, if any, to the tasks that it waits for."""
+    distributed: Any = importlib.import_module("distributed")
+    try:
+        worker = distributed.get_worker()
+    except ValueError:  # this is no task
+        return
+    if worker.scheduler.address == client.scheduler.address:
+        with suppress(KeyError):  # it has left already
+            distributed.secede()
+
+
+@cache
+def environment_here() -> dict[str, str]:
+    """What computes in this process: versions by name, as far as packages are installed."""
+    found = {
+        "mcframe": sys.modules["mcframe"].__version__,  # imported with this file
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
+    for name in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def environment_refused(client: Any) -> str | None:
+    """Why the workers that there are cannot compute together, or None."""
+    try:
+        found = soon(client, MEANWHILE, client.run, environment_here, on_error="return")
+    except TimeoutError:
+        return (
+            f"the workers of {client!r} have not answered for {MEANWHILE:.0f} s; look at the"
+            " dashboard whether one of them hangs, and restart it"
+        )
+    here = environment_here()
+    for worker, there in found.items():
+        if isinstance(there, OSError):  # it died since: another one takes its part
+            continue
+        if isinstance(there, Exception):
+            return (
+                f"worker {worker} cannot run mcframe {here['mcframe']}:"
+                f" {type(there).__name__}: {there}; install one environment on all workers"
+            )
+        if there != here:
+            return difference(f"worker {worker}", there, here)
+    return None
+
+
+def refuse_another_environment(there: Mapping[str, str]) -> None:
+    """In a worker: a ``BackendError`` where this process has another environment than the fit."""
+    here = environment_here()
+    if here != there:
+        from distributed import get_worker
+
+        raise BackendError(difference(f"worker {get_worker().address}", here, there))
+
+
+def difference(worker: str, there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Say in what a worker's environment differs from that of the process that fits."""
+    names = [name for name in here if there.get(name) != here[name]]
+    said = ", ".join(f"{name} {there.get(name, 'none')}" for name in names)
+    ours = ", ".join(f"{name} {here[name]}" for name in names)
+    return (
+        f"{worker} has {said}, and the process that fits has {ours}; install one environment on"
+        " all workers"
+    )
+
+
+def demand_connection(client: Any, doing: str) -> None:
+    """A ``BackendError`` where the client or its scheduler is gone."""
+    if client.status != "running":
+        raise BackendError(
+            f"the client's connection to the scheduler is {client.status}, in {doing}; connect a"
+            " new client, and go on from the checkpoint or by start="
+        )
+
+
+def workers_of(client: Any) -> Mapping[str, Any] | None:
+    """What the scheduler knows of each worker, by address; None where it does not answer."""
+    try:
+        found: Mapping[str, Any] = soon(client, SOON, client.scheduler.identity)["workers"]
+    except (TimeoutError, OSError):
+        return None
+    return found
+
+
+def soon(client: Any, seconds: float, call: Any, *args: Any, **options: Any) -> Any:
+    """What a client's coroutine returns, or a ``TimeoutError`` after so many seconds."""
+    return client.sync(call, *args, callback_timeout=seconds, **options)

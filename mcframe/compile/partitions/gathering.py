@@ -1,0 +1,180 @@
+"""The answers of one round of tasks on a cluster: waited for as long as something goes on."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future as Asked
+from typing import Any
+
+import attrs
+
+from mcframe.compile.partitions.cluster import (
+    demand_connection,
+    environment_refused,
+    workers_of,
+)
+from mcframe.contracts.errors import BackendError, McframeError
+from mcframe.numerics.machine.clock import check_time
+
+__all__ = ["Gathering"]
+
+# Seconds between two looks at a round, and between two at the cluster.
+PATIENCE, LOOK = 1.0, 5.0
+# Seconds without a worker, or without a word of the scheduler, until a round is given up; and
+# seconds in which no worker runs anything, as when all are paused since their memory is full.
+DESERTED, IDLE = 60.0, 300.0
+# How often workers may go while not one more partition is done, and answers may fail to arrive.
+DEATHS, ATTEMPTS = 20, 10
+# States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
+AT_WORK = ("executing", "flight")
+
+
+@attrs.frozen
+class Trouble:
+    """Why nothing goes on, as a clause, and the seconds to bear it."""
+
+    clause: str
+    seconds: float
+
+
+@attrs.define(eq=False)
+class Gathering:
+    """Waits for the answers of all partitions, and for nothing else.
+
+    A scheduler repeats what is lost with its worker. That ends: it gives a task up that has
+    killed four workers, and what it would repeat for ever is given up here, where workers die
+    again and again and no further partition is done, or where nothing runs at all. How long one
+    task may take is not limited: that is what ``max_seconds`` of a fit is for.
+    """
+
+    client: Any
+    futures: list[Any]
+    doing: str  # the round, in words
+    size: Callable[[], str]  # says what a partition takes
+    done: int = 0  # the most partitions that were done at once
+    deaths: int = 0
+    failures: int = 0  # to bring answers here
+    known: frozenset[str] = frozenset()  # addresses of workers
+    looked: float = attrs.field(factory=time.monotonic)
+    trouble: Trouble | None = None
+    since: float = 0.0  # which the trouble holds
+
+    def answers(self) -> list[Any]:
+        """The answers in the order of partitions, or an error that says what was lost."""
+        asked = None
+        try:
+            while True:
+                check_time()
+                demand_connection(self.client, self.doing)
+                self.demand_success()
+                asked = asked or self.ask()
+                try:
+                    found: list[Any] = asked.result(timeout=PATIENCE)
+                except Exception as error:
+                    if asked.done():
+                        asked = None
+                        self.note_failure(error)
+                    self.look()
+                else:
+                    return found
+        finally:
+            if asked is not None:
+                asked.cancel()
+
+    def ask(self) -> "Asked[Any]":
+        """Ask for all answers, in the client's own thread: a large one may take long to come."""
+
+        async def gathered() -> Any:
+            return await self.client.gather(self.futures, asynchronous=True)
+
+        return asyncio.run_coroutine_threadsafe(gathered(), self.client.loop.asyncio_loop)
+
+    def demand_success(self) -> None:
+        """Raise the error of the first partition that has one."""
+        for p, future in enumerate(self.futures):
+            if future.status == "cancelled":
+                demand_connection(self.client, self.doing)  # which cancels when it is lost
+                raise BackendError(
+                    f"the task of partition {p} was cancelled in {self.doing}, as when a cluster"
+                    " is restarted; go on from the checkpoint or by start="
+                )
+            if future.status == "error":
+                raise self.error_of(p, future.exception(timeout=PATIENCE))
+
+    def error_of(self, p: int, error: BaseException) -> BaseException:
+        """What is said of a partition whose task failed: its own error, or what was lost."""
+        if isinstance(error, McframeError):
+            return error
+        demand_connection(self.client, self.doing)
+        reason = environment_refused(self.client)
+        if reason is None:
+            reason = (
+                f"partition {p} was lost in {self.doing}: {type(error).__name__}: {error}."
+                f" {self.size()}; give workers more memory, or the data more partitions"
+            )
+        found = BackendError(reason)
+        found.__cause__ = error
+        return found
+
+    def note_failure(self, error: Exception) -> None:
+        """Answers did not arrive: what was lost is computed again, and asked for again."""
+        self.demand_success()
+        demand_connection(self.client, self.doing)
+        self.failures += 1
+        if self.failures > ATTEMPTS:
+            raise BackendError(
+                f"the answers of {self.doing} could not be brought here in {ATTEMPTS} attempts:"
+                f" {type(error).__name__}: {error}. {self.size()}"
+            ) from error
+        time.sleep(PATIENCE)
+
+    def look(self) -> None:
+        """Look at the cluster now and then; a ``BackendError`` where nothing goes on."""
+        now = time.monotonic()
+        if now - self.looked < min(LOOK, DESERTED / 4):
+            return
+        self.looked = now
+        workers = workers_of(self.client)
+        done = sum(future.status == "finished" for future in self.futures)
+        if done > self.done:
+            self.done, self.deaths, self.trouble = done, 0, None
+        if workers is not None:
+            self.deaths += not self.known <= set(workers)
+            self.known = frozenset(workers)
+        if self.deaths > DEATHS:
+            raise BackendError(
+                f"workers were lost {self.deaths} times in {self.doing} while none of the"
+                f" {len(self.futures) - self.done} partitions left was done. {self.size()}; give"
+                " workers more memory, or the data more partitions"
+            )
+        trouble = trouble_of(workers)
+        if trouble != self.trouble:
+            self.trouble, self.since = trouble, now
+        if trouble is not None and now - self.since > trouble.seconds:
+            raise BackendError(
+                f"{trouble.clause} for {trouble.seconds:.0f} s, in {self.doing}; mend"
+                " the cluster, and go on from the checkpoint or by start="
+            )
+
+
+def trouble_of(workers: Mapping[str, Any] | None) -> Trouble | None:
+    """Why nothing goes on, by what the scheduler says of its workers; None where it does."""
+    if workers is None:
+        return Trouble("the scheduler has not answered", DESERTED)
+    if not workers:
+        return Trouble("the cluster has had no worker", DESERTED)
+    if any(is_at_work(worker) for worker in workers.values()):
+        return None
+    if any(worker.get("status") == "paused" for worker in workers.values()):
+        return Trouble(
+            "no worker has run anything, and some are paused, as they are while their memory is"
+            " nearly full (give them more, or the data more partitions),",
+            IDLE,
+        )
+    return Trouble("no worker has run anything", IDLE)
+
+
+def is_at_work(worker: Mapping[str, Any]) -> bool:
+    """Whether a worker's last heartbeat says that it runs or fetches something."""
+    counts = worker.get("metrics", {}).get("task_counts", {})
+    return any(counts.get(state, 0) > 0 for state in AT_WORK)
