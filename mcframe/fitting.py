@@ -111,8 +111,9 @@ def fit(
         current client where the data are Dask's, else this process does, one partition after the
         other. The answer is the same, to the last bit.
     checkpoint : str or Path, optional
-        Of data in partitions: a file that keeps the best point at each certificate. Where it is
-        there already, of the same model and data, the fit goes on from that point and its bound.
+        Of data in partitions: a file that keeps the best point at each certificate, and between
+        two about every minute. Where it is there already, of the same model and data, the fit goes
+        on from that point and its bound.
     scratch : str or Path, optional
         Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
         for each entry; by default the system's temporary one, and that of each worker of a

@@ -15,7 +15,7 @@ from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
-from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
+from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
 from mcframe.model.partitioned import PartitionedData
 from mcframe.numerics.digest import digest_of
@@ -47,7 +47,7 @@ def fit_partitions(
     """The fit of a model to data in partitions, options checked.
 
     With a ``checkpoint`` the best point of each look at the certificate is put into that file, and
-    where there is one the fit goes on from there.
+    between two looks that are long apart a better one; where there is one the fit goes on there.
     """
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
@@ -81,15 +81,25 @@ def fit_on(
         archive = Archive.at_path(checkpoint, "fit of partitions", identity)
         if LATEST in archive:
             start = fit_from_entry(problem, archive.read(LATEST))
-        settings = attrs.evolve(
-            settings, keep=lambda outcome: archive.replace(LATEST, fit_to_entry(fit_of(outcome)))
-        )
+        settings = attrs.evolve(settings, keep=lambda outcome: write(archive, fit_of(outcome)))
     settings = attrs.evolve(settings, start=checked_start(start, problem))
     fit = fit_of(run(solver, program, settings))
     space = None
     with suppress(ModelError):
         space = fit.row_space
     return attrs.evolve(fit, kept=Kept(space, problem.notes))
+
+
+def write(archive: Archive, fit: Fit) -> None:
+    """Put a fit into a checkpoint; where that fails it keeps what it has, and the fit goes on."""
+    try:
+        archive.replace(LATEST, fit_to_entry(fit))
+    except DataError as error:
+        warnings.warn(
+            f"{error}. The fit goes on, and the checkpoint keeps what it held before",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def solver_for(backend: object) -> Alternating:

@@ -5,7 +5,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,8 @@ class Archive:
                 os.fsync(written.fileno())
             os.replace(fresh, self.path)
         except OSError as error:
+            with suppress(OSError):  # half a file would fill the disk for others, too
+                fresh.unlink(missing_ok=True)
             raise DataError(
                 f"checkpoint {self.path} cannot be written ({error.strerror}); give a file in a"
                 " folder that exists, on a disk with room"

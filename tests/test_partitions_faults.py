@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +15,12 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import Alternating
+from mcframe.backends import Alternating, loop
 from mcframe.compile.partitions import cluster as clusters
 from mcframe.compile.partitions import gathering, on_dask
 from mcframe.compile.partitions.gathering import Gathering
 from mcframe.compile.partitions.on_dask import OnDask
+from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.partitioned import RowsInMemory
 from tests.test_partitions import model_of, table
 
@@ -263,6 +267,130 @@ def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
             mc.fit(model_of(*KIND), data_of(), max_iter=0)  # which stay here
         mc.fit(model_of(*KIND), collections, max_iter=0)
     assert len(begun) == 1
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A checkpoint of a fit that has not made a step."""
+    mc.fit(model_of(*KIND), data_of(), max_iter=0, checkpoint=tmp_path / "fit.npz")
+    return tmp_path / "fit.npz"
+
+
+def objective_in(checkpoint):
+    return mc.fit(model_of(*KIND), data_of(), max_iter=0, checkpoint=checkpoint).objective
+
+
+def test_looks_that_are_long_apart_have_iterates_kept_between_them(begun, monkeypatch):
+    """The first look comes after eight steps, and the process ends in front of the fourth."""
+    objectives = [objective_in(begun)]
+    for seconds in (1e9, 0.0):
+        with monkeypatch.context() as patched:
+            patched.setattr(loop, "KEPT_AFTER", seconds)
+            patched.setattr(loop, "KEPT_SHARE", 0.0)
+            at_step(patched, 4, lambda: {}["the end"])
+            with pytest.raises(KeyError):
+                mc.fit(model_of(*KIND), data_of(), checkpoint=begun)
+        objectives.append(objective_in(begun))
+    assert objectives[0] == objectives[1] > objectives[2]
+
+
+DRIVER = """
+import sys
+import mcframe as mc
+from mcframe.backends import Alternating, loop
+from tests.test_partitions_faults import KIND, data_of, model_of
+
+loop.KEPT_AFTER = loop.KEPT_SHARE = 0.0
+step = Alternating.step
+
+def announced(self, program, state):
+    print(state.objective, flush=True)
+    step(self, program, state)
+
+Alternating.step = announced
+mc.fit(model_of(*KIND), data_of(), tol=0.0, checkpoint=sys.argv[1])
+"""
+
+
+def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(begun):
+    """What a step found is in the file before the next one begins."""
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(begun)], stdout=subprocess.PIPE, text=True
+    )
+    with driver:
+        announced = [float(driver.stdout.readline()) for _ in range(30)]
+        driver.kill()
+    assert driver.returncode == -signal.SIGKILL
+    assert objective_in(begun) <= announced[-1] * (1.0 + 1e-9)
+    rest = mc.fit(model_of(*KIND), data_of(), tol=1e-3, checkpoint=begun)
+    assert rest.status == "certified"
+    whole = mc.fit(model_of(*KIND), data_of(), tol=1e-3)
+    assert rest.history[0].gap < whole.history[0].gap
+
+
+def test_a_full_disk_under_a_checkpoint_is_warned_of_and_loses_nothing(begun, monkeypatch):
+    before = begun.read_bytes()
+
+    def full(number):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(UserWarning, match=r"written \(No space left .* keeps what it held"):
+        fit = mc.fit(model_of(*KIND), data_of(), tol=1e-3, checkpoint=begun)
+    assert fit.status == "certified"
+    assert begun.read_bytes() == before
+    assert list(begun.parent.iterdir()) == [begun]
+
+
+def write_folder(folder, x):
+    return mc.datasets.write_partitions(folder, {"x": [x]}, n_partitions=4, overwrite=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_folder(tmp_path / "x", table(KIND[0])).folder
+
+
+def at_partition_1(monkeypatch, fault):
+    """Let something happen once partition 1 has been read for the first time, and not 2."""
+    part, faults = PartitionsOnDisk.part, [fault]
+
+    def part_and_fault(self, p):
+        found = part(self, p)
+        if p == 1 and faults:
+            faults.pop()()
+        return found
+
+    monkeypatch.setattr(PartitionsOnDisk, "part", part_and_fault)
+
+
+@pytest.mark.parametrize("on_worker", [False, True])
+def test_a_file_that_is_cut_off_within_a_fit_is_named(folder, monkeypatch, on_worker):
+    data, file = mc.datasets.on_disk(folder), folder / "p00002-b0.value.npy"
+    at_partition_1(monkeypatch, lambda: file.write_bytes(file.read_bytes()[:-8]))
+    with (
+        cluster_of(1, processes=False) as local,
+        distributed.Client(local) as client,
+        pytest.raises(mc.DataError, match=r"damaged: its file p00002-b0.value.npy has \d+ bytes"),
+    ):
+        mc.fit(model_of(*KIND), data, client=client if on_worker else None)
+
+
+def test_a_folder_that_is_written_anew_within_a_fit_is_refused(folder, monkeypatch):
+    """The new files have the sizes of the old ones."""
+    data = mc.datasets.on_disk(folder)
+    sizes = {file.name: file.stat().st_size for file in folder.glob("*.npy")}
+    at_partition_1(monkeypatch, lambda: write_folder(folder, -table(KIND[0])))
+    with pytest.raises(mc.DataError, match="holds another table here than where the work began"):
+        mc.fit(model_of(*KIND), data)
+    assert {file.name: file.stat().st_size for file in folder.glob("*.npy")} == sizes
+
+
+def test_a_folder_that_is_written_again_alike_is_the_same_table(folder, monkeypatch, alone):
+    data = mc.datasets.on_disk(folder)
+    at_partition_1(monkeypatch, lambda: write_folder(folder, table(KIND[0])))
+    fit = mc.fit(model_of(*KIND), data, **BUDGET)
+    assert fit.objective == pytest.approx(alone[0], rel=1e-10)
 
 
 def other_environment(dask_worker=None):

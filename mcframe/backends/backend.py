@@ -76,7 +76,8 @@ class Settings:
     made : int
         Iterations that another backend has made before: they are part of the budget.
     keep : function of an Outcome, or None
-        Called at every certificate with what would be the answer if all ended there.
+        Called at every certificate, and some time after one with a better iterate, with what
+        would be the answer if all ended there.
     """
 
     budget: Budget = attrs.field(factory=Budget)

@@ -14,6 +14,7 @@ from mcframe.backends.certificate import (
     Rounding,
     at_zero,
     judge,
+    judge_objective,
     relative_gap,
 )
 from mcframe.backends.history import History, Record
@@ -33,6 +34,9 @@ FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
 # The least power of the expected gap that a gap is taken to fall as.
 SLOWEST = 0.05
+# Seconds after which an iterate is kept between two looks, and how many times longer than keeping
+# it takes these are at least.
+KEPT_AFTER, KEPT_SHARE = 45.0, 10.0
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
@@ -81,6 +85,8 @@ class Watch:
     paused: Paused | None = None  # where the solver stood at the last look
     stopped: bool = False
     keep: Callable[[Outcome], Any] | None = None
+    kept: float = attrs.field(factory=time.perf_counter)  # the moment of the last keeping
+    keeping: float = 0.0  # seconds that it took
 
     @property
     def seconds(self) -> float:
@@ -149,6 +155,25 @@ class Watch:
         self.note(record)
         if self.keep is not None:
             self.keep(self.outcome("interrupted", FROM_OUTSIDE))
+            self.kept = time.perf_counter()
+
+    def keep_between(self, solver: Solver[Program, Any], state: State) -> None:
+        """Keep an iterate that is better than the best, where the last look is long ago.
+
+        Its objective is found and no bound. What the run itself remembers stays as it is, so that
+        clocks have no part in it.
+        """
+        began = time.perf_counter()
+        wait = max(KEPT_AFTER, KEPT_SHARE * self.keeping)
+        if self.keep is None or self.point is None or began - self.kept < wait:
+            return
+        candidate = solver.candidate(self.program, state)
+        judgement = judge_objective(self.program, candidate)
+        if judgement.objective < self.objective:
+            better = attrs.evolve(self, point=candidate, judgement=judgement)
+            self.keep(better.outcome("interrupted", FROM_OUTSIDE))
+        self.kept = time.perf_counter()
+        self.keeping = self.kept - began
 
     def note(self, record: Record) -> None:
         """Keep a record, and show it to whoever follows."""
@@ -374,5 +399,6 @@ def iterate(
         if not np.isfinite(state.objective):
             why = f" and {FALLING}" if watch.endless else ""
             return "interrupted", f"iterate {iteration} is not finite{why}; {BEFORE}"
+        watch.keep_between(solver, state)
         if state.finished is not None or watch.is_due(iteration, solver.expected_gap(state)):
             watch.look(iteration, solver, state)

@@ -5,9 +5,18 @@ into every domain and adds up conjugates; ``main_term`` answers for the norm tha
 ``rounding`` says how exactly all of it is known.
 """
 
-from mcframe.backends.certificate.judging import at_zero, judge
+from mcframe.backends.certificate.judging import at_zero, judge, judge_objective
 from mcframe.backends.certificate.point import Judgement, Point
 from mcframe.backends.certificate.rounding import Rounding, relative_gap
 from mcframe.compile import Dual
 
-__all__ = ["Dual", "Judgement", "Point", "Rounding", "at_zero", "judge", "relative_gap"]
+__all__ = [
+    "Dual",
+    "Judgement",
+    "Point",
+    "Rounding",
+    "at_zero",
+    "judge",
+    "judge_objective",
+    "relative_gap",
+]

@@ -22,7 +22,7 @@ from mcframe.numerics.machine.clock import OutOfTime
 from mcframe.numerics.operators import LowRank, Sampled
 from mcframe.numerics.spectra.tapering import taper
 
-__all__ = ["at_zero", "judge"]
+__all__ = ["at_zero", "judge", "judge_objective"]
 
 # The share of the gap asked for by which the bound on a norm may be too large in any case, and
 # that of what the norm of a slope may be too large by for the gap to be as small as that.
@@ -158,6 +158,11 @@ def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) 
     return point.with_slope(*taper(slope, radius, costs, excess, slack))
 
 
+def judge_objective(program: Program, candidate: Candidate) -> Judgement:
+    """The objective at a candidate, without a bound."""
+    return Reached.of(program, candidate).judgement(NO_BOUND)
+
+
 def at_zero(program: Program) -> tuple[Point, Judgement] | None:
     """Z = 0 with its objective and no bound; None where that is infinite or cannot be told.
 
@@ -168,5 +173,5 @@ def at_zero(program: Program) -> tuple[Point, Judgement] | None:
         return None
     point = Point(LowRank.zeros(program.shape))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = Reached.of(program, point).judgement(NO_BOUND)
+        found = judge_objective(program, point)
     return (point, found) if np.isfinite(found.objective) else None

@@ -116,4 +116,4 @@ class StoredPart:
     def write(self, slot: int, numbers: Array) -> None:
         """Write the numbers of one place."""
         start = self.place.start + self.place.spare
-        self.scratch.write(start + slot * numbers.nbytes, memoryview(numbers))
+        self.scratch.write(start + slot * numbers.nbytes, numbers.data)

@@ -56,6 +56,7 @@ class OnDask(Partitions):
     begun: Any = None  # a ``Begun``, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     rounds: int = 0
+    keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
@@ -74,6 +75,7 @@ class OnDask(Partitions):
     def begin(self, task: Task) -> list[Any]:
         """The answers of all partitions, as futures."""
         if self.begun is None:
+            self.keys.add(self.source.key)
             self.begun = self.submitted(Begun(environment_here(), self.source, self.scratch))
         if self.rounds % REFRESHED == 0:
             self.refresh_homes()
@@ -138,13 +140,13 @@ class OnDask(Partitions):
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-        return OnDask(source, self.client, self.scratch)
+        return OnDask(source, self.client, self.scratch, keys=self.keys)
 
     def close(self) -> None:
         """Have workers drop their parts; one that is gone has none."""
         if self.client.status == "running":
             with suppress(Exception):
-                self.client.run(leave_worker, self.source.key, on_error="ignore")
+                self.client.run(leave_worker, self.keys, on_error="ignore")
 
 
 def identity(value: Any) -> Any:
@@ -209,8 +211,8 @@ def answer_on_worker(
             return answer_of(filled(task, arrays), part)
 
 
-def leave_worker(key: str) -> None:
-    """Drop the parts of a source that this process has kept as a worker."""
+def leave_worker(keys: set[str]) -> None:
+    """Drop the parts that this process has kept as a worker, unless another fit needs them."""
     with ONE_AT_A_TIME:
-        if KEPT.key == key:
+        if KEPT.key in keys:
             KEPT.close()

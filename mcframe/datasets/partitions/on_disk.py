@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.assembling import data_of
 from mcframe.datasets.partitions.header import (
+    HEADER,
     Header,
     check_content,
     check_size,
@@ -36,10 +37,13 @@ class PartitionsOnDisk:
     ----------
     folder : Path
     header : Header
+    stamp : tuple of int
+        Of the header's file when it was read, by which another one in its place is seen.
     """
 
     folder: Path
     header: Header
+    stamp: tuple[int, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reopen, (str(self.folder), self.fingerprint)
@@ -90,9 +94,13 @@ class PartitionsOnDisk:
         Raises
         ------
         DataError
-            Where a file is not there, or was cut off.
+            Where a file is not there, or was cut off, or the folder was written anew.
         """
-        return {name: self.block_of(p, position) for position, name in enumerate(self.blocks)}
+        found = {name: self.block_of(p, position) for position, name in enumerate(self.blocks)}
+        # Writing takes the header away first: what was mapped before is of the same table.
+        if stamp_of(self.folder) != self.stamp:
+            reopen(str(self.folder), self.fingerprint)
+        return found
 
     def block_of(self, p: int, position: int) -> Any:
         """Return one block of partition p."""
@@ -154,19 +162,28 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     (1, (2, 2), 3)
     """
     path = path_of(folder)
-    header = read_header(path)
+    stamp, header = stamp_of(path), read_header(path)
     for name, stored in header.files.items():
         (check_content if verify else check_size)(path, name, stored)
-    return PartitionsOnDisk(path, header)
+    return PartitionsOnDisk(path, header, stamp)
+
+
+def stamp_of(folder: Path) -> tuple[int, ...]:
+    """Return what changes when a folder gets another header; nothing where it has none."""
+    try:
+        found = (folder / HEADER).stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:
     """Open a folder in another process, or raise a ``DataError`` where it holds another table."""
     path = Path(folder)
-    header = read_header(path)
+    stamp, header = stamp_of(path), read_header(path)
     if header.fingerprint != fingerprint:
         raise DataError(
             f"folder {folder!r} holds another table here than where the work began; was it"
             " written again, or is it another folder of the same name on this machine?"
         )
-    return PartitionsOnDisk(path, header)
+    return PartitionsOnDisk(path, header, stamp)
