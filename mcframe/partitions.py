@@ -71,7 +71,10 @@ def fit_partitions(
     space = None
     with suppress(ModelError):
         space = fit.row_space
-    return attrs.evolve(fit, kept=Kept(space, problem.notes))
+    # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
+    partitions = problem.partitions.bound_to(problem.partitions.source)
+    rested = attrs.evolve(problem, partitions=partitions)
+    return attrs.evolve(fit, problem=rested, kept=Kept(space, problem.notes))
 
 
 def solver_for(backend: object) -> Alternating:

@@ -357,3 +357,60 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
         mc.fit(model, RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path)
     with pytest.raises(mc.ModelError, match="checkpoint was given"):
         mc.fit(model, {"x": table("gaussian")}, checkpoint=path)
+
+
+def test_a_compact_fit_answers_without_its_partitions():
+    model, x = model_of("gaussian", "biases"), table("gaussian")
+    (fit,) = fits_of(model, {"x": x}, [3], tol=1e-3)
+    small = pickle.loads(pickle.dumps(fit.compact()))
+    at = {"rows": [0, 40], "columns": [1, 2]}
+    for ask in (
+        lambda own: own.predict("x", **at),
+        lambda own: own.predict_pairs("x", [(0, 1), (40, 2)]),
+        lambda own: own.predict_rows({"x": x[:3]}, "x"),
+        lambda own: own.top("x", [7, 40], n=3, observed=True),
+        lambda own: own.top_rows({"x": x[7:8]}, "x", n=3),
+        lambda own: own.bias("x"),
+        lambda own: [own.gap, own.objective, own.bound, own.rank],
+    ):
+        np.testing.assert_array_equal(ask(small), ask(fit))
+    assert repr(small) == repr(fit)
+    assert repr(small.compact()) == repr(fit)
+    with pytest.raises(mc.ModelError, match=r"left its data behind.*observed=True"):
+        small.top("x", 7)
+    for ask in (lambda: small.impute("x"), lambda: mc.fit(model, {"x": x}, start=small)):
+        with pytest.raises(mc.ModelError, match="compact fit has left its data behind"):
+            ask()
+    assert type(small.problem) is mc.Problem
+    assert len(pickle.dumps(small)) + 12 * x.nnz < len(pickle.dumps(fit))
+
+
+def test_a_compact_fit_leaves_offsets_behind_and_says_so():
+    x = table("poisson")
+    days = np.random.default_rng(1).uniform(1.0, 9.0, (N_ROWS, 1))
+    data = {"x": mc.Observations(x, exposure=days)}
+    (fit,) = fits_of(model_of("poisson", "biases"), data, [3], tol=1e-2)
+    small = pickle.loads(pickle.dumps(fit.compact()))
+    for ask in (
+        lambda: small.predict("x", [0], [0]),
+        lambda: small.predict("x"),
+        lambda: small.compact().top("x", 0, observed=True),
+    ):
+        with pytest.raises(mc.ModelError, match=r"block 'x'.*offsets.*left behind.*predict_rows"):
+            ask()
+    new = {"x": mc.Observations(x[:2], exposure=days[:2])}
+    np.testing.assert_array_equal(small.predict_rows(new, "x"), fit.predict_rows(new, "x"))
+
+
+def test_a_fit_holds_no_compiled_part_and_pickles_without_any():
+    data = RowsInMemory({"x": table("gaussian")}, 3)
+    fit = mc.fit(model_of("gaussian"), data, tol=1e-3)
+    assert not fit.problem.partitions.parts
+    objective = fit.problem.objective(fit.latent, fit.effects)
+    assert objective == fit.objective
+    assert fit.problem.partitions.parts
+    again = pickle.loads(pickle.dumps(fit))
+    assert not again.problem.partitions.parts
+    assert again.problem.objective(again.latent, again.effects) == objective
+    assert not again.problem.partitions.parts, "a fit from a file keeps no part in memory"
+    assert len(mc.fit(fit.model, data, tol=1e-3, start=again).history.records) == 1

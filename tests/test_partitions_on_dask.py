@@ -1,6 +1,7 @@
 """Rows in partitions on the workers of a Dask cluster: the bits of the fit in one process."""
 
 import os
+import pickle
 import signal
 
 import numpy as np
@@ -104,6 +105,18 @@ def test_a_worker_that_dies_of_a_partition_again_and_again_is_named(client):
 
     with pytest.raises(mc.BackendError, match=r"partition 2 was lost.*KilledWorker"):
         mc.fit(model_of(*KIND), Deadly({"x": table(KIND[0])}, 4), client=client)
+
+
+def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
+    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+    assert not fit.problem.partitions.sent
+    again = pickle.loads(pickle.dumps(fit))
+    assert again.problem.objective(again.latent, again.effects) == fit.objective
+    pairs = [(0, 1), (40, 2)]
+    for other in (again, pickle.loads(pickle.dumps(fit.compact()))):
+        np.testing.assert_array_equal(
+            other.predict_pairs("x", pairs), fit.predict_pairs("x", pairs)
+        )
 
 
 def test_wrong_data_are_named_through_the_cluster(client):

@@ -58,7 +58,11 @@ class Partitions(ABC):
 
     @abstractmethod
     def bound_to(self, source: Source) -> "Partitions":
-        """Return an executor of another source."""
+        """Return an executor of another source, which holds no part yet."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the source alone: parts are made again, and a cluster is left behind."""
+        return OneByOne, (self.source, 0.0)
 
 
 @attrs.define(eq=False, slots=False)
