@@ -13,6 +13,7 @@ from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
 from mcframe.compile.partitions.entries import PartitionedMatrix
 from mcframe.compile.partitions.lines import lines_near
+from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
@@ -31,6 +32,7 @@ __all__ = [
     "Known",
     "Lines",
     "PartitionedMatrix",
+    "PartitionedProblem",
     "Penalty",
     "Piece",
     "Place",
