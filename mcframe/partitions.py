@@ -12,6 +12,7 @@ from mcframe.compile.partitions.binding import bind_partitions, refusal_of_parti
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.on_dask import OnDask, checked_client
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.model import Model
 from mcframe.model.partitioned import PartitionedData
@@ -159,12 +160,3 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
         8 * (12 * lines * WIDTH + lanczos + n_partitions * equations),
         8 * (data.n_items * WIDTH + n_partitions * (n_columns * WIDTH + equations)),
     )
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes in words."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000.0:
-            return f"{count:.3g} {unit}"
-        count /= 1000.0
-    return f"{count:.3g} TB"

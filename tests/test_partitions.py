@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 
 N_ROWS, N_COLUMNS = 48, 16
@@ -414,3 +415,42 @@ def test_a_fit_holds_no_compiled_part_and_pickles_without_any():
     assert again.problem.objective(again.latent, again.effects) == objective
     assert not again.problem.partitions.parts, "a fit from a file keeps no part in memory"
     assert len(mc.fit(fit.model, data, tol=1e-3, start=again).history.records) == 1
+
+
+def test_progress_says_rounds_and_compiled_partitions(capsys, monkeypatch):
+    """Counted by hand, and again where each round makes the parts anew."""
+    model, data = model_of("gaussian", "biases"), RowsInMemory({"x": table("gaussian")}, 3)
+    rounds, each = [], OneByOne.each
+
+    def counted(self, task):
+        rounds.append(type(task).__name__)
+        return each(self, task)
+
+    monkeypatch.setattr(OneByOne, "each", counted)
+    records = []
+
+    def callback(record):
+        assert record.work.rounds == len(rounds)
+        records.append(record)
+
+    fit = mc.fit(model, data, tol=1e-2, progress=True, callback=callback)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1] for line in lines] == [str(record.work) for record in records]
+    assert f"  {records[0].work.rounds} rounds, 6 partitions compiled" in lines[0]
+    assert records[-1].work.rounds > records[0].work.rounds
+    assert records[-1].work.compiled == 6, "read once for the totals, and once with them"
+    assert records[-1].work.sent == records[-1].work.received == 0
+    assert fit.history[-1].work == records[-1].work
+    whole = mc.fit(model, {"x": table("gaussian")}, tol=1e-2, backend="alternating")
+    assert whole.history[-1].work is None
+    assert "rounds" not in str(whole.history[-1])
+
+
+def test_bytes_are_those_of_arrays_and_numbers_each_once():
+    array = np.zeros((4, 3))
+    assert bytes_of((array, [array, 1.0, None], "name")) == 96 + 8
+    assert bytes_of([(np.zeros(2), 3), (np.zeros(2), 4)]) == 48
+    first, second = Work(1, 10, 20, 2), Work(3, 0, 1, 0)
+    assert first + second == Work(4, 10, 21, 2)
+    assert first + second - second == first
+    assert str(Work(2, 1500, 3e6)) == "2 rounds, 1.5 kB sent, 3 MB received"

@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.compile.partitions.numbers import Cut, for_rows
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Part, Source
+from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.machine.threads import blas_alone
@@ -38,6 +39,7 @@ class Partitions(ABC):
     """
 
     source: Source
+    work: Work
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
@@ -77,9 +79,11 @@ class OneByOne(Partitions):
     keep_bytes: float = np.inf
     parts: dict[int, Part] = attrs.field(factory=dict)
     held: int = 0
+    work: Work = attrs.field(factory=Work)
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
+        self.work += Work(rounds=1)
         answers = []
         for p, (first, last) in enumerate(self.rows):
             check_time()
@@ -91,6 +95,7 @@ class OneByOne(Partitions):
         if p in self.parts:
             return self.parts[p]
         part = self.source.part(p)
+        self.work += Work(compiled=1)
         size = BYTES_PER_ENTRY * part.n_entries
         if self.held + size <= self.keep_bytes:
             self.parts[p], self.held = part, self.held + size
@@ -98,7 +103,7 @@ class OneByOne(Partitions):
 
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source that may keep as much."""
-        return OneByOne(source, self.keep_bytes)
+        return OneByOne(source, self.keep_bytes, work=self.work)
 
 
 def tree_sum(values: list[Any]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of
 from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Part, Source
+from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine.clock import check_time
@@ -51,6 +52,7 @@ class OnDask(Partitions):
     begun: Any = None  # the source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     rounds: int = 0
+    work: Work = attrs.field(factory=Work)
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
@@ -63,6 +65,7 @@ class OnDask(Partitions):
         for p, (first, last) in enumerate(self.rows):
             arrays: list[Any] = []
             cut = self.with_slots(task, arrays, p, first, last)
+            self.work += Work(sent=bytes_of(cut))
             home = homes[p % len(homes)] if homes else None
             futures.append(
                 self.client.submit(
@@ -78,6 +81,7 @@ class OnDask(Partitions):
                 )
             )
         answers = self.gathered(futures, task)
+        self.work += Work(rounds=1, received=bytes_of(answers))
         while len(self.sent) > STAYING * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
         return answers
@@ -102,6 +106,7 @@ class OnDask(Partitions):
         key = (id(array), p)
         if key not in self.sent:
             self.sent[key] = (array, self.submitted(own))
+            self.work += Work(sent=own.nbytes)
         else:  # asked for again: among those that stay
             self.sent[key] = self.sent.pop(key)
         arrays.append(self.sent[key][1])
@@ -159,7 +164,7 @@ class OnDask(Partitions):
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-        return OnDask(source, self.client)
+        return OnDask(source, self.client, work=self.work)
 
 
 def checked_client(client: Any) -> Any:
