@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import Work, bytes_of
@@ -454,3 +455,43 @@ def test_bytes_are_those_of_arrays_and_numbers_each_once():
     assert first + second == Work(4, 10, 21, 2)
     assert first + second - second == first
     assert str(Work(2, 1500, 3e6)) == "2 rounds, 1.5 kB sent, 3 MB received"
+
+
+def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
+    """Each column's normal equations are its own: how many come back at once plays no part."""
+    model, data = model_of("poisson", "biases"), RowsInMemory({"x": table("poisson")}, 3)
+    answers, each = [], OneByOne.each
+
+    def noted(self, task):
+        found = each(self, task)
+        if isinstance(task, lines.ColumnEquations):
+            answers.append(sum(map(bytes_of, found)))
+        return found
+
+    monkeypatch.setattr(OneByOne, "each", noted)
+    fits = []
+    for limit in (lines.EQUATIONS, 3_000, 1):
+        monkeypatch.setattr(lines, "EQUATIONS", limit)
+        answers.clear()
+        fits.append(mc.fit(model, data, tol=1e-3))
+        assert answers
+        if limit == 3_000:
+            assert max(answers) <= limit
+    whole, slabs, columns = ((f.objective, f.bound, f.latent.left.tobytes()) for f in fits)
+    assert whole == slabs == columns
+    assert len(answers) >= N_COLUMNS, "one column at least comes back"
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "width", "n_partitions", "n_slabs"),
+    [(300, 10, 4, 1), (2_003, 30, 48, 2), (10**6, 50, 1, 42), (1, 400, 10_000, 1), (7, 0, 3, 1)],
+)
+def test_all_answers_to_a_slab_fit(n_columns, width, n_partitions, n_slabs):
+    cuts = lines.cuts_of_columns(n_columns, width, n_partitions)
+    assert len(cuts) == n_slabs + 1
+    assert (cuts[0], cuts[-1]) == (0, n_columns)
+    sizes = np.diff(cuts)
+    assert sizes.min() > 0
+    assert sizes.max() - sizes.min() <= 1
+    each = 8 * n_partitions * (width * (width + 1) // 2 + width)
+    assert sizes.max() * each <= lines.EQUATIONS or sizes.max() == 1
