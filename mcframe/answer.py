@@ -31,7 +31,7 @@ WHOLE_ARRAYS = 3
 
 @attrs.frozen(eq=False)
 class Kept:
-    """What a compact fit keeps of what its data said: the space of new rows, and the notes.
+    """What a fit keeps of what its data said: the space of new rows, and the notes.
 
     ``space`` is None where the model leaves new rows no meaning.
     """
@@ -74,7 +74,8 @@ class Fit(AnswersByLabel):
         Where the solver stood, of the size of a few thin factors: ``fit(..., start=this)`` goes on
         from there. None in fits of paths and after a conic solver.
     kept : Kept or None
-        Of a fit that ``compact`` made: what the data said of new rows, and its notes.
+        Of a fit that ``compact`` made, or of rows in partitions: what the data said of new rows,
+        and its notes.
     """
 
     problem: Problem
@@ -360,7 +361,8 @@ class Fit(AnswersByLabel):
         and the history, and with them ``predict``, ``natural``, ``bias``, ``row_effects``,
         ``likelihood``, and all that is asked of new rows. What needs an observed entry, as
         ``impute``, ``log_likelihood``, ``problem.objective`` or a start of another ``fit``, raises
-        a ``ModelError``. Offsets of the data are part of predictions, and are kept.
+        a ``ModelError``. Offsets of the data are part of predictions, and are kept, but for those
+        of rows in partitions, which no process holds: their predictions raise a ``ModelError``.
 
         Returns
         -------
@@ -379,17 +381,18 @@ class Fit(AnswersByLabel):
         >>> len(pickle.dumps(small)) < 0.05 * len(pickle.dumps(fit))
         True
         """
-        if self.kept is not None:
-            return self
-        space = None
-        with suppress(ModelError):  # which ``row_space`` says again when it is asked for
-            space = self.row_space
+        kept = self.kept
+        if kept is None:
+            space = None
+            with suppress(ModelError):  # which ``row_space`` says again when it is asked for
+                space = self.row_space
+            kept = Kept(space, self.notes)
         return attrs.evolve(
             self,
             problem=self.problem.without_data(),
             point=Point(self.latent),
             paused=None,
-            kept=Kept(space, self.notes),
+            kept=kept,
         )
 
     def bias(self, name: str) -> Any:

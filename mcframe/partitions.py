@@ -15,6 +15,7 @@ from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
 from mcframe.model.partitioned import PartitionedData
@@ -87,7 +88,10 @@ def fit_on(
     space = None
     with suppress(ModelError):
         space = fit.row_space
-    return attrs.evolve(fit, kept=Kept(space, problem.notes))
+    # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
+    partitions = problem.partitions.bound_to(problem.partitions.source)
+    rested = attrs.evolve(problem, partitions=partitions)
+    return attrs.evolve(fit, problem=rested, kept=Kept(space, problem.notes))
 
 
 def write(archive: Archive, fit: Fit) -> None:
@@ -197,12 +201,3 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
         8 * (12 * lines * WIDTH + lanczos + n_partitions * equations),
         8 * (data.n_items * WIDTH + n_partitions * (n_columns * WIDTH + equations)),
     )
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes in words."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000.0:
-            return f"{count:.3g} {unit}"
-        count /= 1000.0
-    return f"{count:.3g} TB"

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Dual, History, Point, Record, Rounding
+from mcframe.backends import Dual, History, Point, Rounding
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Problem
@@ -24,6 +24,8 @@ __all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
 HEADER, FORMAT = "header.json", 1
 # Identities longer than this are digests, which say nothing to anybody.
 READABLE = 24
+# Before the names of the columns of a history.
+HISTORY = "history."
 
 
 @attrs.frozen(eq=False)
@@ -194,7 +196,7 @@ def fit_to_entry(fit: Fit) -> Entry:
         arrays["dual.slope"] = dual.slope
         arrays |= arrays_by_position("dual.terms", dual.terms)
         arrays |= arrays_by_position("dual.given", dual.given)
-    arrays |= {f"history.{name}": column for name, column in fit.history.table().items()}
+    arrays |= {f"{HISTORY}{name}": column for name, column in fit.history.table().items()}
     facts = {
         "status": fit.status,
         "message": fit.message,
@@ -226,7 +228,9 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
         bound=facts["bound"],
         rounding=Rounding(**facts["rounding"]),
         backend=facts["backend"],
-        history=history_from(arrays),
+        history=History.of_table(
+            {name.removeprefix(HISTORY): array for name, array in arrays.items()}
+        ),
         random_state=facts["random_state"],
     )
 
@@ -246,13 +250,4 @@ def dual_from(entry: Entry) -> Dual | None:
         terms=tuple(arrays.get(f"dual.terms.{k}") for k in range(n_terms)),
         given=tuple(arrays.get(f"dual.given.{k}") for k in range(n_pieces)),
         known=tuple(None if pair is None else tuple(pair) for pair in entry.facts["known"]),
-    )
-
-
-def history_from(arrays: Mapping[str, Array]) -> History:
-    """The records of a stored fit."""
-    names = [field.name for field in attrs.fields(Record)]
-    columns = [arrays[f"history.{name}"].tolist() for name in names]
-    return History(
-        tuple(Record(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
     )

@@ -267,3 +267,33 @@ def test_what_only_workers_hold_is_refused(table):
         with pytest.raises(mc.DataError, match=r"made by persist\(\).*before persist"):
             datasets.from_dask({"y": held})
         client.cancel(held)
+
+
+def test_each_task_runs_once_for_all_facts(table):
+    """What a fit and ``explain`` ask of the data is known from then on."""
+    ran = []
+
+    def counted(block):
+        ran.append(len(block))
+        return block
+
+    data = datasets.from_dask({"x": array_of(table, counted)})
+    assert sorted(ran) == sorted(ROWS)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    mc.explain(model, data)
+    entries = [data.n_entries(p) for p in range(data.n_partitions)]
+    assert sum(entries) == np.count_nonzero(~np.isnan(table))
+    assert (data.fingerprint, data.shape("x"), data.rows(2)) == (data.fingerprint, (8, 4), (4, 8))
+    assert len(ran) == len(ROWS)
+
+
+def test_rows_that_are_labels_are_refused_before_any_of_them_is_counted():
+    frame = pd.DataFrame({"row": [3, 10**12], "column": [0, 1], "value": [1.0, 2.0]})
+    for n_partitions in (1, 2):
+        with pytest.raises(mc.DataError, match=r"row 1000000000000.*labels.*pandas.factorize"):
+            datasets.from_dask({"x": dd.from_pandas(frame, npartitions=n_partitions)})
+    said = {"shapes": {"x": (10**12 + 1, 2)}}
+    assert datasets.from_dask({"x": dd.from_pandas(frame, npartitions=2)}, **said).n_items > 10**12
+    named = frame.assign(row=["ann", "bob"])
+    with pytest.raises(mc.DataError, match=r"Labels are numbered first"):
+        datasets.from_dask({"x": dd.from_pandas(named, npartitions=1)})

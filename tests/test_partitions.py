@@ -9,9 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.machine.scratch import Scratch
 
@@ -361,3 +363,138 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
         mc.fit(model, RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path)
     with pytest.raises(mc.ModelError, match="checkpoint was given"):
         mc.fit(model, {"x": table("gaussian")}, checkpoint=path)
+
+
+def test_a_compact_fit_answers_without_its_partitions():
+    model, x = model_of("gaussian", "biases"), table("gaussian")
+    (fit,) = fits_of(model, {"x": x}, [3], tol=1e-3)
+    small = pickle.loads(pickle.dumps(fit.compact()))
+    at = {"rows": [0, 40], "columns": [1, 2]}
+    for ask in (
+        lambda own: own.predict("x", **at),
+        lambda own: own.predict_pairs("x", [(0, 1), (40, 2)]),
+        lambda own: own.predict_rows({"x": x[:3]}, "x"),
+        lambda own: own.top("x", [7, 40], n=3, observed=True),
+        lambda own: own.top_rows({"x": x[7:8]}, "x", n=3),
+        lambda own: own.bias("x"),
+        lambda own: [own.gap, own.objective, own.bound, own.rank],
+    ):
+        np.testing.assert_array_equal(ask(small), ask(fit))
+    assert repr(small) == repr(fit)
+    assert repr(small.compact()) == repr(fit)
+    with pytest.raises(mc.ModelError, match=r"left its data behind.*observed=True"):
+        small.top("x", 7)
+    for ask in (lambda: small.impute("x"), lambda: mc.fit(model, {"x": x}, start=small)):
+        with pytest.raises(mc.ModelError, match="compact fit has left its data behind"):
+            ask()
+    assert type(small.problem) is mc.Problem
+    assert len(pickle.dumps(small)) + 12 * x.nnz < len(pickle.dumps(fit))
+
+
+def test_a_compact_fit_leaves_offsets_behind_and_says_so():
+    x = table("poisson")
+    days = np.random.default_rng(1).uniform(1.0, 9.0, (N_ROWS, 1))
+    data = {"x": mc.Observations(x, exposure=days)}
+    (fit,) = fits_of(model_of("poisson", "biases"), data, [3], tol=1e-2)
+    small = pickle.loads(pickle.dumps(fit.compact()))
+    for ask in (
+        lambda: small.predict("x", [0], [0]),
+        lambda: small.predict("x"),
+        lambda: small.compact().top("x", 0, observed=True),
+    ):
+        with pytest.raises(mc.ModelError, match=r"block 'x'.*offsets.*left behind.*predict_rows"):
+            ask()
+    new = {"x": mc.Observations(x[:2], exposure=days[:2])}
+    np.testing.assert_array_equal(small.predict_rows(new, "x"), fit.predict_rows(new, "x"))
+
+
+def test_a_fit_holds_no_compiled_part_and_pickles_without_any():
+    data = RowsInMemory({"x": table("gaussian")}, 3)
+    fit = mc.fit(model_of("gaussian"), data, tol=1e-3)
+    assert not fit.problem.partitions.kept.parts
+    objective = fit.problem.objective(fit.latent, fit.effects)
+    assert objective == fit.objective
+    again = pickle.loads(pickle.dumps(fit))
+    assert not again.problem.partitions.kept.parts
+    assert again.problem.objective(again.latent, again.effects) == objective
+    assert not again.problem.partitions.kept.parts, "a fit from a file keeps no part in memory"
+    assert len(mc.fit(fit.model, data, tol=1e-3, start=again).history.records) == 1
+
+
+def test_progress_says_rounds_and_compiled_partitions(capsys, monkeypatch):
+    """Counted by hand, and again where each round makes the parts anew."""
+    model, data = model_of("gaussian", "biases"), RowsInMemory({"x": table("gaussian")}, 3)
+    rounds, each = [], OneByOne.each
+
+    def counted(self, task):
+        rounds.append(type(task).__name__)
+        return each(self, task)
+
+    monkeypatch.setattr(OneByOne, "each", counted)
+    records = []
+
+    def callback(record):
+        assert record.work.rounds == len(rounds)
+        records.append(record)
+
+    fit = mc.fit(model, data, tol=1e-2, progress=True, callback=callback)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1] for line in lines] == [str(record.work) for record in records]
+    assert f"  {records[0].work.rounds} rounds, 3 partitions compiled" in lines[0]
+    assert records[-1].work.rounds > records[0].work.rounds
+    assert records[-1].work.compiled == 6, "read once for the totals, and once with them"
+    assert records[-1].work.sent == records[-1].work.received == 0
+    assert fit.history[-1].work == records[-1].work
+    whole = mc.fit(model, {"x": table("gaussian")}, tol=1e-2, backend="alternating")
+    assert whole.history[-1].work is None
+    assert "rounds" not in str(whole.history[-1])
+
+
+def test_bytes_are_those_of_arrays_and_numbers_each_once():
+    array = np.zeros((4, 3))
+    assert bytes_of((array, [array, 1.0, None], "name")) == 96 + 8
+    assert bytes_of([(np.zeros(2), 3), (np.zeros(2), 4)]) == 48
+    first, second = Work(1, 10, 20, 2), Work(3, 0, 1, 0)
+    assert first + second == Work(4, 10, 21, 2)
+    assert first + second - second == first
+    assert str(Work(2, 1500, 3e6)) == "2 rounds, 1.5 kB sent, 3 MB received"
+
+
+def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
+    """Each column's normal equations are its own: how many come back at once plays no part."""
+    model, data = model_of("poisson", "biases"), RowsInMemory({"x": table("poisson")}, 3)
+    answers, each = [], OneByOne.each
+
+    def noted(self, task):
+        found = each(self, task)
+        if isinstance(task, lines.ColumnEquations):
+            answers.append(sum(map(bytes_of, found)))
+        return found
+
+    monkeypatch.setattr(OneByOne, "each", noted)
+    fits = []
+    for limit in (lines.EQUATIONS, 3_000, 1):
+        monkeypatch.setattr(lines, "EQUATIONS", limit)
+        answers.clear()
+        fits.append(mc.fit(model, data, tol=1e-3))
+        assert answers
+        if limit == 3_000:
+            assert max(answers) <= limit
+    whole, slabs, columns = ((f.objective, f.bound, f.latent.left.tobytes()) for f in fits)
+    assert whole == slabs == columns
+    assert len(answers) >= N_COLUMNS, "one column at least comes back"
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "width", "n_partitions", "n_slabs"),
+    [(300, 10, 4, 1), (2_003, 30, 48, 2), (10**6, 50, 1, 42), (1, 400, 10_000, 1), (7, 0, 3, 1)],
+)
+def test_all_answers_to_a_slab_fit(n_columns, width, n_partitions, n_slabs):
+    cuts = lines.cuts_of_columns(n_columns, width, n_partitions)
+    assert len(cuts) == n_slabs + 1
+    assert (cuts[0], cuts[-1]) == (0, n_columns)
+    sizes = np.diff(cuts)
+    assert sizes.min() > 0
+    assert sizes.max() - sizes.min() <= 1
+    each = 8 * n_partitions * (width * (width + 1) // 2 + width)
+    assert sizes.max() * each <= lines.EQUATIONS or sizes.max() == 1

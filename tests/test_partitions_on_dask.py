@@ -1,6 +1,7 @@
 """Rows in partitions on the workers of a Dask cluster: the bits of the fit in one process."""
 
 import os
+import pickle
 import signal
 
 import numpy as np
@@ -87,6 +88,38 @@ def test_workers_that_are_killed_at_each_iteration_change_no_bit(client, alone, 
     fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
     assert len(killed) == BUDGET["max_iter"]
     assert bits(fit) == alone
+
+
+def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
+    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+    assert not fit.problem.partitions.sent
+    again = pickle.loads(pickle.dumps(fit))
+    assert again.problem.objective(again.latent, again.effects) == fit.objective
+    pairs = [(0, 1), (40, 2)]
+    for other in (again, pickle.loads(pickle.dumps(fit.compact()))):
+        np.testing.assert_array_equal(
+            other.predict_pairs("x", pairs), fit.predict_pairs("x", pairs)
+        )
+
+
+def test_bytes_that_travel_are_counted(client):
+    """Of the last rounds: normal equations of all columns back from each of four partitions."""
+    from mcframe.compile.partitions.entries import Product
+    from mcframe.compile.partitions.numbers import ByRows, Predictors
+    from mcframe.compile.partitions.on_dask import OnDask
+    from mcframe.compile.partitions.part import Source
+    from mcframe.model.totals import Totals
+
+    totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
+    executor = OnDask(Source(data_of(), model_of("gaussian"), totals), client)
+    left, right, block = np.ones((48, 200)), np.ones((16, 200)), np.ones((16, 50))
+    numbers = Predictors(size=1, left=ByRows(left), right=right)
+    for _ in range(2):
+        executor.each(Product(numbers, block))
+    assert executor.work.rounds == 2
+    assert executor.work.received == 2 * 48 * 50 * 8
+    arrays = left.nbytes + right.nbytes + block.nbytes
+    assert arrays <= executor.work.sent < arrays + 1_000, "each array goes there once"
 
 
 def test_wrong_data_are_named_through_the_cluster(client):

@@ -122,6 +122,10 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     own = [part.normal_equations(right, by_rows=True).solutions(weight) for part in parts]
     np.testing.assert_allclose(np.vstack(own), rows, rtol=1e-9, atol=1e-11)
     assert np.max(np.abs(sums[0].solutions(weight) - columns)) > 1e-3
+    some = all_rows.normal_equations(left, by_rows=False, first=1, last=3).solutions(weight)
+    np.testing.assert_array_equal(
+        some, all_rows.normal_equations(left, by_rows=False).solutions(weight)[1:3]
+    )
 
 
 def test_an_observed_entry_costs_about_what_the_scaling_guide_says():

@@ -1,8 +1,11 @@
 """How a fit came about: one record for each time its certificate was computed."""
 
+from collections.abc import Mapping
+
 import attrs
 import numpy as np
 
+from mcframe.compile import Work
 from mcframe.contracts.arrays import Array
 
 __all__ = ["History", "Record"]
@@ -13,7 +16,8 @@ class Record:
     """One look at the iterate.
 
     ``seconds`` count from the start of the solver; ``bound`` is the best lower bound so far
-    and ``gap`` the relative gap of the best point so far.
+    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` tells
+    rounds of tasks, bytes sent and received, and partitions compiled until then; else it is None.
     """
 
     iteration: int
@@ -22,17 +26,23 @@ class Record:
     bound: float
     gap: float
     rank: int
+    work: Work | None = None
 
     def __str__(self) -> str:
-        return (
+        said = (
             f"iteration {self.iteration:6d}  {self.seconds:8.2f} s"
             f"  objective {self.objective:<13.9g}  gap {self.gap:8.1e}  rank {self.rank:4d}"
         )
+        return said if self.work is None else f"{said}  {self.work}"
+
+
+# The fields of a record that are numbers: all but the last.
+NUMBERS = tuple(field.name for field in attrs.fields(Record))[:-1]
 
 
 @attrs.frozen(repr=False)
 class History:
-    """The records of a fit, oldest first; each field as an array by its name.
+    """The records of a fit, oldest first; each number as an array by its name.
 
     ``history.gap`` is the array of gaps, ``history[-1]`` the last record,
     ``pandas.DataFrame(history.table())`` a frame.
@@ -47,9 +57,14 @@ class History:
         return self.records[position]
 
     def table(self) -> dict[str, Array]:
-        """Every field as an array."""
-        names = [field.name for field in attrs.fields(Record)]
-        return {name: np.array([getattr(r, name) for r in self.records]) for name in names}
+        """Every number of the records as an array."""
+        return {name: np.array([getattr(r, name) for r in self.records]) for name in NUMBERS}
+
+    @classmethod
+    def of_table(cls, table: Mapping[str, Array]) -> "History":
+        """Return the history whose ``table`` this is, without what was asked of partitions."""
+        columns = [table[name].tolist() for name in NUMBERS]
+        return cls(tuple(Record(*row) for row in zip(*columns, strict=True)))
 
     @property
     def iteration(self) -> Array:

@@ -131,9 +131,8 @@ class Watch:
         assert start.judgement is not None
         self.point, self.judgement, self.paused = start.point, start.judgement, start.paused
         self.bound, self.bounded = start.judgement.bound, start.judgement.rounding
-        self.note(
-            Record(self.made, self.seconds, self.objective, self.bound, self.gap, state.rank)
-        )
+        known = self.objective, self.bound, self.gap, state.rank
+        self.note(Record(self.made, self.seconds, *known, self.program.entries.work))
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
@@ -148,9 +147,8 @@ class Watch:
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
             self.promises.append((expected, self.gap))
         self.paused = Paused(solver, solver.pause(self.program, state))
-        record = Record(
-            iteration, self.seconds, judgement.objective, self.bound, self.gap, state.rank
-        )
+        known = judgement.objective, self.bound, self.gap, state.rank
+        record = Record(iteration, self.seconds, *known, self.program.entries.work)
         self.plan(record, state)
         self.note(record)
         if self.keep is not None:

@@ -13,6 +13,8 @@ from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
 from mcframe.compile.partitions.entries import PartitionedMatrix
 from mcframe.compile.partitions.lines import lines_near
+from mcframe.compile.partitions.problem import PartitionedProblem
+from mcframe.compile.partitions.work import Work
 from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
@@ -31,6 +33,7 @@ __all__ = [
     "Known",
     "Lines",
     "PartitionedMatrix",
+    "PartitionedProblem",
     "Penalty",
     "Piece",
     "Place",
@@ -38,6 +41,7 @@ __all__ = [
     "RowPenalty",
     "SpectralPenalty",
     "Step",
+    "Work",
     "compile_main",
     "compile_problem",
     "dual_point",

@@ -105,6 +105,10 @@ class Entries:
         return attrs.evolve(self, sparse=sparse, random_state=random_state)
 
     @property
+    def work(self) -> None:
+        """Nothing is asked of partitions."""
+
+    @property
     def flat(self) -> IntArray:
         """The place of each number in Z, raveled."""
         if self.orders.flat is None:

@@ -22,7 +22,10 @@ SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 
 @attrs.frozen(eq=False)
 class NormalEquations:
-    """``N_i u_i = b_i`` for the rows u_i of a factor: normals (n x k x k), images (n x k)."""
+    """``N_i u_i = b_i`` for the rows u_i of a factor: images b (n x k).
+
+    Of each symmetric N ``normals`` (n x k (k + 1) / 2) have the lower triangle, row after row.
+    """
 
     normals: Array
     images: Array
@@ -35,7 +38,11 @@ class NormalEquations:
         n_lines, width = self.images.shape
         nothing: Any = np.zeros(0, dtype=np.uint32)  # as places are held
         none = np.zeros(1)
-        shared = kernels.Shared(self.normals, np.ones(n_lines), self.images)
+        lower = np.zeros((n_lines, width, width))  # all that a factorisation reads
+        for c in range(width):
+            start = c * (c + 1) // 2
+            lower[:, c, : c + 1] = self.normals[:, start : start + c + 1]
+        shared = kernels.Shared(lower, np.ones(n_lines), self.images)
         out, starts = np.empty((n_lines, width)), np.zeros(n_lines + 1, dtype=np.int64)
         right = np.zeros((1, width))
         kernels.ridge_solutions(starts, nothing, nothing, none, none, right, weight, out, shared)
@@ -92,27 +99,26 @@ class Lines:
         )
         return fresh
 
-    def normal_equations(self, other: Array, by_rows: bool) -> NormalEquations:
-        """The sums that ``ridge_solutions`` solves with, apart from their solution.
+    def normal_equations(
+        self, other: Array, by_rows: bool, first: int = 0, last: int | None = None
+    ) -> NormalEquations:
+        """The sums that ``ridge_solutions`` solves with, of the lines from first to last.
 
         Of programs of some of the rows those of the columns add up to the ones of all rows.
         """
         curvature, pull, shared = self.quadratics(by_rows)
-        lines = self.program.entries.pattern.lines(by_rows)
-        if curvature.size == 1:
-            curvature = np.full(pull.size, curvature[0])
-        curved, pulled = (
-            matrix if by_rows else matrix.T
-            for matrix in map(self.program.entries.matrix, (curvature, pull))
+        lines = self.program.entries.pattern.lines(by_rows).between(first, last)
+        n_lines, width = lines.starts.size - 1, other.shape[1]
+        normals, images = np.empty((n_lines, width * (width + 1) // 2)), np.empty((n_lines, width))
+        other = np.ascontiguousarray(other)
+        kernels.normal_sums(
+            lines.starts, lines.across, lines.places, curvature, pull, other, normals, images
         )
-        images, width = pulled @ other, other.shape[1]
-        normals = np.empty((lines.starts.size - 1, width, width))
-        for c in range(width):  # all pairs at once would be k^2 / 2 numbers for each row of U
-            sums = curved @ (other[:, c : c + 1] * other[:, : c + 1])
-            normals[:, c, : c + 1] = normals[:, : c + 1, c] = sums
         if shared is not None:
-            normals = normals + shared.scales[:, None, None] * shared.normals
-            images = images + shared.images
+            below = np.tril_indices(width)
+            behind = shared.scales[:, None] * shared.normals[:, below[0], below[1]]
+            normals += behind[first:last]
+            images += shared.images[first:last]
         return NormalEquations(normals, images)
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:

@@ -16,8 +16,10 @@ from mcframe.datasets.partitions import (
     PartitionsOnDisk,
     from_dask,
     impute_to,
+    load_fit,
     on_disk,
     parquet_triples,
+    save_fit,
     write_partitions,
 )
 from mcframe.datasets.ratings import Ratings, read_ratings
@@ -44,6 +46,7 @@ __all__ = [
     "from_dask",
     "hide",
     "impute_to",
+    "load_fit",
     "masked",
     "on_disk",
     "parquet_triples",
@@ -51,6 +54,7 @@ __all__ = [
     "read_mulan",
     "read_multilabel",
     "read_ratings",
+    "save_fit",
     "semi_supervised",
     "transduction",
     "write_partitions",

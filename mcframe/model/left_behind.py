@@ -51,10 +51,24 @@ class LeftBehind:
         return "a compact fit has left its data behind; ask the fit that fit.compact() was made of"
 
     @classmethod
-    def of(cls, block: str, table: Table) -> "LeftBehind":
-        """Leave the entries of a table behind."""
+    def of(cls, block: str, table: "Table | LeftBehind") -> "LeftBehind":
+        """Leave the entries of a table behind, and the way to them."""
+        if isinstance(table, LeftBehind):
+            return table.without_data()
         nowhere = np.zeros(0, dtype=np.intp)
         return cls(block, table.select(nowhere), table.rows_with_entries)
+
+    def without_data(self) -> "LeftBehind":
+        """Return what holds no way to the entries either: itself."""
+        return self
+
+    def unobserved_columns(self, row: int) -> Any:
+        """An error that says how to rank columns without the entries of a row."""
+        raise ModelError(
+            f"block {self.block!r}: to leave out the observed columns of a row needs its entries,"
+            f" and {self.why}; observed=True ranks all columns, and top_rows takes the entries of"
+            " a row anew"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name in KEPT:

@@ -10,6 +10,7 @@ from mcframe.compile.entries import Place, PlacesBeside
 from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
 from mcframe.compile.partitions.numbers import Between, ByRows, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
+from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.operators import LowRank, Operator, Sampled
@@ -32,6 +33,11 @@ class PartitionedEntries:
     content: int  # a digest of places and values, however they are cut
     random_state: int = 0
     sparse: bool = True
+
+    @property
+    def work(self) -> Work:
+        """What was asked of partitions until now."""
+        return self.partitions.work
 
     @property
     def seed(self) -> tuple[int, ...]:

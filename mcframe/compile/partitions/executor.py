@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import Cut, for_rows
 from mcframe.compile.partitions.part import Part, Source
+from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.clock import check_time
 from mcframe.numerics.machine.threads import blas_alone
@@ -39,6 +40,7 @@ class Partitions(ABC):
     """
 
     source: Source
+    work: Work
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
@@ -59,7 +61,11 @@ class Partitions(ABC):
 
     @abstractmethod
     def bound_to(self, source: Source) -> "Partitions":
-        """Return an executor of another source."""
+        """Return an executor of another source, which holds no part yet."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the source alone: parts are made again, and a cluster is left behind."""
+        return OneByOne, (self.source, KeptParts(most=0.0))
 
     @abstractmethod
     def close(self) -> None:
@@ -72,20 +78,22 @@ class OneByOne(Partitions):
 
     source: Source
     kept: KeptParts = attrs.field(factory=KeptParts)
+    work: Work = attrs.field(factory=Work)
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
-        data, answers = self.source.data, []
+        data, answers, compiled = self.source.data, [], self.kept.compiled
         for p, (first, last) in enumerate(self.rows):
             check_time()
             ahead = sum(data.n_entries(q) for q in range(p + 1, data.n_partitions))
             with self.kept.borrowed(self.source, p, ahead) as part:
                 answers.append(answer_of(for_rows(task, first, last), part))
+        self.work += Work(rounds=1, compiled=self.kept.compiled - compiled)
         return answers
 
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""
-        return OneByOne(source, self.kept)
+        return OneByOne(source, self.kept, self.work)
 
     def close(self) -> None:
         """Give back what the parts take."""

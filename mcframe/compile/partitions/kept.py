@@ -31,6 +31,7 @@ class KeptParts:
     parts: dict[int, Part] = attrs.field(factory=dict)
     stored: dict[int, "StoredPart"] = attrs.field(factory=dict)
     held: int = 0
+    compiled: int = 0  # how often a partition was
 
     @contextmanager
     def borrowed(self, source: Source, p: int, n_ahead: int = 0) -> Iterator[Part]:
@@ -46,7 +47,10 @@ class KeptParts:
             self.forget()
             self.key = source.key
         stored = self.stored.get(p)
-        part = self.parts.get(p) or (source.part(p) if stored is None else stored.part(source))
+        part = self.parts.get(p) or (None if stored is None else stored.part(source))
+        if part is None:
+            part = source.part(p)
+            self.compiled += 1
         yield part
         part.leave_tables()
         if stored is not None:

@@ -1,6 +1,7 @@
 """Rows of one factor, the other fixed, with the rows of the table in partitions."""
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -19,7 +20,10 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.tapering import LineCosts
 from mcframe.numerics.unlabeled.background import Behind
 
-__all__ = ["PartitionedLines", "lines_near", "partitioned_line_costs"]
+__all__ = ["PartitionedLines", "cuts_of_columns", "lines_near", "partitioned_line_costs"]
+
+# Bytes of normal equations of columns that come back in one round from all partitions together.
+EQUATIONS = 256_000_000
 
 
 @attrs.frozen(eq=False)
@@ -81,8 +85,13 @@ class PartitionedLines:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         if by_rows:
             return self.partitions.concatenate(RowSolutions(self.near, other, weight))
-        summed: NormalEquations = self.partitions.sum(ColumnEquations(self.near, ByRows(other)))
-        return summed.solutions(weight)
+        cuts = cuts_of_columns(self.program.shape[1], other.shape[1], len(self.partitions.rows))
+        fresh = []
+        for first, last in pairwise(cuts):
+            task = ColumnEquations(self.near, ByRows(other), first, last)
+            summed: NormalEquations = self.partitions.sum(task)
+            fresh.append(summed.solutions(weight))
+        return np.concatenate(fresh)
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', and a and b a column of each."""
@@ -115,6 +124,17 @@ def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
     return PartitionedLines(program, at) if spread else Lines(program, at)
 
 
+def cuts_of_columns(n_columns: int, width: int, n_partitions: int) -> list[int]:
+    """Where columns are cut into slabs, for all answers to one slab to fit ``EQUATIONS``.
+
+    By the shape of the table and the number of its partitions alone, and evenly: the same sums
+    whoever computes them. A slab has one column at least.
+    """
+    each = 8 * n_partitions * (width * (width + 1) // 2 + width)
+    n_slabs = -(-n_columns // max(1, EQUATIONS // max(each, 1)))
+    return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
+
+
 @attrs.frozen(eq=False)
 class Sure(Task):
     """Whether full steps descend."""
@@ -141,14 +161,17 @@ class RowSolutions(Task):
 
 @attrs.frozen(eq=False)
 class ColumnEquations(Task):
-    """Normal equations of the columns on U."""
+    """Normal equations of the columns from first to last on U."""
 
     near: Near
     other: Any
+    first: int
+    last: int
 
     def of(self, part: Part) -> NormalEquations:
         """What a partition adds to them."""
-        return self.near.lines(part).normal_equations(self.other, by_rows=False)
+        lines = self.near.lines(part)
+        return lines.normal_equations(self.other, False, self.first, self.last)
 
 
 @attrs.frozen(eq=False)

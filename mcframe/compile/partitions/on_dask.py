@@ -19,6 +19,7 @@ from mcframe.compile.partitions.gathering import Gathering
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
 from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
+from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.scratch import Scratch
 from mcframe.numerics.machine.threads import thread_limit
@@ -57,6 +58,7 @@ class OnDask(Partitions):
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     rounds: int = 0
     keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
+    work: Work = attrs.field(factory=Work)
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
@@ -68,6 +70,7 @@ class OnDask(Partitions):
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
         answers = Gathering(self.client, futures, doing, self.size_of_partition).answers()
+        self.work += Work(rounds=1, received=bytes_of(answers))
         while len(self.sent) > STAYING * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
         return answers
@@ -84,6 +87,7 @@ class OnDask(Partitions):
         for p, (first, last) in enumerate(self.rows):
             arrays: list[Any] = []
             cut = self.with_slots(task, arrays, p, first, last)
+            self.work += Work(sent=bytes_of(cut))
             home = homes[p % len(homes)] if homes else None
             futures.append(
                 self.client.submit(
@@ -120,6 +124,7 @@ class OnDask(Partitions):
         key = (id(array), p)
         if key not in self.sent:
             self.sent[key] = (array, self.submitted(own))
+            self.work += Work(sent=own.nbytes)
         else:  # asked for again: among those that stay
             self.sent[key] = self.sent.pop(key)
         arrays.append(self.sent[key][1])
@@ -140,7 +145,7 @@ class OnDask(Partitions):
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-        return OnDask(source, self.client, self.scratch, keys=self.keys)
+        return OnDask(source, self.client, self.scratch, keys=self.keys, work=self.work)
 
     def close(self) -> None:
         """Have workers drop their parts; one that is gone has none."""

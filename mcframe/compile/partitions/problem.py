@@ -46,6 +46,11 @@ class PartitionedProblem(Problem):
             model, tables, totals, terms, n_items, None, notes, origins, partitions=partitions
         )
 
+    def without_data(self) -> Problem:
+        """Return the problem without its partitions, as ``Problem.without_data``."""
+        fields = {field.name: getattr(self, field.name) for field in attrs.fields(Problem)}
+        return Problem(**fields).without_data()
+
     @cached_property
     def digest(self) -> str:
         """A digest of the model and of what the data say of themselves, with their partitions."""

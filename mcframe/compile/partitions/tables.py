@@ -1,5 +1,7 @@
 """What a fit of rows in partitions keeps of a block, and what it reads again when it is asked."""
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -23,11 +25,44 @@ class TableInPartitions(LeftBehind):
         """Why there are no entries, and what to do, as a clause."""
         return "no process holds those of all partitions; ask for predictions by rows and columns"
 
+    def without_data(self) -> LeftBehind:
+        """The shape and the labels alone, without the way to the partitions."""
+        empty = self.empty
+        if empty.offset is not None:
+            gone: Any = OffsetLeftBehind(empty.offset.shape, self.block)
+            empty = attrs.evolve(empty, offset=gone)
+        return LeftBehind(self.block, empty, self.rows_with_entries)
+
     def unobserved_columns(self, row: int) -> IntArray:
         """The columns of a row without an observed entry, by the partition that has it."""
         p = partition_of(self.source, row)
         return table_of(self.source, p, self.block).unobserved_columns(
             row - self.source.data.rows(p)[0]
+        )
+
+
+@attrs.frozen(eq=False)
+class OffsetLeftBehind:
+    """The offsets of a block in a fit that has left its partitions behind: an error."""
+
+    shape: tuple[int, int]
+    block: str
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """An error: they were never in one place."""
+        raise self.gone
+
+    def dense(self) -> Array:
+        """An error: they were never in one place."""
+        raise self.gone
+
+    @property
+    def gone(self) -> ModelError:
+        """Why there are no offsets, and what to do."""
+        return ModelError(
+            f"block {self.block!r}: its predictions count with offsets, which a compact fit has"
+            " left behind with the partitions; ask the fit that fit.compact() was made of, or"
+            " predict_rows, which takes offsets anew"
         )
 
 

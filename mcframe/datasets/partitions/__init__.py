@@ -4,6 +4,7 @@ from mcframe.datasets.partitions.from_dask import DaskPartitions, from_dask
 from mcframe.datasets.partitions.imputing import impute_to
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
 from mcframe.datasets.partitions.parquet import ParquetTriples, parquet_triples
+from mcframe.datasets.partitions.saving import load_fit, save_fit
 from mcframe.datasets.partitions.writing import write_partitions
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "PartitionsOnDisk",
     "from_dask",
     "impute_to",
+    "load_fit",
     "on_disk",
     "parquet_triples",
+    "save_fit",
     "write_partitions",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.dask_parts import BESIDE, Facts
+from mcframe.datasets.partitions.dask_parts import BESIDE, Facts, refuse_labels
 from mcframe.model import Observations
 
 __all__ = [
@@ -179,6 +179,8 @@ def starts_of_frames(facts: AllFacts, n_items: int | None) -> tuple[int, ...]:
         [each for each in parts if each.n_entries] for parts in zip(*facts.values(), strict=True)
     ]
     last = max((each.last_row for parts in by_partition for each in parts), default=-1)
+    if n_items is None:
+        refuse_labels(last, last + 1)
     stop = last + 1 if n_items is None else n_items
     if last >= stop:
         raise DataError(

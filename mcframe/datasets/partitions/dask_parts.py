@@ -7,11 +7,12 @@ import attrs
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.assembling import arrays_of
 from mcframe.datasets.partitions.entries import ADDITIONS, Chunk, check_chunk
+from mcframe.datasets.partitions.extents import MOST_ROWS
 from mcframe.datasets.partitions.sources import PLACES, chunk_of_rows, chunk_of_triples
 from mcframe.model import Observations
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["BESIDE", "Facts", "chunk_of", "digest_of_chunk", "facts_of_part"]
+__all__ = ["BESIDE", "Facts", "chunk_of", "digest_of_chunk", "facts_of_part", "refuse_labels"]
 
 # What stands beside the values of ``Observations``.
 BESIDE = ("weights", "offset", "exposure")
@@ -75,8 +76,19 @@ def facts_of_part(
         return Facts(0, 0, -1, -1, digest_of_chunk(chunk), chunk.names)
     last_column = int(chunk.columns.max())
     first, last = int(chunk.rows.min()), int(chunk.rows.max())
+    refuse_labels(last, last - first + 1)
     arrays_of(name, chunk, first, (last - first + 1, last_column + 1))  # refuses cells given twice
     return Facts(chunk.values.size, first, last, last_column, digest_of_chunk(chunk), chunk.names)
+
+
+def refuse_labels(row: int, n_rows: int) -> None:
+    """Raise a ``DataError`` where so many rows up to this one are more likely labels."""
+    if n_rows > MOST_ROWS:
+        raise DataError(
+            f"there are entries in row {row}; rows are counted from 0, and the factors have a row"
+            " for each. If these are labels, number them first, for example by pandas.factorize;"
+            " if there are so many rows, give them in shapes, and each partition some of them"
+        )
 
 
 def digest_of_chunk(chunk: Chunk) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.entries import Chunk
 
-__all__ = ["Extent", "common_rows"]
+__all__ = ["MOST_ROWS", "Extent", "common_rows"]
 
 # Rows of triples are counted in memory up to this one; larger tables say how many they have.
 MOST_ROWS = 1 << 28

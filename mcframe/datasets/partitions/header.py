@@ -158,9 +158,9 @@ def without_header(folder: Path) -> str:
     )
 
 
-def damaged(folder: Path, how: str) -> str:
+def damaged(folder: Path, how: str, writer: str = "write_partitions") -> str:
     """Say that a folder is damaged, how, and what to do."""
-    return f"folder {str(folder)!r} is damaged: {how}. Write it again with write_partitions"
+    return f"folder {str(folder)!r} is damaged: {how}. Write it again with {writer}"
 
 
 def save_array(path: Path, array: npt.NDArray[Any]) -> StoredFile:
@@ -194,20 +194,24 @@ def checksum_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def check_size(folder: Path, name: str, stored: StoredFile) -> None:
+def check_size(
+    folder: Path, name: str, stored: StoredFile, writer: str = "write_partitions"
+) -> None:
     """Raise a ``DataError`` where a file is not there or has another size."""
     try:
         size = (folder / name).stat().st_size
     except FileNotFoundError:
-        raise DataError(damaged(folder, f"its file {name} is not there")) from None
+        raise DataError(damaged(folder, f"its file {name} is not there", writer)) from None
     if size != stored.size:
-        raise DataError(
-            damaged(folder, f"its file {name} has {size} bytes and should have {stored.size}")
-        )
+        how = f"its file {name} has {size} bytes and should have {stored.size}"
+        raise DataError(damaged(folder, how, writer))
 
 
-def check_content(folder: Path, name: str, stored: StoredFile) -> None:
+def check_content(
+    folder: Path, name: str, stored: StoredFile, writer: str = "write_partitions"
+) -> None:
     """Raise a ``DataError`` where a file holds other bytes than were written."""
-    check_size(folder, name, stored)
+    check_size(folder, name, stored, writer)
     if checksum_of(folder / name) != stored.checksum:
-        raise DataError(damaged(folder, f"its file {name} holds other bytes than were written"))
+        how = f"its file {name} holds other bytes than were written"
+        raise DataError(damaged(folder, how, writer))

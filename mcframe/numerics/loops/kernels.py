@@ -324,38 +324,107 @@ def solve_lines(  # type: ignore[no-untyped-def]
 ):
     """Some lines; ``scales[line] * behind[line]`` and ``images[line]`` are added to their sums."""
     width = out.shape[1]
-    uniform, step = curvature.size == 1, 1 if behind.shape[0] > 1 else 0
-    even = width + width % 2  # sums are taken two columns by two
-    # Entries along the last axis, so that the sums over them run through vector units.
-    panel, curved = np.zeros((even, STRIDE)), np.zeros((even, STRIDE))
-    curvatures, pulls = np.empty(PANEL), np.empty(PANEL)
-    normal, image = np.empty((even, even)), np.empty(width)
+    step = 1 if behind.shape[0] > 1 else 0
+    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
     for line in range(first_line, last_line):
         for c in range(width):
             image[c] = images[line, c]
             for b in range(c + 1):
                 normal[c, b] = scales[line] * behind[line * step, c, b]
-        for first in range(starts[line], starts[line + 1], PANEL):
-            count = min(PANEL, starts[line + 1] - first)
-            for p in range(count):
-                place = places[first + p]
-                pulls[p] = pull[place]
-                curvatures[p] = curvature[0 if uniform else place]
-            for p in range(count):
-                other = across[first + p]
-                for c in range(width):
-                    panel[c, p] = right[other, c]
-            for c in range(width):
-                total = 0.0
-                for p in range(count):
-                    total += pulls[p] * panel[c, p]
-                    curved[c, p] = curvatures[p] * panel[c, p]
-                image[c] += total
-            add_products(curved, panel, count, normal)
+        first, last = starts[line], starts[line + 1]
+        add_line(first, last, across, places, curvature, pull, right, panels, normal, image)
         for c in range(width):
             normal[c, c] += weight
         solve_normal(normal, image)
         out[line, :] = image
+
+
+def normal_sums(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    curvature: Array,
+    pull: Array,
+    right: Array,
+    normals: Array,
+    images: Array,
+) -> None:
+    """normals[line] = sum of curvature v v', images[line] = sum of pull v over a line's entries.
+
+    Of each matrix the lower triangle, row after row. ``curvature`` as in ``ridge_solutions``,
+    which sums alike and solves at once.
+    """
+    arrays = (starts, across, places, curvature, pull, right, normals, images)
+    width = right.shape[1]
+    cost = across.size * width * (width + 4) / 2
+    share(lambda first, last: sum_lines(first, last, *arrays), cuts(cost, starts))
+
+
+@compiled(nogil=True, fastmath=FAST)
+def sum_lines(  # type: ignore[no-untyped-def]
+    first_line, last_line, starts, across, places, curvature, pull, right, normals, images
+):
+    """The sums of some lines."""
+    width = right.shape[1]
+    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
+    for line in range(first_line, last_line):
+        normal[:, :] = 0.0
+        image[:] = 0.0
+        first, last = starts[line], starts[line + 1]
+        add_line(first, last, across, places, curvature, pull, right, panels, normal, image)
+        images[line, :] = image
+        for c in range(width):
+            start = c * (c + 1) // 2
+            for b in range(c + 1):
+                normals[line, start + b] = normal[c, b]
+
+
+@compiled(nogil=True)
+def normal_of(width):  # type: ignore[no-untyped-def]
+    """Room for a matrix, whose sums are taken two columns by two."""
+    even = width + width % 2
+    return np.empty((even, even))
+
+
+@compiled(nogil=True)
+def panels_of(width):  # type: ignore[no-untyped-def]
+    """Room for some entries of a line: their thin rows, these curved, curvatures and pulls.
+
+    Entries stand along the last axis, so that the sums over them run through vector units.
+    """
+    even = width + width % 2
+    return (
+        np.zeros((even, STRIDE)),
+        np.zeros((even, STRIDE)),
+        np.empty(PANEL),
+        np.empty(PANEL),
+    )
+
+
+@compiled(nogil=True, fastmath=FAST)
+def add_line(  # type: ignore[no-untyped-def]
+    start, stop, across, places, curvature, pull, right, panels, normal, image
+):
+    """Add the sums of one line's entries to the lower triangle of a matrix, and to a vector."""
+    width, uniform = right.shape[1], curvature.size == 1
+    panel, curved, curvatures, pulls = panels
+    for first in range(start, stop, PANEL):
+        count = min(PANEL, stop - first)
+        for p in range(count):
+            place = places[first + p]
+            pulls[p] = pull[place]
+            curvatures[p] = curvature[0 if uniform else place]
+        for p in range(count):
+            other = across[first + p]
+            for c in range(width):
+                panel[c, p] = right[other, c]
+        for c in range(width):
+            total = 0.0
+            for p in range(count):
+                total += pulls[p] * panel[c, p]
+                curved[c, p] = curvatures[p] * panel[c, p]
+            image[c] += total
+        add_products(curved, panel, count, normal)
 
 
 def short_solutions(

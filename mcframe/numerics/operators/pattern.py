@@ -43,6 +43,12 @@ class Lines:
         kernels.gather(self.places, values, out)
         return out
 
+    def between(self, first: int, last: int | None) -> "Lines":
+        """The lines from first to last, of which the latter is no part."""
+        starts = self.starts[first : None if last is None else last + 1]
+        here = slice(int(starts[0]), int(starts[-1]))
+        return Lines(starts - starts[0], self.across[here], self.places[here], as_given=False)
+
     @property
     def longest(self) -> int:
         """The most entries of a line."""
