@@ -3,6 +3,7 @@
 import os
 import warnings
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -126,6 +127,7 @@ def executor_for(
     client: Any,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Partitions:
+<<<<<<< HEAD
     """Who computes: the workers of a client, or this process, one partition after the other.
 
     Data that live on a cluster bring their ``client`` themselves.
@@ -134,11 +136,24 @@ def executor_for(
     folder = None if scratch is None else os.fspath(scratch)
     if client is None:
         client = getattr(data, "client", None)
+=======
+    """Who computes: the workers of a client, or this process, one partition after the other."""
+    source = Source(data, model, scratch=checked_folder(scratch))
+>>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
     if client is not None:
-        return OnDask(source, checked_client(client), folder)
-    file = Scratch(folder)
+        return OnDask(source, checked_client(client))
+    file = Scratch(source.scratch)
     file.check()
     return OneByOne(source, KeptParts(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
+
+
+def checked_folder(scratch: object) -> str | None:
+    """The folder by a name that is the same wherever a process runs; None for the usual one."""
+    if scratch is None:
+        return None
+    if not isinstance(scratch, str | os.PathLike):
+        raise ModelError(f"scratch={scratch!r} was given; the path of a folder is needed")
+    return os.path.abspath(Path(os.fsdecode(scratch)).expanduser())
 
 
 @attrs.frozen(eq=False, repr=False)

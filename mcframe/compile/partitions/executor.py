@@ -1,5 +1,6 @@
 """Who computes the parts: one after the other in this process."""
 
+import itertools
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
@@ -82,14 +83,20 @@ class OneByOne(Partitions):
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
-        data, answers, compiled = self.source.data, [], self.kept.compiled
+        answers, compiled = [], self.kept.compiled
         for p, (first, last) in enumerate(self.rows):
             check_time()
-            ahead = sum(data.n_entries(q) for q in range(p + 1, data.n_partitions))
-            with self.kept.borrowed(self.source, p, ahead) as part:
+            with self.kept.borrowed(self.source, p, self.n_ahead[p]) as part:
                 answers.append(answer_of(for_rows(task, first, last), part))
         self.work += Work(rounds=1, compiled=self.kept.compiled - compiled)
         return answers
+
+    @cached_property
+    def n_ahead(self) -> list[int]:
+        """The entries of all partitions behind each one."""
+        counts = [self.source.data.n_entries(p) for p in range(len(self.rows))]
+        total = sum(counts)
+        return [total - seen for seen in itertools.accumulate(counts)]
 
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""

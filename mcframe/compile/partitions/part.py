@@ -41,11 +41,13 @@ class Source:
     """The data, the model and what all rows told: any process makes any partition of these.
 
     Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same.
+    ``scratch`` names a folder for parts that do not fit into the memory of who makes them.
     """
 
     data: PartitionedData
     model: Model
     totals: Totals | None = None
+    scratch: str | None = None
     key: str = attrs.field(factory=fresh_key)
 
     @property
@@ -68,7 +70,7 @@ class Source:
 
     def bound_with(self, totals: Totals) -> "Source":
         """The source of the same data with what all rows told."""
-        return Source(self.data, self.model, totals)
+        return Source(self.data, self.model, totals, self.scratch)
 
 
 @attrs.define(eq=False, slots=False)
