@@ -127,19 +127,13 @@ def executor_for(
     client: Any,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Partitions:
-<<<<<<< HEAD
     """Who computes: the workers of a client, or this process, one partition after the other.
 
     Data that live on a cluster bring their ``client`` themselves.
     """
-    source = Source(data, model)
-    folder = None if scratch is None else os.fspath(scratch)
+    source = Source(data, model, scratch=checked_folder(scratch))
     if client is None:
         client = getattr(data, "client", None)
-=======
-    """Who computes: the workers of a client, or this process, one partition after the other."""
-    source = Source(data, model, scratch=checked_folder(scratch))
->>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
     if client is not None:
         return OnDask(source, checked_client(client))
     file = Scratch(source.scratch)

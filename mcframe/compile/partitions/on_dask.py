@@ -30,13 +30,8 @@ __all__ = ["OnDask"]
 SMALL, STAYING = 4_096, 48
 # Rounds after which it is asked anew which workers there are, for those that joined late.
 REFRESHED = 25
-<<<<<<< HEAD
-=======
-# Seconds between two looks at a round, and without any worker until it is given up.
-PATIENCE, DESERTED = 1.0, 60.0
 # Seconds that workers are given to drop their parts at the end of a fit.
 LEAVING = 5.0
->>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
 # The share of a worker's memory that compiled partitions may take.
 KEPT_SHARE = 0.5
 
@@ -60,7 +55,7 @@ class OnDask(Partitions):
     source: Source
     client: Any
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
-    begun: Any = None  # a ``Begun``, as a future
+    begun: Any = None  # its environment and its source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     rounds: int = 0
     keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
@@ -85,7 +80,7 @@ class OnDask(Partitions):
         """The answers of all partitions, as futures."""
         if self.begun is None:
             self.keys.add(self.source.key)
-            self.begun = self.submitted(Begun(environment_here(), self.source, self.scratch))
+            self.begun = self.submitted((environment_here(), self.source))
         if self.rounds % REFRESHED == 0:
             self.refresh_homes()
         self.rounds += 1
@@ -151,45 +146,15 @@ class OnDask(Partitions):
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-<<<<<<< HEAD
-        return OnDask(source, self.client, self.scratch, keys=self.keys, work=self.work)
-=======
-        return OnDask(source, self.client)
->>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
+        return OnDask(source, self.client, keys=self.keys, work=self.work)
 
     def close(self) -> None:
         """Have workers drop their parts; one that is gone has none, one that hangs is left."""
         if self.client.status == "running":
             with suppress(Exception):
-<<<<<<< HEAD
-                self.client.run(leave_worker, self.keys, on_error="ignore")
-=======
-                self.client.run(leave_worker, on_error="ignore", callback_timeout=LEAVING)
-
-
-def checked_client(client: Any) -> Any:
-    """The client, or a ``BackendError`` where it is closed or workers run another version."""
-    here = version_here()
-    if getattr(client, "status", None) != "running":
-        raise BackendError(
-            f"client={client!r} is not connected; give a distributed.Client that is open"
-        )
-    found = client.run(version_here)
-    others = {name: version for name, version in found.items() if version != here}
-    if others:
-        name, version = next(iter(others.items()))
-        raise BackendError(
-            f"worker {name} has mcframe {version}, and this process has {here}"
-            f" ({len(others)} of {len(found)} workers differ); install one version on all"
-        )
-    return client
-
-
-def version_here() -> str:
-    """The version of the package in this process."""
-    found: str = sys.modules["mcframe"].__version__  # imported with this file
-    return found
->>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
+                self.client.run(
+                    leave_worker, self.keys, on_error="ignore", callback_timeout=LEAVING
+                )
 
 
 def identity(value: Any) -> Any:
@@ -219,31 +184,19 @@ def filled(value: Any, arrays: list[Array]) -> Any:
 KEPT, ONE_AT_A_TIME = KeptParts(), threading.Lock()
 
 
-<<<<<<< HEAD
-@attrs.frozen(eq=False)
-class Begun:
-    """What every task of a fit is given."""
-
-    environment: dict[str, str]
-    source: Source
-    scratch: str | None
-
-
-def answer_in_environment(begun: Begun, p: int, task: Task, arrays: list[Array]) -> Any:
+def answer_in_environment(
+    begun: tuple[dict[str, str], Source], p: int, task: Task, arrays: list[Array]
+) -> Any:
     """The answer of a partition, of a worker that computes with what the fit computes with.
 
     Workers that join late are seen here alone.
     """
-    refuse_another_environment(begun.environment)
-    return answer_on_worker(begun.source, p, task, arrays, begun.scratch)
+    environment, source = begun
+    refuse_another_environment(environment)
+    return answer_on_worker(source, p, task, arrays)
 
 
-def answer_on_worker(
-    source: Source, p: int, task: Task, arrays: list[Array], scratch: str | None
-) -> Any:
-=======
 def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) -> Any:
->>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
     """The answer of a partition, one at a time in a process: its loops share its threads."""
     from distributed import get_worker
 
@@ -258,18 +211,10 @@ def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) ->
             return answer_of(filled(task, arrays), part)
 
 
-<<<<<<< HEAD
 def leave_worker(keys: set[str]) -> None:
-    """Drop the parts that this process has kept as a worker, unless another fit needs them."""
-    with ONE_AT_A_TIME:
-        if KEPT.key in keys:
-            KEPT.close()
-=======
-def leave_worker() -> None:
-    """Drop the parts that this process has kept as a worker, unless it is at work for long."""
-    if ONE_AT_A_TIME.acquire(timeout=LEAVING):
+    """Drop the parts of a fit that this process has kept as a worker, unless it works for long."""
+    if KEPT.key in keys and ONE_AT_A_TIME.acquire(timeout=LEAVING):
         try:
             KEPT.close()
         finally:
             ONE_AT_A_TIME.release()
->>>>>>> e3c0f2f (Partitions: the scratch folder travels with the source; pages say where parts stay and what they take)
