@@ -415,6 +415,17 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
         mc.fit(model_of(*KIND), data_of(), client=threads)
 
 
+def test_a_scheduler_that_goes_away_at_once_is_said(threads, monkeypatch):
+    """While it is asked for its workers, when the client does not know of it yet."""
+
+    async def cut_off(*args, **options):
+        raise distributed.comm.CommClosedError("Stream is closed")
+
+    monkeypatch.setattr(threads, "run", cut_off)
+    with pytest.raises(mc.BackendError, match=r"not be asked for its workers \(Stream is closed"):
+        mc.fit(model_of(*KIND), data_of(), client=threads)
+
+
 class TestProcesses:
     """On one cluster of processes, which each test leaves with three workers."""
 

@@ -83,6 +83,11 @@ def environment_refused(client: Any) -> str | None:
             f"the workers of {client!r} have not answered for {MEANWHILE:.0f} s; look at the"
             " dashboard whether one of them hangs, and restart it"
         )
+    except OSError as error:
+        return (
+            f"the scheduler of {client!r} could not be asked for its workers ({error}); connect a"
+            " new client, and go on from the checkpoint or by start="
+        )
     here = environment_here()
     for worker, there in found.items():
         if isinstance(there, OSError):  # it died since: another one takes its part
