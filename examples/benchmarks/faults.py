@@ -119,10 +119,10 @@ def kill_workers(n_spared, times, how=signal.SIGKILL):
 
 
 def strike(which, how):
-    """A fault: scheduler or workers, with their nannies, are sent a signal after a second."""
+    """A fault: scheduler or workers, with their nannies, are sent a signal after two seconds."""
 
     def fault(client, head, hands, over):
-        if not over.wait(1.0):
+        if not over.wait(2.0):
             os.killpg({"scheduler": head, "workers": hands}[which].pid, how)
 
     return fault
@@ -151,7 +151,13 @@ def what_happens(fault, data, memory, known):
     over = threading.Event()
     with tempfile.TemporaryDirectory() as folder, cluster(memory) as (client, head, hands):
         kept = pathlib.Path(folder) / "fit.npz"
-        striking = threading.Thread(target=fault, args=(client, head, hands, over))
+
+        def strike_once_begun():
+            while not (kept.exists() or over.wait(0.05)):
+                pass
+            fault(client, head, hands, over)
+
+        striking = threading.Thread(target=strike_once_begun)
         striking.start()
         try:
             fit = mc.fit(MODEL, data, **BUDGET, client=client, checkpoint=kept)
@@ -160,7 +166,7 @@ def what_happens(fault, data, memory, known):
             end = f"BackendError: {error}"
             if memory == "0":
                 rest = mc.fit(MODEL, data, tol=BUDGET["tol"], checkpoint=kept)
-                end += f" [from the checkpoint: {rest.status}]"
+                end += f" [from the checkpoint, of gap {rest.history[0].gap:.1g}: {rest.status}]"
         finally:
             over.set()
             striking.join()

@@ -80,8 +80,8 @@ def environment_refused(client: Any) -> str | None:
         found = soon(client, MEANWHILE, client.run, environment_here, on_error="return")
     except TimeoutError:
         return (
-            f"the workers of {client!r} have not answered for {MEANWHILE:.0f} s; look at the"
-            " dashboard whether one of them hangs, and restart it"
+            f"workers of {client!r}, or its scheduler, have not answered for {MEANWHILE:.0f} s;"
+            " look at the dashboard whether one of them hangs, and restart it"
         )
     except OSError as error:
         return (
