@@ -1,23 +1,20 @@
 """What can go wrong on a cluster: the same bits, or an error that says what was lost. No hang."""
 
 import asyncio
-import contextlib
 import errno
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import Alternating, loop
+from mcframe.backends import loop
 from mcframe.compile.partitions import cluster as clusters
-from mcframe.compile.partitions import gathering, on_dask
+from mcframe.compile.partitions import gathering
 from mcframe.compile.partitions.gathering import Gathering
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
@@ -30,7 +27,7 @@ distributed = pytest.importorskip(
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from tests.test_partitions_on_dask import BUDGET, KIND, bits, cluster_of, data_of  # noqa: E402
+from tests.test_partitions_on_dask import BUDGET, KIND, at_step, bits, cluster_of, data_of  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -60,19 +57,6 @@ def impatient(monkeypatch):
     """Looks that follow each other closely, and little patience."""
     for name, seconds in {"PATIENCE": 0.05, "LOOK": 0.05, "DESERTED": 0.4, "IDLE": 0.8}.items():
         monkeypatch.setattr(gathering, name, seconds)
-
-
-def at_step(monkeypatch, number, fault):
-    """Let something happen in front of a step of the solver."""
-    step, made = Alternating.step, []
-
-    def fault_and_step(self, program, state):
-        made.append(None)
-        if len(made) == number:
-            fault()
-        step(self, program, state)
-
-    monkeypatch.setattr(Alternating, "step", fault_and_step)
 
 
 class Answers:
@@ -194,11 +178,9 @@ def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path)
             with pytest.raises(mc.BackendError, match="connection to the scheduler is"):
                 mc.fit(model, data, tol=1e-6, client=client, checkpoint=kept)
         client.close()
-    whole = mc.fit(model, data, tol=1e-6)
-    rest = mc.fit(model, data, tol=1e-6, checkpoint=kept)
+    rest = mc.fit(model, data, tol=1e-3, checkpoint=kept)
     assert rest.status == "certified"
-    assert rest.history[0].gap < 1.0
-    assert rest.objective == pytest.approx(whole.objective, rel=2e-6)
+    assert rest.history[0].gap < 0.1
 
 
 def test_a_worker_that_dies_of_a_partition_again_and_again_is_named():
@@ -210,7 +192,7 @@ def test_a_worker_that_dies_of_a_partition_again_and_again_is_named():
 
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        cluster_of(2) as local,
+        cluster_of(1) as local,
         distributed.Client(local) as client,
         pytest.raises(mc.BackendError, match=r"partition 1 was lost.*KilledWorker"),
     ):
@@ -393,14 +375,6 @@ def test_a_folder_that_is_written_again_alike_is_the_same_table(folder, monkeypa
     assert fit.objective == pytest.approx(alone[0], rel=1e-10)
 
 
-def other_environment(dask_worker=None):
-    """Let a worker say that it has another version of SciPy."""
-    from mcframe.compile.partitions import cluster
-
-    there = {**cluster.environment_here(), "scipy": "0.19"}
-    cluster.environment_here = lambda: there
-
-
 def test_a_worker_of_another_environment_is_refused_before_any_work(threads, monkeypatch):
     here = clusters.environment_here()
     there = {**here, "numpy": "1.7", "mcframe": "0.0.1"}
@@ -415,68 +389,12 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
         mc.fit(model_of(*KIND), data_of(), client=threads)
 
 
-class TestProcesses:
-    """On one cluster of processes, which each test leaves with three workers."""
+def test_a_scheduler_that_goes_away_at_once_is_said(threads, monkeypatch):
+    """While it is asked for its workers, when the client does not know of it yet."""
 
-    @pytest.fixture(scope="class")
-    def cluster(self):
-        with cluster_of(3) as local:
-            yield local
+    async def cut_off(*args, **options):
+        raise distributed.comm.CommClosedError("Stream is closed")
 
-    @pytest.fixture
-    def client(self, cluster):
-        with distributed.Client(cluster) as connected:
-            connected.wait_for_workers(3, timeout=120)
-            yield connected
-
-    def test_workers_killed_together_at_any_moment_change_no_bit(self, client, alone):
-        """All but one, and all, by the clock and not by the iteration."""
-        rng, over, killed = np.random.default_rng(0), threading.Event(), []
-
-        def kill():
-            for n_spared in (1, 0, 1):
-                if over.wait(rng.uniform(0.1, 1.0)):
-                    return
-                with contextlib.suppress(Exception):  # one of them may be on its way up
-                    found = client.run(os.getpid, on_error="ignore")
-                    for pid in sorted(found.values())[n_spared:]:
-                        os.kill(pid, signal.SIGKILL)
-                        killed.append(pid)
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        try:
-            fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
-        finally:
-            over.set()
-            killer.join()
-        assert len(killed) >= 2
-        assert bits(fit) == alone
-
-    @pytest.mark.parametrize("same", [True, False])
-    def test_a_worker_that_joins_late(self, cluster, client, alone, monkeypatch, same):
-        """It takes its share, and is refused where it computes with other versions."""
-        before, asked = set(client.scheduler_info()["workers"]), []
-
-        def join():
-            cluster.scale(4)
-            client.wait_for_workers(4, timeout=120)
-            late = set(client.scheduler_info()["workers"]) - before
-            asked.extend(late)
-            if not same:
-                client.run(other_environment, workers=list(late))
-
-        at_step(monkeypatch, 2, join)
-        monkeypatch.setattr(on_dask, "REFRESHED", 5)
-        try:
-            if same:
-                fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
-                assert bits(fit) == alone
-                (parts,) = client.run(lambda: sorted(on_dask.KEPT.parts), workers=asked).values()
-                assert parts
-            else:
-                with pytest.raises(mc.BackendError, match=r"has scipy 0.19, and the process"):
-                    mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
-        finally:
-            client.retire_workers(asked, close_workers=True, remove=True)
-            cluster.scale(3)
+    monkeypatch.setattr(threads, "run", cut_off)
+    with pytest.raises(mc.BackendError, match=r"not be asked for its workers \(Stream is closed"):
+        mc.fit(model_of(*KIND), data_of(), client=threads)

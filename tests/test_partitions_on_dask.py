@@ -1,14 +1,19 @@
 """Rows in partitions on the workers of a Dask cluster: the bits of the fit in one process."""
 
+import contextlib
 import os
 import pickle
 import signal
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.backends import Alternating
+from mcframe.compile.partitions import on_dask
+from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.model.partitioned import RowsInMemory
 from tests.test_partitions import model_of, table
 
@@ -21,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
 ]
-KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 4}
+KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 3}
 
 
 def cluster_of(n_workers, **options):
@@ -34,15 +39,25 @@ def cluster_of(n_workers, **options):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with cluster_of(3) as local:
+    """It begins with one worker: to start one takes seconds."""
+    with cluster_of(1) as local:
         yield local
 
 
 @pytest.fixture
 def client(cluster):
+    cluster.scale(3)
     with distributed.Client(cluster) as connected:
-        connected.wait_for_workers(3, timeout=120)
+        until_there_are(connected, 3)
         yield connected
+
+
+def until_there_are(client, n_workers):
+    for _ in range(2_400):
+        if len(client.scheduler_info()["workers"]) == n_workers:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"there are not {n_workers} workers after two minutes")
 
 
 def data_of(n_partitions=4):
@@ -54,21 +69,38 @@ def bits(fit):
     return fit.objective, fit.bound, *(array.tobytes() for array in arrays)
 
 
+def at_step(monkeypatch, number, fault):
+    """Let something happen in front of a step of the solver."""
+    step, made = Alternating.step, []
+
+    def fault_and_step(self, program, state):
+        made.append(None)
+        if len(made) == number:
+            fault()
+        step(self, program, state)
+
+    monkeypatch.setattr(Alternating, "step", fault_and_step)
+
+
 @pytest.fixture(scope="module")
 def alone():
     return bits(mc.fit(model_of(*KIND), data_of(), **BUDGET))
 
 
-def test_a_fit_on_workers_has_the_bits_of_the_fit_in_one_process(client, alone):
-    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+@pytest.mark.parametrize("n_workers", [1, 2, 3])
+def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster, alone, n_workers):
+    cluster.scale(n_workers)
+    with distributed.Client(cluster) as connected:
+        until_there_are(connected, n_workers)
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=connected)
     assert fit.history[-1].iteration == BUDGET["max_iter"]
     assert bits(fit) == alone
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_any_number_of_workers_gives_the_same_bits(n_workers, alone):
+def test_workers_of_several_threads_give_the_same_bits(alone):
+    """Workers that are threads of this process, which have their arrays from it as they are."""
     with (
-        cluster_of(n_workers, threads_per_worker=2) as local,
+        cluster_of(2, threads_per_worker=2, processes=False) as local,
         distributed.Client(local) as connected,
     ):
         assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=connected)) == alone
@@ -138,7 +170,6 @@ def test_a_client_that_is_closed_is_refused(cluster):
 
 def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     """U and V are the same in all rounds of a certificate: no round sends them anew."""
-    from mcframe.compile.partitions.on_dask import OnDask
     from mcframe.compile.partitions.part import Source
 
     executor = OnDask(Source(data_of(), model_of(*KIND)), client)
@@ -188,3 +219,69 @@ def test_a_folder_that_no_worker_has_is_named(client, tmp_path):
             mc.fit(model_of(*KIND), data_of(), client=client, scratch=tmp_path / "missing")
     finally:
         client.run(keep_nothing_in_memory, before)
+
+
+def other_environment(dask_worker=None):
+    """Let a worker say that it has another version of SciPy."""
+    from mcframe.compile.partitions import cluster
+
+    there = {**cluster.environment_here(), "scipy": "0.19"}
+    cluster.environment_here = lambda: there
+
+
+def test_workers_killed_together_at_any_moment_change_no_bit(client, alone):
+    """All but one, and all, by the clock and not by the iteration."""
+    rng, over, killed = np.random.default_rng(0), threading.Event(), []
+
+    def kill():
+        for n_spared in (1, 0):
+            if over.wait(rng.uniform(0.1, 1.0)):
+                return
+            with contextlib.suppress(Exception):  # one of them may be on its way up
+                found = client.run(os.getpid, on_error="ignore")
+                for pid in sorted(found.values())[n_spared:]:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+    finally:
+        over.set()
+        killer.join()
+    assert len(killed) >= 2
+    assert bits(fit) == alone
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
+    """It takes its share, and is refused where it computes with other versions."""
+    before, late, homes = set(client.scheduler_info()["workers"]), [], set()
+    begin = OnDask.begin
+
+    def join():
+        cluster.scale(4)
+        client.wait_for_workers(4, timeout=120)
+        late.extend(set(client.scheduler_info()["workers"]) - before)
+        if not same:
+            client.run(other_environment, workers=late)
+
+    def begin_and_note(self, task):
+        futures = begin(self, task)
+        homes.update(self.homes)
+        return futures
+
+    at_step(monkeypatch, 2, join)
+    monkeypatch.setattr(OnDask, "begin", begin_and_note)
+    monkeypatch.setattr(on_dask, "REFRESHED", 5)
+    try:
+        if same:
+            fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+            assert bits(fit) == alone
+            assert homes == {*before, *late}
+        else:
+            with pytest.raises(mc.BackendError, match=r"has scipy 0.19, and the process"):
+                mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+    finally:
+        client.retire_workers(late, close_workers=True, remove=True)

@@ -80,8 +80,13 @@ def environment_refused(client: Any) -> str | None:
         found = soon(client, MEANWHILE, client.run, environment_here, on_error="return")
     except TimeoutError:
         return (
-            f"the workers of {client!r} have not answered for {MEANWHILE:.0f} s; look at the"
-            " dashboard whether one of them hangs, and restart it"
+            f"workers of {client!r}, or its scheduler, have not answered for {MEANWHILE:.0f} s;"
+            " look at the dashboard whether one of them hangs, and restart it"
+        )
+    except OSError as error:
+        return (
+            f"the scheduler of {client!r} could not be asked for its workers ({error}); connect a"
+            " new client, and go on from the checkpoint or by start="
         )
     here = environment_here()
     for worker, there in found.items():

@@ -108,8 +108,9 @@ class Gathering:
         demand_connection(self.client, self.doing)
         reason = environment_refused(self.client)
         if reason is None:
+            said = str(error).rstrip(".")
             reason = (
-                f"partition {p} was lost in {self.doing}: {type(error).__name__}: {error}."
+                f"partition {p} was lost in {self.doing}: {type(error).__name__}: {said}."
                 f" {self.size()}; give workers more memory, or the data more partitions"
             )
         found = BackendError(reason)

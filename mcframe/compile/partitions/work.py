@@ -23,7 +23,7 @@ class Work:
         Bytes of arrays and numbers that went to a cluster and came back from it: an array counts
         once, however many workers fetch it. 0 where all is in one process.
     compiled : int
-        How often a partition was read and compiled in this process.
+        How often a partition was compiled in this process.
     """
 
     rounds: int = 0
