@@ -25,6 +25,8 @@ PATIENCE, LOOK = 1.0, 5.0
 DESERTED, IDLE = 60.0, 300.0
 # How often workers may go while not one more partition is done, and answers may fail to arrive.
 DEATHS, ATTEMPTS = 20, 10
+# How many of the partitions that are lost an error names.
+NAMED = 5
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
 AT_WORK = ("executing", "flight")
 
@@ -90,7 +92,7 @@ class Gathering:
         return asyncio.run_coroutine_threadsafe(gathered(), self.client.loop.asyncio_loop)
 
     def demand_success(self) -> None:
-        """Raise the error of the first partition that has one."""
+        """Raise where tasks have failed: their own error, or which partitions were lost."""
         for p, future in enumerate(self.futures):
             if future.status == "cancelled":
                 demand_connection(self.client, self.doing)  # which cancels when it is lost
@@ -98,23 +100,31 @@ class Gathering:
                     f"the task of partition {p} was cancelled in {self.doing}, as when a cluster"
                     " is restarted; go on from the checkpoint or by start="
                 )
-            if future.status == "error":
-                raise self.error_of(p, future.exception(timeout=PATIENCE))
+        failed = [p for p, future in enumerate(self.futures) if future.status == "error"]
+        if failed:
+            raise self.error_of(failed)
 
-    def error_of(self, p: int, error: BaseException) -> BaseException:
-        """What is said of a partition whose task failed: its own error, or what was lost."""
-        if isinstance(error, McframeError):
-            return error
+    def error_of(self, failed: list[int]) -> BaseException:
+        """What is said of partitions whose tasks failed: an error of their own, or what was lost.
+
+        A worker that dies takes all of its tasks with it, so that a partition may be among those
+        that are lost because of another one.
+        """
+        errors = [self.futures[p].exception(timeout=PATIENCE) for p in failed]
+        for error in errors:
+            if isinstance(error, McframeError):
+                return error
         demand_connection(self.client, self.doing)
         reason = environment_refused(self.client)
         if reason is None:
-            said = str(error).rstrip(".")
+            lost = ", ".join(map(str, failed[:NAMED])) + (", ..." if len(failed) > NAMED else "")
+            which = f"partition {lost} was" if len(failed) == 1 else f"partitions {lost} were"
             reason = (
-                f"partition {p} was lost in {self.doing}: {type(error).__name__}: {said}."
+                f"{which} lost in {self.doing}: {type(errors[0]).__name__}: {errors[0]}."
                 f" {self.size()}; give workers more memory, or the data more partitions"
             )
         found = BackendError(reason)
-        found.__cause__ = error
+        found.__cause__ = errors[0]
         return found
 
     def note_failure(self, error: Exception) -> None:
