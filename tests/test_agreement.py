@@ -191,7 +191,7 @@ def hurried(model, data, backend):
 
 @pytest.mark.parametrize("part", range(2))
 def test_far_models_are_certified_or_honestly_not(part, record_property):
-    run_far(25, part, record_property)
+    run_far(12, part, record_property)
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_rows_by_themselves_reach_the_reference_often(part, record_property):
 
 
 def test_residual_norms_reach_the_reference(record_property):
-    run_whole(20, 0, record_property, residual_models)
+    run_whole(10, 0, record_property, residual_models)
 
 
 def test_probit_reaches_the_reference(record_property):

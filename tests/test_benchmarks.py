@@ -106,6 +106,7 @@ def test_drawn_problems_repeat_by_seed(script):
     np.testing.assert_array_equal(made.data["x"], again.data["x"])
 
 
+@pytest.mark.slow
 def test_choices_are_measured_beside_the_best(tmp_path):
     said = printed(
         "choosing.py", "--problems", "7", "8", "--seconds", "2", "--out", tmp_path / "a.jsonl"
@@ -149,6 +150,7 @@ def test_the_command_compares_and_names_what_is_absent(tmp_path):
     assert "run 1" not in said
 
 
+@pytest.mark.slow
 def test_a_busy_machine_has_a_table_of_its_own(tmp_path):
     chosen = ["--problems", "p1-0.1", "--methods", "mcframe", "--runs", "1", "--busy", "1"]
     results, table, _ = compared(tmp_path, *chosen)
