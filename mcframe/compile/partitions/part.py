@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.compiling import compile_loss
-from mcframe.compile.effects import OneKind
+from mcframe.compile.effects import OneKind, TwoKinds
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.numbers import Numbers, fresh_key
 from mcframe.compile.piece import Piece
@@ -125,6 +125,6 @@ class Part:
 
 def without_ridge_of_columns(piece: Piece) -> Piece:
     """The piece without the ridge on biases: that counts once, and not in each partition."""
-    if piece.layout.n_biases and isinstance(piece.effects, OneKind):
+    if piece.layout.n_biases and isinstance(piece.effects, OneKind | TwoKinds):
         return attrs.evolve(piece, effects=attrs.evolve(piece.effects, ridge=None))
     return piece
