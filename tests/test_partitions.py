@@ -196,6 +196,7 @@ def test_parts_that_partitions_connect_or_leave_apart():
         model = model_of("gaussian", "both kinds")
         with pytest.warns(mc.UnobservedWarning):
             whole = mc.fit(model, {"x": x}, tol=1e-9, backend="alternating")
+        with pytest.warns(mc.UnobservedWarning):
             fit = mc.fit(model, RowsInMemory({"x": x}, 3), tol=1e-9)
         assert fit.status == "certified"
         np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=1e-3)

@@ -63,6 +63,14 @@ def test_a_fit_on_workers_has_the_bits_of_the_fit_in_one_process(client, alone):
     assert bits(fit) == alone
 
 
+def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, monkeypatch):
+    """Those of columns go to every worker, those of rows to their partitions: as futures here."""
+    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
+    fit = mc.fit(model, data_of(), **budget, client=client)
+    assert bits(fit) == bits(mc.fit(model, data_of(), **budget))
+
+
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_any_number_of_workers_gives_the_same_bits(n_workers, alone):
     with (
@@ -132,5 +140,5 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     )
     array, arrays = np.zeros((48, 100)), []
     for _ in range(3):
-        executor.slot(array, arrays, 1, slice(12, 24))
+        executor.slot(array, array[12:24], arrays, 1)
     assert len(sent) == 1
