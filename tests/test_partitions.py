@@ -30,6 +30,8 @@ EFFECTS = {
     "effects of rows": {"row_effects": True},
     "ridge on biases": {"bias": True, "effects_weight": 0.3},
     "ridge on effects of rows": {"row_effects": True, "effects_weight": 0.3},
+    "both kinds": {"bias": True, "row_effects": True},
+    "ridge on both kinds": {"bias": True, "row_effects": True, "effects_weight": 0.3},
 }
 
 
@@ -60,10 +62,14 @@ def fits_of(model, data, counts, tol=1e-6, **options):
 
 @pytest.mark.parametrize(
     ("kind", "effects"),
-    [*itertools.product(["gaussian"], EFFECTS), *itertools.product(WORDS, ["none", "biases"])][1:],
+    [
+        *itertools.product(["gaussian"], EFFECTS),
+        *itertools.product(list(WORDS)[1:], ["none", "biases", "both kinds"]),
+    ],
 )
 def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects):
-    model, x = model_of(kind, effects), table(kind)
+    small = {"n_rows": 24, "n_columns": 8} if effects == "both kinds" else {}
+    model, x = model_of(kind, effects), table(kind, **small)
     whole = mc.fit(model, {"x": x}, tol=1e-6, backend="alternating")
     for fit in fits_of(model, {"x": x}, (1, 5)):
         assert fit.status == "certified"
@@ -73,7 +79,12 @@ def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects):
 
 @pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
 @pytest.mark.parametrize(
-    ("kind", "effects"), [("gaussian", "effects of rows"), *((word, "biases") for word in WORDS)]
+    ("kind", "effects"),
+    [
+        ("gaussian", "effects of rows"),
+        *itertools.product(WORDS, ["biases"]),
+        *itertools.product(WORDS, ["both kinds", "ridge on both kinds"]),
+    ],
 )
 def test_partitionings_agree_to_rounding(kind, effects):
     """After 10 iterations and two looks: later on rounding may decide which step is taken."""
@@ -162,6 +173,63 @@ def test_labels_alike_in_a_part_are_not_alike_in_the_table():
     assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
+def test_effects_of_both_kinds_that_no_partition_knows_to_be_infinite():
+    """Perfect scores of a Rasch model, found in turns: row 0, then column 2 without it."""
+    y = np.array(table("bernoulli", n_rows=24, n_columns=8).todense())
+    y[y == 0.0] = np.where(np.random.default_rng(1).random(y[y == 0.0].shape) < 0.4, 0.0, np.nan)
+    y[:12, 0], y[12:, 0] = 1.0, 0.0  # alike in either half
+    y[0] = 1.0
+    y[1:, 2] = 0.0
+    model = model_of("bernoulli", "both kinds")
+    whole = mc.fit(model, {"x": y}, tol=1e-6, backend="alternating")
+    (fit,) = fits_of(model, {"x": y}, [2])
+    np.testing.assert_array_equal(np.abs(fit.effects["x"]) > 100, abs(whole.effects["x"]) > 100)
+    assert abs(fit.effects["x"][2]) > 100.0
+    assert abs(fit.effects["x"][0]) < 50.0
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+def test_parts_that_partitions_connect_or_leave_apart():
+    """Rows 0 to 23 and 24 to 47 share no column but in the last row; two stand alone."""
+    x = np.array(table("gaussian", share=0.8).todense())
+    x[x == 0.0] = np.nan
+    x[:24, 8:], x[24:47, :8] = np.nan, np.nan
+    x[:, 3], x[30] = np.nan, np.nan
+    for row in (0, 47):  # the last row apart from the first columns, then not
+        x[47, :8] = np.nan if row == 0 else np.arange(8.0)
+        x[47, 3] = np.nan
+        model = model_of("gaussian", "both kinds")
+        with pytest.warns(mc.UnobservedWarning):
+            whole = mc.fit(model, {"x": x}, tol=1e-9, backend="alternating")
+        with pytest.warns(mc.UnobservedWarning):
+            fit = mc.fit(model, RowsInMemory({"x": x}, 3), tol=1e-9)
+        assert fit.status == "certified"
+        np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=1e-3)
+
+
+def test_systems_that_are_written_out_are_those_of_rounds(monkeypatch):
+    for effects in ("both kinds", "ridge on both kinds"):
+        model, x = model_of("bernoulli", effects), table("bernoulli", n_rows=20, n_columns=6)
+        (written,) = fits_of(model, {"x": x}, [2])
+        with monkeypatch.context() as context:
+            context.setattr("mcframe.compile.partitions.joint.WRITTEN_OUT", 0)
+            (fit,) = fits_of(model, {"x": x}, [2])
+        assert fit.status == "certified"
+        assert fit.objective == pytest.approx(written.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e12])
+def test_both_kinds_far_from_zero_and_partitions_of_one_row(offset):
+    x, model = table("gaussian", n_rows=9, n_columns=4), model_of("gaussian", "both kinds")
+    x.data = np.round(x.data, 3) + offset
+    (fit,) = fits_of(model, {"x": x}, [9])
+    x.data = np.round(x.data - offset, 3)
+    (near,) = fits_of(model, {"x": x}, [9])
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(near.objective, rel=1e-3)
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e12])
 def test_columns_far_from_zero(offset):
     x = table("gaussian")
@@ -238,11 +306,6 @@ REFUSED = {
         [mc.Block("x", mc.Gaussian(), standardize=True)],
         [mc.NuclearNorm(1.0)],
         "standard units",
-    ),
-    "both effects": (
-        [mc.Block("x", mc.Gaussian(), bias=True, row_effects=True)],
-        [mc.NuclearNorm(1.0)],
-        "graph of all entries",
     ),
     "classes": (
         [mc.Block("x", mc.Multinomial(3), bias=True)],

@@ -97,6 +97,14 @@ def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster,
     assert bits(fit) == alone
 
 
+def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, monkeypatch):
+    """Those of columns go to every worker, those of rows to their partitions: as futures here."""
+    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
+    fit = mc.fit(model, data_of(), **budget, client=client)
+    assert bits(fit) == bits(mc.fit(model, data_of(), **budget))
+
+
 def test_workers_of_several_threads_give_the_same_bits(alone):
     """Workers that are threads of this process, which have their arrays from it as they are."""
     with (
@@ -179,7 +187,7 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     )
     array, arrays = np.zeros((48, 100)), []
     for _ in range(3):
-        executor.slot(array, arrays, 1, slice(12, 24))
+        executor.slot(array, array[12:24], arrays, 1)
     assert len(sent) == 1
 
 

@@ -20,13 +20,14 @@ def conjugate_gradients(
     """x with S x = t, from 0, the inverse diagonal as preconditioner; 0 where not usable.
 
     It ends where the residual, in the norm of the preconditioner, is ``exact`` of the target. Of a
-    singular S what cannot be told stays 0.
+    singular S what cannot be told stays 0; what rounding left of the target there cannot be taken
+    off and is blown up in the end, so that it is the x with the least residual that is returned.
     """
-    found = np.zeros(target.size)
+    found = best = np.zeros(target.size)
     residual = np.where(usable, target, 0.0)
     scaled = inverse * residual
     search = scaled
-    energy = first = float(np.dot(residual, scaled))
+    energy = first = least = float(np.dot(residual, scaled))
     for _ in range(MOST_STEPS):
         check_time()
         if energy <= exact**2 * first or energy > DIVERGED * first:
@@ -39,5 +40,7 @@ def conjugate_gradients(
         residual = residual - energy / curvature * image
         scaled = inverse * residual
         energy, last = float(np.dot(residual, scaled)), energy
+        if energy < least:
+            best, least = found, energy
         search = scaled + energy / last * search
-    return found
+    return best

@@ -1,11 +1,21 @@
 """Effects whose best value is infinite, and those along which a loss falls without end."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import Likelihood
 
-__all__ = ["absent_effects", "extreme_effects", "falling_effects", "far_beyond", "far_out"]
+__all__ = [
+    "absent_effects",
+    "extreme_effects",
+    "extremes_by_pulls",
+    "falling_effects",
+    "far_beyond",
+    "far_out",
+    "pulls",
+]
 
 # In units of 1 / sqrt(curvature): exp(-x) underflows to 0 well before.
 FAR = 1000.0
@@ -45,22 +55,41 @@ def extreme_effects(likelihood: Likelihood, y: Array, groups: IntArray, n_effect
     so the search repeats (as with perfect scores in a Rasch model); those found first are the
     farthest out.
     """
-    up, down = (side for side in slopes_far_out(likelihood, y))
-    alive = np.ones(y.size, dtype=bool)
+    far = far_out(likelihood)
+    return extremes_by_pulls(
+        far, n_effects, lambda found: pulls(likelihood, y, groups, n_effects, found)
+    )
+
+
+def pulls(
+    likelihood: Likelihood, y: Array, groups: IntArray, n_effects: int, found: Mask
+) -> tuple[Array, Array, Array]:
+    """The entries of each effect, how many of them pull it down far above 0, and up far below.
+
+    Of those entries none of whose effects is ``found`` to be infinite.
+    """
+    up, down = slopes_far_out(likelihood, y)
+    alive = ~found[groups].any(axis=-1)
+    counts, rises, falls = (
+        sum_by_group(np.asarray(mask & alive, dtype=float), groups, n_effects)
+        for mask in (alive, up > 0.0, down < 0.0)
+    )
+    return counts, rises, falls
+
+
+def extremes_by_pulls(
+    far: float, n_effects: int, pulls_without: Callable[[Mask], tuple[Array, Array, Array]]
+) -> Array:
+    """``extreme_effects`` from what ``pulls`` counts without those that are found already."""
     rounds: list[Array] = []
     found = np.zeros(n_effects, dtype=bool)
     while True:
-        counts, rises, falls = (
-            sum_by_group(np.asarray(mask & alive, dtype=float), groups, n_effects)
-            for mask in (alive, up > 0.0, down < 0.0)
-        )
+        counts, rises, falls = pulls_without(found)
         sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
         if not sign.any():
             break
         rounds.append(sign)
         found |= sign != 0.0
-        alive &= ~(sign[groups] != 0.0).any(axis=-1)
-    far = far_out(likelihood)
     return sum(
         (far * FARTHER ** (len(rounds) - 1 - k) * sign for k, sign in enumerate(rounds)),
         start=np.zeros(n_effects),

@@ -1,5 +1,6 @@
 """Effects of columns and of rows together: what ties them is the graph of entries."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,16 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 
-__all__ = ["TwoKinds"]
+__all__ = [
+    "Reduced",
+    "TwoKinds",
+    "centred",
+    "damping",
+    "eliminated",
+    "exactness",
+    "inverted",
+    "representative",
+]
 
 # How exactly a Newton system is solved, beside what is left of the gradient.
 EXACT, LEAST_EXACT = 0.1, 1e-13
@@ -86,20 +96,32 @@ class TwoKinds(Effects):
 
         def at(effects: Array) -> Local:
             with np.errstate(over="ignore", invalid="ignore"):
-                value, slope = likelihood.value_and_slope(z + self.at_entries(effects), y)
-                return self.local(weights * value, weights * slope, effects, free)
+                return self.local_at(likelihood, z, y, weights, effects, free)
 
         def step(effects: Array, here: Local) -> Array:
             shifted = z + self.at_entries(effects)
             second = weights * likelihood.second_derivative(shifted, y)
-            damping = LEAST_DAMPING * self.sum_by_effect(second)
-            if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
-                steepest = self.sum_by_effect(weights * likelihood.curvature * np.ones(z.shape))
-                damping = damping + MOST_DAMPING * here.left * steepest
-            exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
-            return self.newton_step(second, here.gradient, damping, free, exact)
+
+            def stretch() -> Array:
+                return self.sum_by_effect(weights * np.ones(z.shape))
+
+            damped = damping(likelihood, self.sum_by_effect(second), stretch, here.left)
+            return self.newton_step(second, here.gradient, damped, free, exactness(here))
 
         return self.representative(newton(at, step, start))
+
+    def local_at(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        free: Any,
+    ) -> Local:
+        """Losses, gradient and sizes at z and effects."""
+        value, slope = likelihood.value_and_slope(z + self.at_entries(effects), y)
+        return self.local(weights * value, weights * slope, effects, free)
 
     def correction(
         self,
@@ -118,9 +140,8 @@ class TwoKinds(Effects):
         if not np.isfinite(here.off):
             return None
         second = weights * likelihood.second_derivative(z + self.at_entries(effects), y)
-        damping = LEAST_DAMPING * self.sum_by_effect(second)
-        exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
-        step = self.newton_step(second, here.gradient, damping, free, exact)
+        least = LEAST_DAMPING * self.sum_by_effect(second)
+        step = self.newton_step(second, here.gradient, least, free, exactness(here))
         moved = self.at_entries(step)
         found = corrected(likelihood, effects, here.gradient, step, moved, second * moved)
         return found and attrs.evolve(found, effects=self.representative(found.effects))
@@ -132,6 +153,11 @@ class TwoKinds(Effects):
         effects = np.zeros(self.size)
         self.layout.biases(effects)[:] = np.where(np.isfinite(highest), -highest, 0.0)
         return effects
+
+    @property
+    def groups(self) -> IntArray:
+        """The places of the effects of each entry (N, 2)."""
+        return np.stack([self.columns, self.layout.n_biases + self.rows], axis=-1)
 
     @cached_property
     def by_rows(self) -> tuple[IntArray | None, IntArray, IntArray]:
@@ -155,8 +181,7 @@ class TwoKinds(Effects):
         """-(H + damping + ridge)^-1 g, for H of the entries' second derivatives."""
         d, n = self.layout.n_biases, self.layout.n_row_effects
         diagonal = self.sum_by_effect(second) + damping + self.stiffness
-        usable: Any = free & (diagonal > TINY)
-        inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
+        usable, inverse = inverted(diagonal, free)
         places = np.arange(self.size)
         table = self.table(second)
         if n >= d:  # what is kept stands first: one kind and the intercept
@@ -164,12 +189,7 @@ class TwoKinds(Effects):
         else:
             kept, gone, table = places[d:], places[:d], table.T
         system = Reduced(table, diagonal[kept], inverse[gone])
-        target = -gradient[kept] + system.backward(inverse[gone] * gradient[gone])
-        found = conjugate_gradients(system.times, target, inverse[kept], usable[kept], exact)
-        step = np.zeros(self.size)
-        step[kept] = found
-        step[gone] = -inverse[gone] * (gradient[gone] + system.forward(found))
-        return step
+        return eliminated(system, gradient, (kept, gone), usable, inverse, exact)
 
     @cached_property
     def parts(self) -> tuple[IntArray, Mask]:
@@ -188,17 +208,7 @@ class TwoKinds(Effects):
         """Equal effects, a constant traded as the class says, those that stand alone set."""
         if self.ridge is not None:
             return effects
-        d, (part, alone) = self.layout.n_biases, self.parts
-        counts = np.bincount(part[d:], minlength=part.size)
-        means = np.bincount(part[d:], effects[d:], minlength=part.size) / np.maximum(counts, 1)
-        traded = np.where(np.arange(part.size) < d, means[part], -means[part])
-        moved = np.where(alone, effects, effects + traded)
-        origin = np.zeros(part.size) if self.origin is None else self.origin
-        for kind in (slice(0, d), slice(d, None)):
-            known, idle = ~alone[kind], alone[kind] & (self.fixed[kind] == 0.0)
-            mean = np.mean((moved + origin)[kind][known]) if known.any() else 0.0
-            moved[kind] = np.where(idle, mean - origin[kind], moved[kind])
-        return moved
+        return representative(effects, self.layout.n_biases, self.parts, self.fixed, self.origin)
 
     def centre(self, slope: Array) -> Array:
         """The nearest slope whose sums over rows and over columns vanish.
@@ -211,22 +221,98 @@ class TwoKinds(Effects):
         d = self.layout.n_biases
         ends = (self.fixed[self.columns] != 0.0) | (self.fixed[d + self.rows] != 0.0)
         slope, ones, free = np.where(ends, 0.0, slope), np.where(ends, 0.0, 1.0), self.fixed == 0.0
-        sizes = self.sum_by_effect(np.abs(slope))
-        floor = np.maximum(sizes, 1e-3 * float(np.max(sizes, initial=0.0)) + TINY)
-        off = float(np.max(np.abs(self.sum_by_effect(slope)) / floor))
-        for _ in range(REFINEMENTS):
-            if off <= 4.0 * EPS:
-                break
-            exact = max(EPS / off, LEAST_EXACT)
-            step = self.newton_step(
-                ones, self.sum_by_effect(slope), np.zeros(self.size), free, exact
-            )
-            moved = slope + ones * self.at_entries(step)
-            left = float(np.max(np.abs(self.sum_by_effect(moved)) / floor))
-            if left >= off:
-                break
-            slope, off = moved, left
-        return slope
+        undamped = np.zeros(self.size)
+        found: Array = centred(
+            slope,
+            lambda slope: (self.sum_by_effect(slope), self.sum_by_effect(np.abs(slope))),
+            lambda sums, exact: self.newton_step(ones, sums, undamped, free, exact),
+            lambda slope, step: slope + ones * self.at_entries(step),
+        )
+        return found
+
+
+def damping(likelihood: Any, second: Array, stretch: Callable[[], Array], left: float) -> Array:
+    """What is added to the diagonal of a Newton system, whose sums are ``second``.
+
+    ``stretch`` gives the sums of the factors of the losses; ``left`` is what is left of the
+    gradient.
+    """
+    least = LEAST_DAMPING * second
+    if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
+        least = least + MOST_DAMPING * left * (float(likelihood.curvature) * stretch())
+    return least
+
+
+def exactness(here: Local) -> float:
+    """How exactly the Newton system at a point is solved."""
+    return max(EXACT * SOLVED / here.off, LEAST_EXACT)
+
+
+def inverted(diagonal: Array, free: Any) -> tuple[Mask, Array]:
+    """Which effects move, and the inverse diagonal, 0 for the others."""
+    usable = free & (diagonal > TINY)
+    return usable, np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
+
+
+def eliminated(
+    system: Any,
+    gradient: Array,
+    places: tuple[IntArray, IntArray],
+    usable: Mask,
+    inverse: Array,
+    exact: float,
+) -> Array:
+    """A Newton step by the Schur complement of the kept effects; ``places`` are kept and gone."""
+    kept, gone = places
+    target = -gradient[kept] + system.backward(inverse[gone] * gradient[gone])
+    found = conjugate_gradients(system.times, target, inverse[kept], usable[kept], exact)
+    step = np.zeros(gradient.size)
+    step[kept] = found
+    step[gone] = -inverse[gone] * (gradient[gone] + system.forward(found))
+    return step
+
+
+def representative(
+    effects: Array, d: int, parts: tuple[IntArray, Mask], fixed: Array, origin: Array | None
+) -> Array:
+    """Equal effects of d columns and of rows, by the parts that entries connect."""
+    part, alone = parts
+    counts = np.bincount(part[d:], minlength=part.size)
+    means = np.bincount(part[d:], effects[d:], minlength=part.size) / np.maximum(counts, 1)
+    traded = np.where(np.arange(part.size) < d, means[part], -means[part])
+    moved = np.where(alone, effects, effects + traded)
+    origin = np.zeros(part.size) if origin is None else origin
+    for kind in (slice(0, d), slice(d, None)):
+        known, idle = ~alone[kind], alone[kind] & (fixed[kind] == 0.0)
+        mean = np.mean((moved + origin)[kind][known]) if known.any() else 0.0
+        moved[kind] = np.where(idle, mean - origin[kind], moved[kind])
+    return moved
+
+
+def centred(
+    slope: Any,
+    sums_of: Callable[[Any], tuple[Array, Array]],
+    step_for: Callable[[Array, float], Array],
+    moved_by: Callable[[Any, Array], Any],
+) -> Any:
+    """Slopes moved by sums of effects until their sums vanish, refined until rounding ends it.
+
+    ``sums_of`` has the sums of slopes over each effect, and of their sizes; ``step_for`` solves
+    for the effects that take sums off, as exactly as it is told.
+    """
+    sums, sizes = sums_of(slope)
+    floor = np.maximum(sizes, 1e-3 * float(np.max(sizes, initial=0.0)) + TINY)
+    off = float(np.max(np.abs(sums) / floor))
+    for _ in range(REFINEMENTS):
+        if off <= 4.0 * EPS:
+            break
+        moved = moved_by(slope, step_for(sums, max(EPS / off, LEAST_EXACT)))
+        there = sums_of(moved)[0]
+        left = float(np.max(np.abs(there) / floor))
+        if left >= off:
+            break
+        slope, sums, off = moved, there, left
+    return slope
 
 
 @attrs.frozen(eq=False)

@@ -7,10 +7,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import OneKind, Ridge
+from mcframe.compile.effects import OneKind, Ridge, TwoKinds
 from mcframe.compile.effects.far import far_out
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
+from mcframe.compile.partitions.joint import JointEffects, gathered_by_effect
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
@@ -65,10 +66,6 @@ def refusal_of_block(block: Block) -> str | None:
         return f"{word} estimates something from all values at once; give it as an option"
     if block.standardize:
         return "standard units are made of whole columns at once; standardise before, or leave it"
-    if block.bias and block.row_effects:
-        return (
-            "biases beside effects of rows are tied by the graph of all entries; keep one of them"
-        )
     if block.bias and likelihood.width > 1:
         return f"biases of the classes of {word} are tied to each other; drop bias"
     return None
@@ -253,6 +250,7 @@ class Told:
     n_numbers: int
     counts: IntArray  # entries of each effect
     signs: Array  # of effects that all of its entries pull one way
+    stretch: Array  # the sum of the factors of losses of each effect, where there are two kinds
     pull: float
     squares: float  # the sum of those of rough predictors
     origin: Array | None
@@ -275,13 +273,14 @@ class Tell(Task):
 def told_by(piece: Any, origin: Array | None) -> Told:
     """What the piece of one block in one partition tells."""
     kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
-    effects = isinstance(kind, OneKind)
+    both = isinstance(kind, TwoKinds)
     return Told(
         float(np.max(scale, initial=0.0)),
         float(np.sum(scale)),
         piece.n_numbers,
-        kind.counts if effects else np.zeros(0, dtype=np.intp),
-        np.sign(kind.fixed) if effects else np.zeros(0),
+        kind.counts if isinstance(kind, OneKind) else np.zeros(0, dtype=np.intp),
+        np.sign(kind.fixed) if isinstance(kind, OneKind) else np.zeros(0),
+        kind.sum_by_effect(scale) if both else np.zeros(0),
         piece.pull,
         float(np.sum(np.square(piece.start()))),
         origin,
@@ -296,7 +295,7 @@ def compiled(
 ) -> Program:
     """The program of all partitions."""
     pieces = tuple(
-        piece_of(problem, block, [told[k] for told, _, _ in facts])
+        piece_of(problem, partitions, k, [told[k] for told, _, _ in facts])
         for k, block in enumerate(problem.model.blocks)
     )
     size = sum(piece.n_numbers for piece in pieces)
@@ -327,12 +326,22 @@ def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
     return int.from_bytes(bits.digest(), "little")
 
 
-def piece_of(problem: PartitionedProblem, block: Block, told: list[Told]) -> PartitionedPiece:
-    """The losses of one block of all partitions."""
+def piece_of(
+    problem: PartitionedProblem, partitions: Partitions, k: int, told: list[Told]
+) -> PartitionedPiece:
+    """The losses of block k of all partitions."""
+    block = problem.model.blocks[k]
     layout, ridge = problem.layout(block.name), problem.ridge(block.name)
-    counts, fixed = gathered_effects(layout, block, told)
     origin = problem.origins.get(block.name)
     towards = np.zeros(layout.n_effects) if origin is None else -origin
+    penalty = Ridge(ridge, towards) if ridge and layout.n_effects else None
+    joint = None
+    if layout.n_biases and layout.n_row_effects:
+        stretch = gathered_by_effect(layout, [own.stretch for own in told])
+        joint = JointEffects.of(partitions, k, layout, block.likelihood, penalty, origin, stretch)
+        counts, fixed = np.zeros(0, dtype=np.intp), joint.fixed
+    else:
+        counts, fixed = gathered_effects(layout, block, told)
     return PartitionedPiece(
         likelihood=block.likelihood,
         layout=layout,
@@ -341,9 +350,10 @@ def piece_of(problem: PartitionedProblem, block: Block, told: list[Told]) -> Par
         n_numbers=sum(own.n_numbers for own in told),
         counts=counts,
         fixed=fixed,
-        ridge=Ridge(ridge, towards) if ridge and layout.n_effects else None,
+        ridge=penalty,
         origin=0.0 if origin is None else origin,
         pull=max(own.pull for own in told),
+        joint=joint,
     )
 
 

@@ -8,17 +8,24 @@ import numpy as np
 
 from mcframe.compile.effects import Ridge
 from mcframe.compile.effects.contract import conjugate_of_sums, imbalance_of_sums
-from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
 from mcframe.compile.loss import Known, LossAt, SumOfPieces
 from mcframe.compile.partitions.executor import Partitions, tree_sum
-from mcframe.compile.partitions.numbers import ByRows, Centred, Clipped, Numbers, Repaired, Slopes
+from mcframe.compile.partitions.joint import JointEffects, begun_far_out, gathered_by_effect
+from mcframe.compile.partitions.numbers import (
+    ByRows,
+    Centred,
+    Clipped,
+    Numbers,
+    Repaired,
+    Slopes,
+    effects_by_rows,
+)
 from mcframe.compile.partitions.tasks import (
     BiasSums,
     ConjugateAt,
     Conjugates,
     EffectSums,
-    Largest,
     MovedBy,
     RoundingOf,
     RowEffects,
@@ -50,6 +57,7 @@ class PartitionedPiece:
     ridge: Ridge | None
     origin: Array | float
     pull: float
+    joint: JointEffects | None  # of columns and of rows, where there are both
 
     @property
     def width(self) -> int:
@@ -71,20 +79,22 @@ class PartitionedPiece:
         return isinstance(self.likelihood, Conjugate)
 
     @property
+    def biased(self) -> bool:
+        """Whether there are effects of columns alone."""
+        return bool(self.layout.n_biases) and self.joint is None
+
+    @property
     def groups(self) -> Groups:
         """The effects, each with entries of its own."""
         return Groups(self.counts, self.fixed, self.ridge, self.origin)
 
     def for_tasks(self, effects: Array | None) -> Any:
         """Effects as tasks take them: those of rows go to their partitions."""
-        return effects if effects is None or self.layout.n_biases else ByRows(effects)
+        return None if effects is None else effects_by_rows(self.layout, effects)
 
     def by_effect(self, sums: list[Array]) -> Array:
-        """Sums over each effect from those of the partitions: added up, or below each other."""
-        if self.layout.n_row_effects:
-            return np.concatenate(sums)
-        total: Array = np.sum(sums, axis=0)
-        return total
+        """Sums over each effect from those of the partitions."""
+        return gathered_by_effect(self.layout, sums)
 
 
 @attrs.frozen(eq=False)
@@ -130,7 +140,7 @@ class PartitionedLoss(SumOfPieces):
     ) -> LossAt:
         """F and its slopes at z, all effects optimal, those of nearby points to begin with."""
         warm = (None,) * len(self.pieces) if warm is None else warm
-        if len(self.pieces) == 1 and self.pieces[0].layout.n_biases:
+        if len(self.pieces) == 1 and self.pieces[0].biased:
             effects, value = self.solve_biases(z, 0, warm[0])
             if value is not None:  # found with the biases: no round for it
                 slopes: Any = Slopes(size=z.size, z=z, effects=(effects,))
@@ -159,6 +169,8 @@ class PartitionedLoss(SumOfPieces):
         piece = self.pieces[k]
         if not piece.layout.size:
             return None
+        if piece.joint is not None:
+            return piece.joint.solve(z, warm)
         if piece.layout.n_row_effects:
             begun = None if warm is None else ByRows(warm)
             return piece.groups.with_idle(self.partitions.concatenate(RowEffects(z, k, begun)))
@@ -168,9 +180,7 @@ class PartitionedLoss(SumOfPieces):
         """The best biases of one piece at z, and its losses there where they are known by then."""
         piece, tried = self.pieces[k], []
         start = np.zeros(piece.counts.size) if warm is None else warm
-        if piece.fixed.any():  # infinite ones far beyond z, whatever they were
-            reached = np.array([max(self.partitions.each(Largest(z, k)))])
-            start = np.where(piece.fixed == 0.0, start, far_beyond(piece.fixed, reached))
+        start = begun_far_out(self.partitions, z, k, piece.fixed, start)
 
         def at(effects: Array) -> GroupSums:
             answers = self.partitions.each(BiasSums(z, k, effects))
@@ -231,12 +241,14 @@ class PartitionedLoss(SumOfPieces):
             return slope
         sums = self.sums_by_effect(slope)
         means = tuple(
-            total / np.maximum(piece.counts, 1)
-            if piece.layout.n_biases and piece.ridge is None
-            else None
+            total / np.maximum(piece.counts, 1) if piece.biased and piece.ridge is None else None
             for piece, (total, _) in zip(self.pieces, sums, strict=True)
         )
-        return Centred(size=slope.size, of=slope, means=means)
+        centred: Numbers = Centred(size=slope.size, of=slope, means=means)
+        for piece in self.pieces:
+            if piece.joint is not None:
+                centred = piece.joint.centre(centred)
+        return centred
 
     def rounding(self, z: Numbers, effects: tuple[Array | None, ...], slope: Numbers) -> float:
         """How far rounding of the predictors may move the losses at z."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Sampled
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "Predictors",
     "Repaired",
     "Slopes",
+    "effects_by_rows",
     "for_rows",
     "fresh_key",
 ]
@@ -37,15 +39,35 @@ def fresh_key() -> str:
 
 @attrs.frozen(eq=False)
 class ByRows:
-    """An array with one row an item, of which each partition is given its own rows."""
+    """An array with one row an item, of which each partition is given its own rows.
 
-    array: Array
+    What stands ``before`` the rows and ``after`` them, so many numbers, every partition is given.
+    """
+
+    array: Array | Mask
+    before: int = 0
+    after: int = 0
+
+    def of(self, first: int, last: int) -> Any:
+        """What the partition with these rows is given."""
+        own = self.array[self.before + first : self.before + last]
+        if not (self.before or self.after):
+            return own
+        end = len(self.array) - self.after
+        return np.concatenate([self.array[: self.before], own, self.array[end:]])
+
+
+def effects_by_rows(layout: Layout, effects: Array | Mask) -> Any:
+    """Effects of a block as tasks take them: those of rows go to their partitions."""
+    if not layout.n_row_effects:
+        return effects
+    return ByRows(effects, layout.n_biases, layout.size - layout.n_biases - layout.n_row_effects)
 
 
 def for_rows(value: Any, first: int, last: int) -> Any:
     """What a partition with these rows is given of numbers, a task, a tuple or an array."""
     if isinstance(value, ByRows):
-        return value.array[first:last]
+        return value.of(first, last)
     if isinstance(value, tuple):
         return tuple(for_rows(part, first, last) for part in value)
     if isinstance(value, Cut):

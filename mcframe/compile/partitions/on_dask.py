@@ -108,18 +108,17 @@ class OnDask(Partitions):
     def with_slots(self, value: Any, arrays: list[Any], p: int, first: int, last: int) -> Any:
         """A task for one partition, its larger arrays taken out into ``arrays``."""
         if isinstance(value, ByRows):
-            return self.slot(value.array, arrays, p, slice(first, last))
+            return self.slot(value.array, value.of(first, last), arrays, p)
         if isinstance(value, np.ndarray):
-            return self.slot(value, arrays, -1, slice(None))
+            return self.slot(value, value, arrays, -1)
         if isinstance(value, tuple):
             return tuple(self.with_slots(part, arrays, p, first, last) for part in value)
         if isinstance(value, Cut):
             return rebuilt(value, lambda part: self.with_slots(part, arrays, p, first, last))
         return value
 
-    def slot(self, array: Array, arrays: list[Any], p: int, rows: slice) -> Any:
-        """An array, or its place among those that come as futures."""
-        own = array[rows]
+    def slot(self, array: Any, own: Any, arrays: list[Any], p: int) -> Any:
+        """A partition's own part of an array, or its place among those that come as futures."""
         if own.nbytes <= SMALL:
             return own
         key = (id(array), p)

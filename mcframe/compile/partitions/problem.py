@@ -8,11 +8,12 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions, Task
-from mcframe.compile.partitions.numbers import ByRows
+from mcframe.compile.partitions.numbers import ByRows, effects_by_rows
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
+from mcframe.model.targets import layout_of
 from mcframe.model.totals import Totals
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
@@ -69,7 +70,7 @@ class PartitionedProblem(Problem):
         blocks = self.model.blocks
         given = tuple(effects.get(block.name) for block in blocks)
         rowwise = tuple(
-            ByRows(own) if block.row_effects and own is not None else own
+            own if own is None else effects_by_rows(self.layout(block.name), own)
             for block, own in zip(blocks, given, strict=True)
         )
         total = float(self.partitions.sum(LossOf(ByRows(latent.left), latent.right, rowwise)))
@@ -96,7 +97,7 @@ class LossOf(Task):
             problem.loss_of_entries(name, *problem.compared(name, latent, effects), effects)
             for name in names
         )
-        own = [block.name for block in problem.model.blocks if block.row_effects]
+        own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
         return total + sum(problem.cost_of_effects(name, effects) for name in own)
 
 
@@ -106,24 +107,26 @@ class OriginsOfRows(Task):
 
     def of(self, part: Part) -> tuple[Array, ...]:
         """Origins of the rows of a partition, block by block."""
-        n_rows = part.problem.n_items
-        return tuple(
-            part.problem.origins.get(block.name, np.zeros(n_rows))
-            if block.row_effects
-            else np.zeros(0)
-            for block in part.source.model.blocks
-        )
+        problem, found = part.problem, []
+        for block in part.source.model.blocks:
+            layout = problem.layout(block.name)
+            origin = problem.origins.get(block.name, np.zeros(layout.size))
+            found.append(layout.row_effects(origin))
+        return tuple(found)
 
 
 def gathered_origins(
     model: Model, tables: Mapping[str, Table], totals: Totals, partitions: Partitions
 ) -> dict[str, Array]:
     """What effects are counted from, for those blocks that are far from 0."""
-    origins = dict(totals.centres)
-    if any(block.row_effects for block in model.blocks):
-        answers = partitions.each(OriginsOfRows())
-        for k, block in enumerate(model.blocks):
-            own = np.concatenate([answer[k] for answer in answers])
-            if own.any():
-                origins[block.name] = own
+    if not any(block.row_effects for block in model.blocks):
+        return dict(totals.centres)
+    origins, answers = {}, partitions.each(OriginsOfRows())
+    for k, block in enumerate(model.blocks):
+        layout = layout_of(block, tables[block.name])
+        biases = totals.centres.get(block.name, np.zeros(layout.n_biases))
+        rows = np.concatenate([answer[k] for answer in answers])
+        origin = np.concatenate([biases, rows, np.zeros(layout.n_intercepts)])
+        if origin.any():
+            origins[block.name] = origin
     return origins
