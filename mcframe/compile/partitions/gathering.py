@@ -119,8 +119,9 @@ class Gathering:
         if reason is None:
             lost = ", ".join(map(str, failed[:NAMED])) + (", ..." if len(failed) > NAMED else "")
             which = f"partition {lost} was" if len(failed) == 1 else f"partitions {lost} were"
+            said = str(errors[0]).rstrip(".")
             reason = (
-                f"{which} lost in {self.doing}: {type(errors[0]).__name__}: {errors[0]}."
+                f"{which} lost in {self.doing}: {type(errors[0]).__name__}: {said}."
                 f" {self.size()}; give workers more memory, or the data more partitions"
             )
         found = BackendError(reason)
