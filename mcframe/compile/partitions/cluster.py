@@ -103,7 +103,7 @@ def environment_refused(client: Any) -> str | None:
 
 
 def refuse_another_environment(there: Mapping[str, str]) -> None:
-    """In a worker: a ``BackendError`` where this process has another environment than the fit."""
+    """Raise a ``BackendError`` in a worker whose environment is not the one of the fit."""
     here = environment_here()
     if here != there:
         from distributed import get_worker
