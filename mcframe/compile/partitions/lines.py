@@ -132,7 +132,7 @@ def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
 
 
 def cuts_of_columns(n_columns: int, width: int, n_partitions: int) -> list[int]:
-    """Where columns are cut into slabs, for all answers to one slab to fit ``EQUATIONS``.
+    """Cut columns into slabs such that all answers to one slab fit ``EQUATIONS``.
 
     By the shape of the table and the number of its partitions alone, and evenly: the same sums
     whoever computes them. A slab has one column at least.

@@ -60,7 +60,7 @@ class Index(Protocol):
 
     @property
     def files(self) -> Mapping[str, StoredFile]:
-        """The other files."""
+        """The files beside the header."""
         ...
 
     def as_json(self) -> str:
