@@ -12,8 +12,10 @@ from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
 from mcframe.compile.partitions.cluster import checked_client
+from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.lines import EQUATIONS
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import in_bytes
@@ -165,7 +167,7 @@ class PartitionsExplanation:
         Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns.
     round_bytes : int
         What travels at most in a round: both factors to the partitions, and normal equations of
-        all columns back from each.
+        a slab of columns back from each.
     width : int
         The columns of the factors that sizes are told for; they grow with it.
     """
@@ -202,11 +204,12 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     )
     lines = data.n_items + n_columns
     lanczos = 600 * min(data.n_items, n_columns)
-    equations = n_columns * WIDTH * (WIDTH + 1)
+    costs = Costs(0, data.n_items, n_columns, WIDTH, n_partitions)
+    equations = min(costs.equations, EQUATIONS)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(BYTES_PER_ENTRY * data.n_entries(p) for p in range(n_partitions)),
-        8 * (12 * lines * WIDTH + lanczos + n_partitions * equations),
-        8 * (data.n_items * WIDTH + n_partitions * (n_columns * WIDTH + equations)),
+        8 * (12 * lines * WIDTH + lanczos) + equations,
+        8 * WIDTH * (data.n_items + n_partitions * n_columns) + equations,
     )

@@ -620,3 +620,68 @@ def test_blocks_without_rows_and_nullable_numbers_are_read(folder):
 def test_tables_of_one_row_or_column(folder, table):
     written = datasets.write_partitions(folder, {"y": [table]})
     np.testing.assert_array_equal(dense_of(written, "y"), table)
+
+
+def labelled(folder, rows, columns, **options):
+    """A block of five rows and three columns, of which column 2 of row 4 is not observed."""
+    values = np.outer([1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 3.0, 2.0])
+    values[4, 2] = np.nan
+    labels = {"row_labels": rows, "column_labels": {"x": columns}}
+    return datasets.write_partitions(folder, {"x": [values]}, n_partitions=2, **labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (["ann", "bob", "", "Zoë 🎬", "eve"], np.array([10**15, -3, 7])),
+        (pd.Index([9, 8, 7, 6, 5]), pd.Series(["Up", "Jaws", "Alien"])),
+    ],
+)
+def test_a_fit_answers_by_the_labels_of_its_folder(folder, rows, columns):
+    table = labelled(folder, rows, columns)
+    rows, columns = list(rows), list(columns)
+    again = pickle.loads(pickle.dumps(datasets.on_disk(folder, verify=True)))
+    assert list(again.row_labels) == rows
+    assert list(again.column_labels("x")) == columns
+    assert len(pickle.dumps(again)) < 1_000, "labels stay in the folder"
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)]), table)
+    expected = fit.predict("x", rows=[4, 0], columns=[2, 1])
+    pairs = [(rows[4], columns[2]), (rows[0], columns[1])]
+    for own in (fit, pickle.loads(pickle.dumps(fit.compact()))):
+        np.testing.assert_array_equal(own.predict_pairs("x", pairs), expected)
+        best = own.top("x", rows[4], n=1, observed=True)
+        assert best[0][:2] == (rows[4], columns[1])
+    assert [found[:2] for found in fit.top("x", rows[4])] == [(rows[4], columns[2])]
+    with pytest.raises(mc.DataError, match="the fit has no row 'nobody'"):
+        fit.top("x", "nobody")
+    assert fit.predict("x").shape == (5, 3)
+
+
+def test_labels_are_part_of_what_a_folder_holds(folder):
+    names, columns = ["a", "b", "c", "d", "e"], ["x", "y", "z"]
+    first = labelled(folder, names, columns)
+    other = labelled(folder, ["a", "b", "c", "d", "f"], columns, overwrite=True)
+    assert first.fingerprint != other.fingerprint
+    without = datasets.write_partitions(folder, {"x": [np.ones((2, 2))]}, overwrite=True)
+    assert without.row_labels is without.column_labels("x") is None
+    assert not list(folder.glob("*labels*")), "those of the table before are gone"
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "sentence"),
+    [
+        (["a", "b", "c", "a", "e"], [1, 2, 3], r"row_labels: 'a' stands at places 0 and 3"),
+        (["a", "b"], [1, 2, 3], r"row_labels has 2 labels and the table 5 rows"),
+        (range(5), ["a", "b"], r"column_labels\['x'\] has 2 labels and the table 3 columns"),
+        (range(5), [1, 2.5, 3], r"column_labels\['x'\]: labels are text.*label 1 is 2.5"),
+        (range(5), ["a", None, "c"], r"column_labels\['x'\]: labels are text.*label 1 is None"),
+        (["a", 1, "c", 2, "e"], [1, 2, 3], r"row_labels: labels are text alone, or whole"),
+        (range(5), [1, 2, 2**70], r"beyond 64 bits"),
+    ],
+)
+def test_labels_that_name_nothing_are_refused(folder, rows, columns, sentence):
+    with pytest.raises(mc.DataError, match=sentence):
+        labelled(folder, rows, columns)
+    assert not folder.exists() or not any(folder.iterdir())
+    with pytest.raises(mc.ModelError, match="there is no block 'z'"):
+        datasets.write_partitions(folder, {"x": [np.ones((1, 1))]}, column_labels={"z": ["a"]})

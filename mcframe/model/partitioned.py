@@ -26,6 +26,9 @@ class PartitionedData(Protocol):
     are is fixed by the data: a fit is the same, to the last bit, whoever computes the parts.
     ``part`` is deterministic and may be called in any process and any number of times, and the
     object pickles to something small, such as the name of a folder.
+
+    It may have ``row_labels`` and ``column_labels(name)``, both ``Labels`` or None, by which a fit
+    answers.
     """
 
     @property

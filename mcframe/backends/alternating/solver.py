@@ -54,7 +54,8 @@ class Alternating(Solver[Program, AlternatingState]):
     between, where rows and columns of the slope are scaled down; 600 columns of the shorter side
     are held meanwhile. Memory: about 60 bytes an entry between looks at the certificate and 120 in
     one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
-    the tolerance, and are many where much of the noise is fitted.
+    the tolerance, and are many where much of the noise is fitted. Rows in partitions cost rounds
+    and bytes beside: ``mcframe.compile.partitions.costs.Costs`` has the formulas.
 
     Unlabeled cells of a large ``RiskMixture`` stay unwritten. Those of a squared loss add Gram
     matrices. Those of another are read by blocks of rows: a pass takes 6 k operations a cell and

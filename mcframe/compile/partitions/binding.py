@@ -215,9 +215,12 @@ def tables_left_behind(
     """Tables without entries, which know shapes and which rows have any."""
     data = source.data
     nowhere: IntArray = np.zeros(0, dtype=np.intp)
+    row_labels = getattr(data, "row_labels", None)
+    column_labels = getattr(data, "column_labels", None)
     tables: dict[str, Any] = {}
     for k, block in enumerate(model.blocks):
-        table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0))
+        names = None if column_labels is None else column_labels(block.name)
+        table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0), row_labels, names)
         rows = np.concatenate([part[k].rows for part in seen])
         offset: Any = None
         if any(part[k].has_offset for part in seen):

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.compile.entries import Place
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
+from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Task, tree_sum
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
@@ -20,7 +21,13 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.tapering import LineCosts
 from mcframe.numerics.unlabeled.background import Behind
 
-__all__ = ["PartitionedLines", "cuts_of_columns", "lines_near", "partitioned_line_costs"]
+__all__ = [
+    "EQUATIONS",
+    "PartitionedLines",
+    "cuts_of_columns",
+    "lines_near",
+    "partitioned_line_costs",
+]
 
 # Bytes of normal equations of columns that come back in one round from all partitions together.
 EQUATIONS = 256_000_000
@@ -125,12 +132,12 @@ def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
 
 
 def cuts_of_columns(n_columns: int, width: int, n_partitions: int) -> list[int]:
-    """Where columns are cut into slabs, for all answers to one slab to fit ``EQUATIONS``.
+    """Cut columns into slabs such that all answers to one slab fit ``EQUATIONS``.
 
     By the shape of the table and the number of its partitions alone, and evenly: the same sums
     whoever computes them. A slab has one column at least.
     """
-    each = 8 * n_partitions * (width * (width + 1) // 2 + width)
+    each = Costs(0, 0, n_columns, width, n_partitions).bytes_of_column
     n_slabs = -(-n_columns // max(1, EQUATIONS // max(each, 1)))
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 

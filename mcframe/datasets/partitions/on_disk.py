@@ -21,6 +21,8 @@ from mcframe.datasets.partitions.header import (
     path_of,
     read_header,
 )
+from mcframe.datasets.partitions.labels import labels_from
+from mcframe.model.labels import Labels
 
 __all__ = ["PartitionsOnDisk", "on_disk"]
 
@@ -109,9 +111,32 @@ class PartitionsOnDisk:
         arrays = {what: self.array(p, position, what) for what in there}
         return data_of(arrays, (stop - start, self.header.columns[name]))
 
+    @property
+    def row_labels(self) -> Labels | None:
+        """The labels of the rows, read from the folder; None where it has none."""
+        return self.labels("rows", "row")
+
+    def column_labels(self, name: str) -> Labels | None:
+        """Return the labels of the columns of a block, None where the folder has none."""
+        return self.labels(f"b{self.blocks.index(name)}", "column")
+
+    def labels(self, prefix: str, name: str) -> Labels | None:
+        """Return the labels whose files begin so."""
+        files = [f"{prefix}.{what}.npy" for what in ("labels", "ends")]
+        if files[0] not in self.header.files:
+            return None
+        numbers, ends = (
+            self.stored(file) if file in self.header.files else None for file in files
+        )
+        assert numbers is not None
+        return labels_from(numbers, ends, name)
+
     def array(self, p: int, position: int, what: str) -> npt.NDArray[Any]:
         """Return an array of a block of partition p, mapped into memory and read-only."""
-        name = file_name(p, position, what)
+        return self.stored(file_name(p, position, what))
+
+    def stored(self, name: str) -> npt.NDArray[Any]:
+        """Return the array of a file, mapped into memory and read-only."""
         check_size(self.folder, name, self.header.files[name])
         try:
             return np.load(self.folder / name, mmap_mode="r", allow_pickle=False)

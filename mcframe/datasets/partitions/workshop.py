@@ -39,7 +39,7 @@ PARTITIONS = Written(
     "write_partitions",
     HEADER,
     r"p\d+-b\d+\.(indptr|columns|value|weight|offset|exposure)\.npy|b\d+\.spool"
-    r"|p\d+-b\d+\.bucket",
+    r"|p\d+-b\d+\.bucket|(rows|b\d+)\.(labels|ends)\.npy",
 )
 # A disk, a quota or a limit that has no room for more.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -60,7 +60,7 @@ class Index(Protocol):
 
     @property
     def files(self) -> Mapping[str, StoredFile]:
-        """The other files."""
+        """The files beside the header."""
         ...
 
     def as_json(self) -> str:

@@ -7,13 +7,15 @@ from typing import Any
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from mcframe import __version__
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import whole
 from mcframe.datasets.partitions.extents import Extent, common_rows
-from mcframe.datasets.partitions.header import Header, StoredFile, path_of
+from mcframe.datasets.partitions.header import Header, StoredFile, path_of, save_array
+from mcframe.datasets.partitions.labels import arrays_of_labels
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
 from mcframe.datasets.partitions.sorted_block import SortedBlock
 from mcframe.datasets.partitions.sorting import Spool, cuts_of_rows
@@ -35,6 +37,8 @@ def write_partitions(
     n_partitions: int | None = None,
     duplicates: str = "refuse",
     overwrite: bool = False,
+    row_labels: Any = None,
+    column_labels: Mapping[str, Any] | None = None,
 ) -> PartitionsOnDisk:
     """Write a table that need not fit into memory to a folder, its rows sorted and cut.
 
@@ -68,6 +72,11 @@ def write_partitions(
     overwrite : bool, default False
         Delete partitions that the folder holds, when the new ones are all written. Files that
         were not written by this function are never deleted.
+    row_labels : sequence of text or of whole numbers, optional
+        What row 0, row 1, ... are called, such as the uniques of ``pandas.factorize``; fits then
+        answer by these labels. All of them are in memory here and in a fit, some hundred bytes
+        each.
+    column_labels : dict from block name to such sequences, optional
 
     Returns
     -------
@@ -102,6 +111,7 @@ def write_partitions(
      [0. 0.]]
     """
     check_options(data, shapes or {}, n_partitions, duplicates)
+    labels = files_of_labels(list(data), row_labels, column_labels or {})
     path = path_of(folder)
     prepare_folder(path, overwrite)
     needed = Needed()
@@ -109,8 +119,53 @@ def write_partitions(
         job = Conversion(place, needed)
         for name, source in data.items():
             job.read(name, source, (shapes or {}).get(name))
-        publish(place, path, job.write(n_partitions, duplicates))
+        header = job.write(n_partitions, duplicates)
+        publish(place, path, with_labels(header, labels, place))
     return on_disk(path)
+
+
+def files_of_labels(
+    blocks: list[str], row_labels: Any, column_labels: Mapping[str, Any]
+) -> dict[str, tuple[str, dict[str, npt.NDArray[Any]]]]:
+    """Return what messages call labels, and their arrays, by what their files begin with."""
+    found = {}
+    if row_labels is not None:
+        found["rows"] = ("row_labels", arrays_of_labels("row_labels", row_labels))
+    for name, given in column_labels.items():
+        what = f"column_labels[{name!r}]"
+        if name not in blocks:
+            raise ModelError(f"column_labels: there is no block {name!r}; there are {blocks}")
+        found[f"b{blocks.index(name)}"] = (what, arrays_of_labels(what, given))
+    return found
+
+
+def with_labels(
+    header: Header,
+    labels: Mapping[str, tuple[str, dict[str, npt.NDArray[Any]]]],
+    place: Path,
+) -> Header:
+    """Write labels beside partitions, and return the header with their files.
+
+    Raises
+    ------
+    DataError
+        Where there are more or fewer of them than rows or columns.
+    """
+    files = dict(header.files)
+    for prefix, (what, arrays) in labels.items():
+        columns = list(header.columns.values())
+        there = header.starts[-1] if prefix == "rows" else columns[int(prefix[1:])]
+        count = arrays.get("ends", arrays["labels"]).size
+        if count != there:
+            axis = "rows" if prefix == "rows" else "columns"
+            raise DataError(
+                f"{what} has {count} labels and the table {there} {axis}; give one for each, or"
+                " say in shapes how many there are"
+            )
+        for name, array in arrays.items():
+            file = f"{prefix}.{name}.npy"
+            files[file] = save_array(place / file, array)
+    return attrs.evolve(header, files=files)
 
 
 def check_options(

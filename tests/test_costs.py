@@ -1,0 +1,79 @@
+"""The model of what partitions cost, beside what is counted, and the benchmark that shows it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.backends import Point
+from mcframe.backends.alternating.sweeps import half_sweep
+from mcframe.compile.partitions.binding import bind_partitions
+from mcframe.compile.partitions.costs import Costs
+from mcframe.compile.partitions.executor import OneByOne
+from mcframe.compile.partitions.work import bytes_of
+from mcframe.model.partitioned import RowsInMemory
+from mcframe.numerics.operators import LowRank
+from mcframe.partitions import executor_for
+
+from .test_docs import ROOT
+from .test_partitions import N_COLUMNS, N_ROWS, model_of, table
+
+
+@pytest.mark.parametrize(("n_partitions", "width"), [(1, 2), (3, 5), (6, 3)])
+def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(monkeypatch, n_partitions, width):
+    answers, each = [], OneByOne.each
+
+    def noted(self, task):
+        found = each(self, task)
+        answers.append(sum(map(bytes_of, found)))
+        return found
+
+    monkeypatch.setattr(OneByOne, "each", noted)
+    x, rng = table("gaussian"), np.random.default_rng(0)
+    model, data = model_of("gaussian"), RowsInMemory({"x": x}, n_partitions)
+    _, program, _ = bind_partitions(model, executor_for(model, data, None))
+    solver = mc.Alternating()
+    program = program.held_for(solver.in_factors, solver.dense)
+    start = Point(LowRank(*(rng.standard_normal((n, width)) for n in program.shape)))
+    state = solver.init(program, start, rng)
+    answers.clear()
+    for by_rows in (True, False):
+        half_sweep(program, state, by_rows)
+    assert state.rank == width
+    costs = Costs(x.nnz, N_ROWS, N_COLUMNS, width, n_partitions)
+    assert len(answers) == 6
+    yes_or_no, values = 2 * n_partitions * 8, 2 * n_partitions * 8
+    assert sum(answers) == costs.sweep_received + yes_or_no + values
+    assert answers[3] == costs.equations, "the round that columns begin with"
+    assert costs.sweep_operations == x.nnz * (2 * width**2 + 12 * width)
+    assert costs.sweep_sent == 2 * 8 * width * (N_ROWS + N_COLUMNS)
+    assert costs.certificate_received(10) == n_partitions * costs.certificate_sent(10)
+
+
+def test_the_benchmark_of_partitions_writes_its_part_of_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    begin, end = (f"<!-- growth of partitions: {word} -->" for word in ("begin", "end"))
+    page.write_text(f"before\n{begin}\noutdated\n{end}\nafter\n")
+    script = ROOT / "examples" / "benchmarks" / "partitions.py"
+    run = subprocess.run(
+        [sys.executable, str(script), "--quick", "--page", str(page)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    text = page.read_text()
+    assert text.startswith("before")
+    assert text.endswith("after\n")
+    assert "outdated" not in text
+    assert "A projection, not a measurement" in run.stdout
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")]
+    measured = [row for row in rows if row[1].strip() == "none"]
+    assert [(row[0].strip(), row[2].strip(), row[4].strip()) for row in measured] == [
+        ("1", "400", "6"),
+        ("2", "800", "6"),
+    ]
+    assert len(rows) == 1 + 1 + 2 + 1 + 1 + 10, "two tables with their heads"
