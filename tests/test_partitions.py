@@ -146,6 +146,52 @@ def test_blocks_side_by_side_with_weights_and_means():
         assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
+@pytest.mark.parametrize("effects", ["none", "biases"])
+@pytest.mark.parametrize("kind", WORDS)
+def test_standard_units_are_those_of_whole_columns(kind, effects):
+    x = table(kind)
+    weights = sp.csr_array(
+        (np.random.default_rng(2).uniform(0.5, 2.0, x.nnz), x.indices, x.indptr)
+    )
+    data = {"x": mc.Observations(x, weights=weights)}
+    block = mc.Block("x", WORDS[kind][0], standardize=True, **EFFECTS[effects])
+    model = mc.Model([block], [mc.NuclearNorm(3.0)])
+    whole = mc.fit(model, data, tol=1e-5, backend="alternating")
+    standard = whole.problem.totals.standards["x"]
+    for fit in fits_of(model, data, (1, 5), tol=1e-5):
+        found = fit.problem.totals.standards["x"]
+        np.testing.assert_allclose(found.weights, standard.weights, rtol=1e-9)
+        assert fit.status == "certified"
+        assert fit.objective == pytest.approx(whole.objective, rel=2e-5)
+        rows, columns = np.array([0, 40]), np.array([1, 2])
+        np.testing.assert_allclose(
+            fit.predict("x", rows, columns), whole.predict("x", rows, columns), rtol=0.1, atol=0.05
+        )
+
+
+def test_standard_units_of_columns_far_from_zero_of_any_size_alike_and_empty():
+    x = np.array(table("gaussian", n_rows=12, n_columns=6).todense())
+    x[x == 0.0] = np.nan
+    x[:, 1], x[:, 2], x[:, 3] = 1e12 + np.arange(12.0), 1e-12 * np.arange(12.0), 7.0
+    x[:, 4] = np.nan
+    model = mc.Model([mc.Block("x", mc.Gaussian(), standardize=True)], [mc.NuclearNorm(1.0)])
+    with pytest.warns(mc.UnobservedWarning):
+        whole = mc.fit(model, {"x": x}, tol=1e-6, backend="alternating")
+    with pytest.warns(mc.UnobservedWarning):
+        fit = mc.fit(model, RowsInMemory({"x": x}, 12), tol=1e-6)
+    standard, found = (f.problem.totals.standards["x"] for f in (whole, fit))
+    for word in ("pivot", "shift", "spread"):
+        np.testing.assert_allclose(
+            getattr(found.units, word), getattr(standard.units, word), rtol=1e-12, atol=1e-28
+        )
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+    rows, columns = np.array([3, 3]), np.array([1, 3])
+    seen = fit.predict("x", rows, columns), whole.predict("x", rows, columns)
+    np.testing.assert_allclose(*seen, rtol=1e-3)
+    new = fit.predict_rows({"x": x[:2]}, "x"), whole.predict_rows({"x": x[:2]}, "x")
+    np.testing.assert_allclose(*new, rtol=1e-2, atol=1e-2)
+
+
 def test_exposures_are_those_of_the_rows():
     x = table("poisson")
     days = np.random.default_rng(1).uniform(1.0, 9.0, (N_ROWS, 1))
@@ -303,9 +349,9 @@ REFUSED = {
     "hinge": ([mc.Block("x", mc.Hinge())], [mc.NuclearNorm(1.0)], "no slope"),
     "thresholds": ([mc.Block("x", mc.Ordinal(3))], [mc.NuclearNorm(1.0)], "thresholds"),
     "standard": (
-        [mc.Block("x", mc.Gaussian(), standardize=True)],
+        [mc.Block("x", mc.Gaussian(), standardize="robust")],
         [mc.NuclearNorm(1.0)],
-        "standard units",
+        "sorts whole columns",
     ),
     "classes": (
         [mc.Block("x", mc.Multinomial(3), bias=True)],

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import numpy as np
 import scipy
 
@@ -9,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.rounding import EPS
 
-__all__ = ["losses_at_best_constants"]
+__all__ = ["AtConstants", "best_constants", "losses_at_best_constants", "mean_losses"]
 
 # Doublings of the distance at which a slope of the other sign is looked for, and halvings of the
 # interval between, which leave a millionth of a billionth of it.
@@ -54,19 +55,64 @@ def losses_at_best_constants(
         return np.zeros(n_columns)
     kept = several[columns]
     values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
+    sums = AtConstants(likelihood, values, columns, weights, n_columns, offsets)
     if likelihood.width > 1 or fits_parameters(likelihood):
-        losses: Array = np.zeros(values.size)
+        losses = np.zeros(values.size)
         for column in np.unique(columns):
             here = columns == column
             losses[here] = losses_of_column(likelihood, values[here], weights[here], offsets[here])
-    else:
-        z = best_constants(likelihood, values, columns, weights, n_columns, offsets)
-        losses = likelihood.value(offsets + z[columns], values)
-    least = least_losses(likelihood, values)
-    total = np.bincount(columns, weights, n_columns)
-    lost = np.bincount(columns, weights * (losses - least), n_columns)
-    sizes = np.bincount(columns, weights * (np.abs(losses) + np.abs(least)), n_columns)
-    return np.where(lost > NOTHING * sizes, lost, 0.0) / np.where(several, total, 1.0)
+        return mean_losses(*sums.lost(losses))
+    return mean_losses(*sums.lost_at(best_constants(likelihood, sums, n_columns)))
+
+
+def mean_losses(total: Array, lost: Array, sizes: Array) -> Array:
+    """Return the mean loss of each column from what ``lost_at`` sums up; rounding is 0."""
+    return np.where(lost > NOTHING * sizes, lost, 0.0) / np.where(total > 0.0, total, 1.0)
+
+
+@attrs.frozen(eq=False)
+class AtConstants:
+    """Entries with one predictor a column, and what is summed over those of each column."""
+
+    likelihood: Likelihood
+    values: Array
+    columns: IntArray
+    weights: Array
+    n_columns: int
+    offsets: Array
+
+    def summed(self, numbers: Array) -> Array:
+        """The sums of numbers over the entries of each column, by their weights."""
+        total: Any = np.bincount(self.columns, self.weights * numbers, self.n_columns)
+        return np.asarray(total)
+
+    def total(self) -> Array:
+        """The weight of each column."""
+        return self.summed(np.ones(self.values.size))
+
+    def slopes(self, z: Array) -> Array:
+        """The sums of slopes at one predictor a column."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            shifted = self.offsets + z[self.columns]
+            return self.summed(self.likelihood.value_and_slope(shifted, self.values)[1])
+
+    def starts(self) -> tuple[Array, Array]:
+        """The ranges of rough predictors; those of columns without entries are empty."""
+        start = self.likelihood.start(self.values) - self.offsets
+        low, high = np.full(self.n_columns, np.inf), np.full(self.n_columns, -np.inf)
+        np.minimum.at(low, self.columns, start)
+        np.maximum.at(high, self.columns, start)
+        return low, high
+
+    def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
+        """``lost`` at one predictor a column."""
+        return self.lost(self.likelihood.value(self.offsets + z[self.columns], self.values))
+
+    def lost(self, losses: Array) -> tuple[Array, Array, Array]:
+        """The weight of each column, its losses beyond the least, and the sizes of summands."""
+        least = least_losses(self.likelihood, self.values)
+        sizes = np.abs(losses) + np.abs(least)
+        return self.total(), self.summed(losses - least), self.summed(sizes)
 
 
 def counted_once(
@@ -94,42 +140,24 @@ def no_predictors(likelihood: Likelihood, values: Array) -> Array:
     return np.zeros((values.size, likelihood.width) if likelihood.width > 1 else values.size)
 
 
-def best_constants(
-    likelihood: Likelihood,
-    values: Array,
-    columns: IntArray,
-    weights: Array,
-    n_columns: int,
-    offsets: Array,
-) -> Array:
+def best_constants(likelihood: Likelihood, sums: Any, n_columns: int) -> Array:
     """Return the predictor of each column where its slopes sum to 0, by bisection.
 
-    Of a quadratic by its only Newton step.
+    Of a quadratic by its only Newton step. ``sums`` is what answers as ``AtConstants``.
     """
-
-    def slopes(z: Array) -> Array:
-        """The sums of slopes at one predictor a column."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            own = likelihood.value_and_slope(offsets + z[columns], values)[1]
-            total: Any = np.bincount(columns, weights * own, n_columns)
-        return np.asarray(total)
-
     if likelihood.quadratic:
-        total = likelihood.curvature * np.bincount(columns, weights, n_columns)
-        return -slopes(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0)
-    start = likelihood.start(values) - offsets
-    low, high = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-    np.minimum.at(low, columns, start)
-    np.maximum.at(high, columns, start)
+        total = likelihood.curvature * sums.total()
+        return np.asarray(-sums.slopes(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0))
+    low, high = sums.starts()
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
     for k in range(DOUBLINGS):
-        too_high, too_low = slopes(low) > 0.0, slopes(high) < 0.0
+        too_high, too_low = sums.slopes(low) > 0.0, sums.slopes(high) < 0.0
         if not (too_high.any() or too_low.any()):
             break
         low, high = np.where(too_high, low - 2.0**k, low), np.where(too_low, high + 2.0**k, high)
     for _ in range(HALVINGS):
         middle = low + 0.5 * (high - low)
-        falls = slopes(middle) < 0.0
+        falls = sums.slopes(middle) < 0.0
         low, high = np.where(falls, middle, low), np.where(falls, high, middle)
     return low + 0.5 * (high - low)
 

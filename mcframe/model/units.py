@@ -8,7 +8,16 @@ from scipy.special import ndtri
 
 from mcframe.contracts.arrays import Array, IntArray
 
-__all__ = ["AffineUnits", "RankUnits", "Standard", "Units", "affine_units", "rank_units"]
+__all__ = [
+    "AffineUnits",
+    "RankUnits",
+    "Standard",
+    "Units",
+    "affine_units",
+    "affine_units_of",
+    "middles_and_sizes_of",
+    "rank_units",
+]
 
 # The interquartile range of a normal distribution in standard deviations.
 QUARTILES = 1.349
@@ -145,6 +154,11 @@ def affine_units(
         low, centre, high = quartiles(scaled, columns, weights, n_columns)
         between = (high - low) / QUARTILES
         spread = np.where(between > 0.0, between, spread)
+    return affine_units_of(pivot, size, centre, spread)
+
+
+def affine_units_of(pivot: Array, size: Array, centre: Array, spread: Array) -> AffineUnits:
+    """Return the units of columns of which ``(values - pivot) / size`` has centre and spread."""
     alike = spread == 0.0
     return AffineUnits(
         pivot, np.where(alike, 0.0, size * centre), np.where(alike, 1.0, size * spread)
@@ -152,15 +166,20 @@ def affine_units(
 
 
 def middles_and_sizes(values: Array, columns: IntArray, n_columns: int) -> tuple[Array, Array]:
-    """Return the middle of the range of each column, and how far its values lie from it.
-
-    The middle is 0 without values, the distance 1 where it would be 0.
-    """
+    """Return the middle of the range of each column, and how far its values lie from it."""
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     np.minimum.at(lowest, columns, values)
     np.maximum.at(highest, columns, values)
+    return middles_and_sizes_of(lowest, highest)
+
+
+def middles_and_sizes_of(lowest: Array, highest: Array) -> tuple[Array, Array]:
+    """Return the middles of ranges, and how far their ends lie from them.
+
+    The middle is 0 without values, the distance 1 where it would be 0.
+    """
     seen = lowest <= highest
-    middle, size = np.zeros(n_columns), np.zeros(n_columns)
+    middle, size = np.zeros(lowest.size), np.zeros(lowest.size)
     middle[seen] = lowest[seen] + 0.5 * (highest[seen] - lowest[seen])
     size[seen] = np.maximum(highest[seen] - middle[seen], middle[seen] - lowest[seen])
     return middle, np.where(size > 0.0, size, 1.0)

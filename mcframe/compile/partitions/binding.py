@@ -15,6 +15,7 @@ from mcframe.compile.partitions.joint import JointEffects, gathered_by_effect
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
+from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
@@ -64,8 +65,12 @@ def refusal_of_block(block: Block) -> str | None:
         return f"{word} fits thresholds to all entries at once; give them"
     if type(likelihood).bound_to is not Likelihood.bound_to:
         return f"{word} estimates something from all values at once; give it as an option"
-    if block.standardize:
-        return "standard units are made of whole columns at once; standardise before, or leave it"
+    if block.standardize in ("robust", "ranks"):
+        return (
+            f"standardize={block.standardize!r} sorts whole columns; standardize=True takes sums"
+        )
+    if block.standardize and likelihood.width > 1:
+        return f"standardize=True of {word} finds the best constants of whole columns; leave it"
     if block.bias and likelihood.width > 1:
         return f"biases of the classes of {word} are tied to each other; drop bias"
     return None
@@ -94,8 +99,8 @@ def bind_partitions(
     data = partitions.source.data
     check_data(model, data)
     seen = partitions.each(Look())
-    totals = totals_of(model, seen)
-    tables = tables_left_behind(model, partitions.source, seen)
+    totals = totals_of(model, partitions, seen)
+    tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     notes = notes_of(model, tables, seen)
     problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
@@ -157,7 +162,7 @@ def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
     """What a table of rows from ``first`` on tells of block ``k``."""
     n_columns = table.shape[1]
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-    if block.likelihood.location and block.bias:
+    if (block.likelihood.location and block.bias) or block.standardize:
         values = targets_of(block, table, None)
         np.minimum.at(lowest, table.columns, values)
         np.maximum.at(highest, table.columns, values)
@@ -192,9 +197,9 @@ def mixed_bits(table: Table, first: int, k: int) -> IntArray:
     return np.array(sums, dtype=np.uint64)
 
 
-def totals_of(model: Model, seen: list[tuple[Seen, ...]]) -> Totals:
+def totals_of(model: Model, partitions: Partitions, seen: list[tuple[Seen, ...]]) -> Totals:
     """The totals of all rows."""
-    weights, centres = {}, {}
+    weights, centres, standards = {}, {}, {}
     for k, block in enumerate(model.blocks):
         own = [part[k] for part in seen]
         weights[block.name] = float(tree_sum([part.total_weight for part in own]))
@@ -202,15 +207,21 @@ def totals_of(model: Model, seen: list[tuple[Seen, ...]]) -> Totals:
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
         lowest = np.min([part.lowest for part in own], axis=0)
         highest = np.max([part.highest for part in own], axis=0)
-        middles = middles_between(lowest, highest)
-        if middles.any():
-            centres[block.name] = middles
+        if block.standardize:
+            standard = standard_of_partitions(block, partitions, lowest, highest)
+            standards[block.name] = standard
+            if standard.units is not None:
+                lowest, highest = ranges_in(standard.units, lowest, highest)
+        if block.likelihood.location and block.bias:
+            middles = middles_between(lowest, highest)
+            if middles.any():
+                centres[block.name] = middles
     likelihoods = {block.name: block.likelihood for block in model.blocks}
-    return Totals(weights, centres, likelihoods, {})
+    return Totals(weights, centres, likelihoods, standards)
 
 
 def tables_left_behind(
-    model: Model, source: Source, seen: list[tuple[Seen, ...]]
+    model: Model, source: Source, seen: list[tuple[Seen, ...]], totals: Totals
 ) -> Mapping[str, Any]:
     """Tables without entries, which know shapes and which rows have any."""
     data = source.data
@@ -226,9 +237,10 @@ def tables_left_behind(
         if any(part[k].has_offset for part in seen):
             width = table.shape[1] * block.likelihood.width
             offset = OffsetInPartitions((table.shape[0], width), block.name, source)
-        tables[block.name] = TableInPartitions(
-            block.name, attrs.evolve(table, offset=offset), rows, source
-        )
+        table = attrs.evolve(table, offset=offset)
+        if block.standardize:
+            table = table.standardised(totals.standards[block.name])
+        tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
 
 
