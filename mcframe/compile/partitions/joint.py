@@ -247,7 +247,7 @@ class SecondDerivatives(Numbers):
     effects: Any
 
     def find(self, part: Part) -> Array:
-        """Those of a partition."""
+        """Second derivatives at the entries of a partition."""
         piece: Any = part.program.loss.pieces[self.k]
         shifted = piece.predictor(piece.offset_part(part.numbers(self.z)), self.effects)
         found: Array = piece.scale * piece.likelihood.second_derivative(shifted, piece.y)
@@ -262,7 +262,7 @@ class Tied(Numbers):
     fixed: Any
 
     def find(self, part: Part) -> Array:
-        """Those of a partition."""
+        """Ones and zeros at the entries of a partition."""
         kind: Any = part.program.loss.pieces[self.k].effects
         return np.where((self.fixed[kind.groups] == 0.0).all(axis=-1), 1.0, 0.0)
 
@@ -307,7 +307,7 @@ class LocalParts(Task):
     fixed: Any
 
     def of(self, part: Part) -> IntArray:
-        """Those of a partition by itself."""
+        """The parts that the entries of a partition connect by themselves."""
         kind: Any = part.program.loss.pieces[self.k].effects
         labels: IntArray = attrs.evolve(kind, fixed=self.fixed).parts[0]
         return labels
@@ -338,7 +338,7 @@ class BelowZero(Task):
     k: int
 
     def of(self, part: Part) -> Array:
-        """Those that the predictors of a partition need, 0 at least where it has none."""
+        """Effects that the predictors of a partition need, 0 at least where it has none."""
         piece = part.program.loss.pieces[self.k]
         kind: Any = piece.effects
         effects: Array = kind.below_zero(piece.offset_part(part.numbers(self.z)))

@@ -48,7 +48,7 @@ def limits() -> list[int]:
 
 
 def limit_files(controllers: list[str], group: str) -> list[Path]:
-    """Where the limit of a control group stands: of version 2, or of version 1.
+    """The files that may hold the limit of a control group, of version 2 or of version 1.
 
     Inside of a container its own group may be shown as the root.
     """

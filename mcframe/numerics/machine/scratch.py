@@ -76,7 +76,7 @@ def aligned(size: int, unit: int = ALIGNED) -> int:
 
 @attrs.frozen(eq=False)
 class Stored:
-    """Where an object stands in a file: its arrays from ``start`` on, and spare bytes behind."""
+    """An object's place in a file: its arrays from ``start`` on, and spare bytes behind."""
 
     pickled: bytes
     sizes: tuple[int, ...]
