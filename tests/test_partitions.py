@@ -70,11 +70,12 @@ def fits_of(model, data, counts, tol=1e-6, **options):
 def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects):
     small = {"n_rows": 24, "n_columns": 8} if effects == "both kinds" else {}
     model, x = model_of(kind, effects), table(kind, **small)
-    whole = mc.fit(model, {"x": x}, tol=1e-6, backend="alternating")
-    for fit in fits_of(model, {"x": x}, (1, 5)):
+    tol = 1e-6 if kind == "gaussian" else 1e-5
+    whole = mc.fit(model, {"x": x}, tol=tol, backend="alternating")
+    for fit in fits_of(model, {"x": x}, (1, 5) if kind == "gaussian" else (5,), tol):
         assert fit.status == "certified"
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
-        assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+        assert fit.objective == pytest.approx(whole.objective, rel=2 * tol)
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
@@ -197,9 +198,9 @@ def test_exposures_are_those_of_the_rows():
     days = np.random.default_rng(1).uniform(1.0, 9.0, (N_ROWS, 1))
     data = {"x": mc.Observations(x, exposure=days)}
     model = model_of("poisson", "biases")
-    whole = mc.fit(model, data, tol=1e-6, backend="alternating")
-    (fit,) = fits_of(model, data, [4])
-    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+    whole = mc.fit(model, data, tol=1e-5, backend="alternating")
+    (fit,) = fits_of(model, data, [4], tol=1e-5)
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-5)
     rows, columns = np.array([0, 30, 47]), np.array([3, 3, 4])
     np.testing.assert_allclose(
         fit.predict("x", rows, columns), whole.predict("x", rows, columns), rtol=1e-2

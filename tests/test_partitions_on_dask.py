@@ -237,6 +237,7 @@ def other_environment(dask_worker=None):
     cluster.environment_here = lambda: there
 
 
+@pytest.mark.slow
 def test_workers_killed_together_at_any_moment_change_no_bit(client, alone):
     """All but one, and all, by the clock and not by the iteration."""
     rng, over, killed = np.random.default_rng(0), threading.Event(), []

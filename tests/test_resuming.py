@@ -85,11 +85,11 @@ def test_data_changed_in_place_are_other_data():
 
 def test_a_large_sparse_table_goes_on():
     rng = np.random.default_rng(0)
-    cells = np.unique(rng.integers(0, 600 * 500, 12_000))
-    i, j = cells // 500, cells % 500
-    left, right = rng.standard_normal((600, 10)), rng.standard_normal((500, 10))
+    cells = np.unique(rng.integers(0, 400 * 300, 6_000))
+    i, j = cells // 300, cells % 300
+    left, right = rng.standard_normal((400, 10)), rng.standard_normal((300, 10))
     values = np.einsum("ij,ij->i", left[i], right[j]) / 3 + 0.5 * rng.standard_normal(cells.size)
-    data = {"r": sp.csr_array((values, (i, j)), shape=(600, 500))}
+    data = {"r": sp.csr_array((values, (i, j)), shape=(400, 300))}
     model = mc.Model([mc.Block("r", mc.Gaussian())], [mc.NuclearNorm(4.0)])
     once = mc.fit(model, data, backend="alternating", tol=1e-4)
     parts, steps = None, 0

@@ -146,13 +146,13 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
 
 def test_alternating_repeats_and_continues():
     model, data = mixed()
-    first = mc.fit(model, data, backend="alternating", tol=1e-5)
-    again = mc.fit(model, data, backend="alternating", tol=1e-5)
+    first = mc.fit(model, data, backend="alternating", tol=1e-4)
+    again = mc.fit(model, data, backend="alternating", tol=1e-4)
     assert first.objective == again.objective
     assert first.bound == again.bound
     lighter = mc.Model(model.blocks, [mc.NuclearNorm(5.0)])
-    cold = mc.fit(lighter, data, backend="alternating", tol=1e-5)
-    warm = mc.fit(lighter, data, backend="alternating", tol=1e-5, start=first)
+    cold = mc.fit(lighter, data, backend="alternating", tol=1e-4)
+    warm = mc.fit(lighter, data, backend="alternating", tol=1e-4, start=first)
     assert warm.status == "certified"
     assert warm.history[-1].iteration <= cold.history[-1].iteration
 
