@@ -167,7 +167,7 @@ class PartitionsExplanation:
         Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns.
     round_bytes : int
         What travels at most in a round: both factors to the partitions, and normal equations of
-        a slab of columns back from each.
+        a slab of columns back, added up on the way where they are large.
     width : int
         The columns of the factors that sizes are told for; they grow with it.
     """
@@ -205,11 +205,11 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     lines = data.n_items + n_columns
     lanczos = 600 * min(data.n_items, n_columns)
     costs = Costs(0, data.n_items, n_columns, WIDTH, n_partitions)
-    equations = min(costs.equations, EQUATIONS)
+    slab = min(costs.equations, EQUATIONS)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(BYTES_PER_ENTRY * data.n_entries(p) for p in range(n_partitions)),
-        8 * (12 * lines * WIDTH + lanczos) + equations,
-        8 * WIDTH * (data.n_items + n_partitions * n_columns) + equations,
+        8 * (12 * lines * WIDTH + lanczos) + max(costs.held * slab, costs.brought(slab)),
+        8 * WIDTH * (data.n_items + n_partitions * n_columns) + costs.brought(slab),
     )

@@ -24,14 +24,15 @@ from .test_partitions import N_COLUMNS, N_ROWS, model_of, table
 
 @pytest.mark.parametrize(("n_partitions", "width"), [(1, 2), (3, 5), (6, 3)])
 def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(monkeypatch, n_partitions, width):
-    answers, each = [], OneByOne.each
+    answers, ask = [], OneByOne.answers
 
     def noted(self, task):
-        found = each(self, task)
-        answers.append(sum(map(bytes_of, found)))
-        return found
+        answers.append(0)
+        for answer in ask(self, task):
+            answers[-1] += bytes_of(answer)
+            yield answer
 
-    monkeypatch.setattr(OneByOne, "each", noted)
+    monkeypatch.setattr(OneByOne, "answers", noted)
     x, rng = table("gaussian"), np.random.default_rng(0)
     model, data = model_of("gaussian"), RowsInMemory({"x": x}, n_partitions)
     _, program, _ = bind_partitions(model, executor_for(model, data, None))
@@ -47,7 +48,7 @@ def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(monkeypatch, n_part
     assert len(answers) == 6
     yes_or_no, values = 2 * n_partitions * 8, 2 * n_partitions * 8
     assert sum(answers) == costs.sweep_received + yes_or_no + values
-    assert answers[3] == costs.equations, "the round that columns begin with"
+    assert answers[3] == n_partitions * costs.equations, "the round that columns begin with"
     assert costs.sweep_operations == x.nnz * (2 * width**2 + 12 * width)
     assert costs.sweep_sent == 2 * 8 * width * (N_ROWS + N_COLUMNS)
     assert costs.certificate_received(10) == n_partitions * costs.certificate_sent(10)

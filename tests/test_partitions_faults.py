@@ -15,7 +15,7 @@ import mcframe as mc
 from mcframe.backends import loop
 from mcframe.compile.partitions import cluster as clusters
 from mcframe.compile.partitions import gathering
-from mcframe.compile.partitions.gathering import Gathering
+from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.partitioned import RowsInMemory
@@ -80,7 +80,8 @@ class Answer:
 
 
 def gathering_of(client, *states):
-    return Gathering(client, Answers(*states).futures, "a round", lambda: "A partition is small")
+    nodes = [Node(future, p, p) for p, future in enumerate(Answers(*states).futures)]
+    return Gathering(client, nodes, "a round", lambda: "A partition is small")
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_workers_that_die_again_and_again_end_a_round(mute, impatient, monkeypat
     monkeypatch.setattr(
         gathering, "workers_of", lambda client: {f"worker {next(addresses)}": busy}
     )
-    with pytest.raises(mc.BackendError, match=r"lost 21 times .* none of the 1 partitions left"):
+    with pytest.raises(mc.BackendError, match=r"lost 21 times .* nothing more was done, after 1 part"):
         gathering_of(mute, "finished", "pending").answers()
 
 

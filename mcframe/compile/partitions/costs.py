@@ -2,10 +2,16 @@
 
 import attrs
 
-__all__ = ["Costs"]
+__all__ = ["FAN", "TOGETHER", "Costs"]
 
 # Bytes of a number, and the columns of a block of Lanczos steps.
 NUMBER, BLOCK = 8, 4
+# How many answers a task on a cluster adds up, a power of 2 so that it is part of the pairwise
+# tree. Twice as many are fewer tasks, and more that one worker holds and fetches in turn.
+FAN = 8
+# Bytes of all answers of a round that the driver fetches and adds up itself: about as long as the
+# tasks take that would add them on the cluster.
+TOGETHER = 16_000_000
 
 
 @attrs.frozen
@@ -24,10 +30,14 @@ class Costs:
     - Sent: both factors, after each half sweep, since both are balanced anew: 2 k (n + d)
       numbers. Rows of U go to their partition alone, V to each worker, of which one copy is
       counted.
-    - Received: new rows of U, n k numbers, and from each partition the lower triangles of the
-      normal equations and their right sides, d k (k + 3) / 2.
+    - Received: new rows of U, n k numbers, and the sum of the lower triangles of the normal
+      equations and their right sides, d k (k + 3) / 2.
     - A certificate of L Lanczos steps of 4 columns: L rounds and some 14 others, 16 N operations
-      a step, 4 d numbers sent and 4 d received from each partition.
+      a step, 4 d numbers sent and 4 d received.
+    - Sums are taken on the cluster, ``FAN`` neighbours by a task: each partition's answer goes to
+      one other worker at most, all at once but for the ``depth`` of the tree, on each level of
+      which a worker fetches ``FAN - 1`` in turn. Answers that are ``TOGETHER`` all at once
+      come to the driver instead, those of all partitions.
 
     A second copy of the entries, partitioned by columns as Spark's ALS keeps one, would solve for
     V within its partitions, and have all of U sent to every worker in place of the normal
@@ -53,14 +63,50 @@ class Costs:
 
     @property
     def bytes_of_column(self) -> int:
-        """Normal equations of one column from all partitions: what slabs are cut by."""
-        triangle = self.width * (self.width + 1) // 2
-        return NUMBER * self.n_partitions * (triangle + self.width)
+        """Normal equations of one column, of one partition or of all: what slabs are cut by."""
+        return NUMBER * (self.width * (self.width + 1) // 2 + self.width)
 
     @property
     def equations(self) -> int:
-        """Bytes of normal equations of all columns from all partitions, in a sweep."""
+        """Bytes of normal equations of all columns, of one partition or of all."""
         return self.n_columns * self.bytes_of_column
+
+    @property
+    def held(self) -> int:
+        """How many answers a process holds at most that adds all of them up as they come.
+
+        A sum for each level of the tree, the next answer, and one more where two are added.
+        """
+        return self.n_partitions.bit_length() + 2
+
+    @property
+    def depth(self) -> int:
+        """How often a sum goes to another worker before it is that of all partitions."""
+        depth, n_sums = 0, self.n_partitions
+        while n_sums > 1:
+            depth, n_sums = depth + 1, -(-n_sums // FAN)
+        return depth
+
+    @property
+    def n_additions(self) -> int:
+        """The tasks that add up the answers of a round on a cluster."""
+        n_tasks, n_sums = 0, self.n_partitions
+        while n_sums > 1:
+            n_tasks += n_sums // FAN + (n_sums % FAN > 1)
+            n_sums = -(-n_sums // FAN)
+        return n_tasks
+
+    def on_cluster(self, answer: int) -> bool:
+        """Whether answers of so many bytes are added up on the cluster."""
+        return self.n_partitions > 1 and self.n_partitions * answer > TOGETHER
+
+    def brought(self, answer: int) -> int:
+        """The bytes that come to the driver for the sum of answers of so many bytes."""
+        return answer if self.on_cluster(answer) else self.n_partitions * answer
+
+    def passed_on(self, answer: int) -> int:
+        """The bytes of sums that one worker after the other has to fetch before there is one."""
+        return (FAN - 1) * self.depth * answer if self.on_cluster(answer) else 0
 
     @property
     def sweep_sent(self) -> int:
@@ -70,7 +116,7 @@ class Costs:
     @property
     def sweep_received(self) -> int:
         """Bytes that a sweep receives."""
-        return NUMBER * self.n_rows * self.width + self.equations
+        return NUMBER * self.n_rows * self.width + self.brought(self.equations)
 
     def certificate_operations(self, steps: int) -> float:
         """Multiplications and additions of so many Lanczos steps, over all partitions."""
@@ -82,4 +128,4 @@ class Costs:
 
     def certificate_received(self, steps: int) -> int:
         """Bytes that so many Lanczos steps receive."""
-        return self.n_partitions * self.certificate_sent(steps)
+        return steps * self.brought(self.certificate_sent(1))

@@ -2,6 +2,7 @@
 
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -52,9 +53,9 @@ class Partitions(ABC):
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
 
+    @abstractmethod
     def sum(self, task: Task) -> Any:
-        """The sum of the answers."""
-        return tree_sum(self.each(task))
+        """The sum of the answers, as ``tree_sum`` takes it."""
 
     def concatenate(self, task: Task) -> Array:
         """The answers, one row an item, below each other."""
@@ -83,13 +84,22 @@ class OneByOne(Partitions):
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
-        answers, compiled = [], self.kept.compiled
+        return list(self.answers(task))
+
+    def sum(self, task: Task) -> Any:
+        """The sum of the answers, added as they come: some log2 P sums are held, no P answers."""
+        return tree_sum(self.answers(task))
+
+    def answers(self, task: Task) -> Iterator[Any]:
+        """The answers of all partitions, one after the other: a round when all are taken."""
+        compiled = self.kept.compiled
         for p, (first, last) in enumerate(self.rows):
             check_time()
             with self.kept.borrowed(self.source, p, self.n_ahead[p]) as part:
-                answers.append(answer_of(for_rows(task, first, last), part))
+                answer = answer_of(for_rows(task, first, last), part)
+            yield answer
+            del answer  # a sum holds it, or nobody
         self.work += Work(rounds=1, compiled=self.kept.compiled - compiled)
-        return answers
 
     @cached_property
     def n_ahead(self) -> list[int]:
@@ -107,12 +117,22 @@ class OneByOne(Partitions):
         self.kept.close()
 
 
-def tree_sum(values: list[Any]) -> Any:
-    """The sum, neighbours first: ((a + b) + (c + d)) + e."""
-    while len(values) > 1:
-        pairs = [added(*values[k : k + 2]) for k in range(0, len(values) - 1, 2)]
-        values = pairs + values[2 * len(pairs) :]
-    return values[0]
+def tree_sum(values: Iterable[Any]) -> Any:
+    """The sum, neighbours first: ((a + b) + (c + d)) + e.
+
+    Each value is added as it comes: of n values at most log2 n + 1 sums are held at once. Aligned
+    groups of 2, 4, 8, ... neighbours may be added first, by whoever has them, to the same bits.
+    """
+    sums: list[tuple[int, Any]] = []  # of 2^level neighbours each, levels falling
+    for value in values:
+        level = 0
+        while sums and sums[-1][0] == level:
+            value, level = added(sums.pop()[1], value), level + 1
+        sums.append((level, value))
+    total = sums.pop()[1]
+    while sums:
+        total = added(sums.pop()[1], total)
+    return total
 
 
 def added(first: Any, second: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future as Asked
 from typing import Any
 
@@ -16,7 +16,7 @@ from mcframe.compile.partitions.cluster import (
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine.clock import check_time
 
-__all__ = ["Gathering"]
+__all__ = ["Gathering", "Node"]
 
 # Seconds between two looks at a round, and between two at the cluster.
 PATIENCE, LOOK = 1.0, 5.0
@@ -40,8 +40,57 @@ class Trouble:
 
 
 @attrs.define(eq=False)
+class Node:
+    """An answer as a future: of one partition, or the sum of those from ``first`` to ``last``.
+
+    The sum of ``summands`` lets these go once it is there, so that workers hold few of them at
+    once; where it is lost with its worker, the scheduler makes them again.
+    """
+
+    future: Any
+    first: int
+    last: int
+    summands: tuple["Node", ...] = ()
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is one of several partitions."""
+        return self.first < self.last
+
+    @property
+    def n_done(self) -> int:
+        """How many of its partitions have answered."""
+        if self.future.status == "finished":
+            return self.last - self.first + 1
+        return sum(node.n_done for node in self.summands)
+
+    def let_go(self) -> None:
+        """Hold no summands of sums that are there."""
+        if self.future.status == "finished":
+            self.summands = ()
+        for node in self.summands:
+            node.let_go()
+
+
+def all_of(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes and those below them, as far as they are held."""
+    for node in nodes:
+        yield node
+        yield from all_of(node.summands)
+
+
+def failures_in(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that failed by themselves: not those whose summands did."""
+    found = []
+    for node in nodes:
+        below = failures_in(node.summands)
+        found += below or ([node] if node.future.status == "error" else [])
+    return found
+
+
+@attrs.define(eq=False)
 class Gathering:
-    """Waits for the answers of all partitions, and for nothing else.
+    """Waits for the answers of all partitions, or for their sum, and for nothing else.
 
     A scheduler repeats what is lost with its worker. That ends: it gives a task up that has
     killed four workers, and what it would repeat for ever is given up here, where workers die
@@ -50,7 +99,7 @@ class Gathering:
     """
 
     client: Any
-    futures: list[Any]
+    nodes: list[Node]
     doing: str  # the round, in words
     size: Callable[[], str]  # says what a partition takes
     done: int = 0  # the most partitions that were done at once
@@ -62,13 +111,15 @@ class Gathering:
     since: float = 0.0  # which the trouble holds
 
     def answers(self) -> list[Any]:
-        """The answers in the order of partitions, or an error that says what was lost."""
+        """The answers of the nodes, or an error that says what was lost."""
         asked = None
         try:
             while True:
                 check_time()
                 demand_connection(self.client, self.doing)
                 self.demand_success()
+                for node in self.nodes:
+                    node.let_go()
                 asked = asked or self.ask()
                 try:
                     found: list[Any] = asked.result(timeout=PATIENCE)
@@ -86,42 +137,42 @@ class Gathering:
     def ask(self) -> "Asked[Any]":
         """Ask for all answers, in the client's own thread: a large one may take long to come."""
 
+        futures = [node.future for node in self.nodes]
+
         async def gathered() -> Any:
-            return await self.client.gather(self.futures, asynchronous=True)
+            return await self.client.gather(futures, asynchronous=True)
 
         return asyncio.run_coroutine_threadsafe(gathered(), self.client.loop.asyncio_loop)
 
     def demand_success(self) -> None:
         """Raise where tasks have failed: their own error, or which partitions were lost."""
-        for p, future in enumerate(self.futures):
-            if future.status == "cancelled":
+        for node in all_of(self.nodes):
+            if node.future.status == "cancelled":
                 demand_connection(self.client, self.doing)  # which cancels when it is lost
                 raise BackendError(
-                    f"the task of partition {p} was cancelled in {self.doing}, as when a cluster"
+                    f"the task of {named([node])} was cancelled in {self.doing}, as when a cluster"
                     " is restarted; go on from the checkpoint or by start="
                 )
-        failed = [p for p, future in enumerate(self.futures) if future.status == "error"]
+        failed = failures_in(self.nodes)
         if failed:
             raise self.error_of(failed)
 
-    def error_of(self, failed: list[int]) -> BaseException:
+    def error_of(self, failed: list[Node]) -> BaseException:
         """What is said of partitions whose tasks failed: an error of their own, or what was lost.
 
         A worker that dies takes all of its tasks with it, so that a partition may be among those
         that are lost because of another one.
         """
-        errors = [self.futures[p].exception(timeout=PATIENCE) for p in failed]
+        errors = [node.future.exception(timeout=PATIENCE) for node in failed]
         for error in errors:
             if isinstance(error, McframeError):
                 return error
         demand_connection(self.client, self.doing)
         reason = environment_refused(self.client)
         if reason is None:
-            lost = ", ".join(map(str, failed[:NAMED])) + (", ..." if len(failed) > NAMED else "")
-            which = f"partition {lost} was" if len(failed) == 1 else f"partitions {lost} were"
             said = str(errors[0]).rstrip(".")
             reason = (
-                f"{which} lost in {self.doing}: {type(errors[0]).__name__}: {said}."
+                f"{named(failed)} {'was' if len(failed) == 1 else 'were'} lost in {self.doing}: {type(errors[0]).__name__}: {said}."
                 f" {self.size()}; give workers more memory, or the data more partitions"
             )
         found = BackendError(reason)
@@ -147,7 +198,7 @@ class Gathering:
             return
         self.looked = now
         workers = workers_of(self.client)
-        done = sum(future.status == "finished" for future in self.futures)
+        done = sum(node.n_done for node in self.nodes)
         if done > self.done:
             self.done, self.deaths, self.trouble = done, 0, None
         if workers is not None:
@@ -155,8 +206,8 @@ class Gathering:
             self.known = frozenset(workers)
         if self.deaths > DEATHS:
             raise BackendError(
-                f"workers were lost {self.deaths} times in {self.doing} while none of the"
-                f" {len(self.futures) - self.done} partitions left was done. {self.size()}; give"
+                f"workers were lost {self.deaths} times in {self.doing} while nothing more"
+                f" was done, after {self.done} partitions. {self.size()}; give"
                 " workers more memory, or the data more partitions"
             )
         trouble = trouble_of(workers)
@@ -167,6 +218,21 @@ class Gathering:
                 f"{trouble.clause} for {trouble.seconds:.0f} s, in {self.doing}; mend"
                 " the cluster, and go on from the checkpoint or by start="
             )
+
+
+def named(nodes: list[Node]) -> str:
+    """Answers that were lost, a few of each kind, in words."""
+    single = [str(node.first) for node in nodes if not node.is_sum]
+    sums = [f"the sum of partitions {n.first} to {n.last}" for n in nodes if n.is_sum]
+    words = [few(sums)] if sums else []
+    if single:
+        words.insert(0, f"partition{'s' * (len(single) > 1)} {few(single)}")
+    return " and ".join(words)
+
+
+def few(words: list[str]) -> str:
+    """The first words of a list."""
+    return ", ".join(words[:NAMED]) + (", ..." if len(words) > NAMED else "")
 
 
 def trouble_of(workers: Mapping[str, Any] | None) -> Trouble | None:

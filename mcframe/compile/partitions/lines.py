@@ -29,8 +29,10 @@ __all__ = [
     "partitioned_line_costs",
 ]
 
-# Bytes of normal equations of columns that come back in one round from all partitions together.
-EQUATIONS = 256_000_000
+# Bytes of normal equations of columns that a partition answers in one round, and that their sum
+# has. A worker that adds up ``FAN`` of them holds these and four sums, a process that adds up all
+# those of P partitions log2 P + 3 at most: a dozen of a thousand partitions.
+EQUATIONS = 64_000_000
 
 
 @attrs.frozen(eq=False)
@@ -92,7 +94,7 @@ class PartitionedLines:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         if by_rows:
             return self.partitions.concatenate(RowSolutions(self.near, other, weight))
-        cuts = cuts_of_columns(self.program.shape[1], other.shape[1], len(self.partitions.rows))
+        cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
         fresh = []
         for first, last in pairwise(cuts):
             task = ColumnEquations(self.near, ByRows(other), first, last)
@@ -131,13 +133,13 @@ def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
     return PartitionedLines(program, at) if spread else Lines(program, at)
 
 
-def cuts_of_columns(n_columns: int, width: int, n_partitions: int) -> list[int]:
-    """Cut columns into slabs such that all answers to one slab fit ``EQUATIONS``.
+def cuts_of_columns(n_columns: int, width: int) -> list[int]:
+    """Cut columns into slabs such that the answer to one slab fits ``EQUATIONS``.
 
-    By the shape of the table and the number of its partitions alone, and evenly: the same sums
-    whoever computes them. A slab has one column at least.
+    By the sizes of the right factor alone, and evenly: the same sums whoever computes them. A
+    slab has one column at least.
     """
-    each = Costs(0, 0, n_columns, width, n_partitions).bytes_of_column
+    each = Costs(0, 0, n_columns, width, 1).bytes_of_column
     n_slabs = -(-n_columns // max(1, EQUATIONS // max(each, 1)))
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 

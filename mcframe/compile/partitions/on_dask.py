@@ -14,10 +14,11 @@ from mcframe.compile.partitions.cluster import (
     refuse_another_environment,
     workers_of,
 )
-from mcframe.compile.partitions.executor import Partitions, Task, answer_of
-from mcframe.compile.partitions.gathering import Gathering
+from mcframe.compile.partitions.costs import FAN, TOGETHER
+from mcframe.compile.partitions.executor import Partitions, Task, answer_of, tree_sum
+from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.numbers import ByRows, Cut, fresh_key
+from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, fresh_key
 from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
@@ -59,24 +60,42 @@ class OnDask(Partitions):
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     rounds: int = 0
     keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
+    summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
 
     def each(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
+        return self.answers(task, self.begin)
+
+    def sum(self, task: Task) -> Any:
+        """The sum of the answers, as ``tree_sum`` takes it: by tasks, or of small ones here.
+
+        The first time that no one knows how large they are, it is taken by tasks. What comes back
+        then is as large as each of them.
+        """
+        outline, n = outline_of(task), len(self.rows)
+        if n * self.summands.get(outline, np.inf) <= TOGETHER or n == 1:
+            return tree_sum(self.each(task))
+        [total] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
+        self.summands[outline] = bytes_of(total)
+        return total
+
+    def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
+        """The answers of the nodes that a round begins."""
         doing = f"a round of {type(task).__name__}"
         demand_connection(self.client, doing)
         try:
-            futures = self.begin(task)
+            nodes = begin(task)
         except Exception:
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
-        answers = Gathering(self.client, futures, doing, self.size_of_partition).answers()
+        answers = Gathering(self.client, nodes, doing, self.size_of_partition).answers()
         self.work += Work(rounds=1, received=bytes_of(answers))
         while len(self.sent) > STAYING * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
         return answers
 
-    def begin(self, task: Task) -> list[Any]:
+    def begin(self, task: Task) -> list[Node]:
         """The answers of all partitions, as futures."""
         if self.begun is None:
             self.keys.add(self.source.key)
@@ -84,26 +103,45 @@ class OnDask(Partitions):
         if self.rounds % REFRESHED == 0:
             self.refresh_homes()
         self.rounds += 1
-        homes, futures = self.homes, []
+        homes, nodes = self.homes, []
         for p, (first, last) in enumerate(self.rows):
             arrays: list[Any] = []
             cut = self.with_slots(task, arrays, p, first, last)
             self.work += Work(sent=bytes_of(cut))
-            home = homes[p % len(homes)] if homes else None
-            futures.append(
-                self.client.submit(
-                    answer_in_environment,
-                    self.begun,
-                    p,
-                    cut,
-                    arrays,
-                    pure=False,
-                    key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
-                    workers=None if home is None else [home],
-                    allow_other_workers=home is not None,
-                )
+            # Neighbours share a worker, so that what is added first need not travel.
+            home = homes[p * len(homes) // len(self.rows)] if homes else None
+            future = self.client.submit(
+                answer_in_environment,
+                self.begun,
+                p,
+                cut,
+                arrays,
+                pure=False,
+                key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
+                workers=None if home is None else [home],
+                allow_other_workers=home is not None,
             )
-        return futures
+            nodes.append(Node(future, p, p))
+        return nodes
+
+    def root_of(self, nodes: list[Node]) -> Node:
+        """The sum of all answers, ``FAN`` neighbours by a task: the bits of a sum pair by pair."""
+        while len(nodes) > 1:
+            groups = [tuple(nodes[k : k + FAN]) for k in range(0, len(nodes), FAN)]
+            nodes = [self.added_up(group) if len(group) > 1 else group[0] for group in groups]
+        return nodes[0]
+
+    def added_up(self, nodes: tuple[Node, ...]) -> Node:
+        """The sum of a few answers, before any other partition begins on its worker."""
+        future = self.client.submit(
+            sum_in_environment,
+            self.begun,
+            [node.future for node in nodes],
+            pure=False,
+            key=f"mcframe-sum-{nodes[0].first}-{nodes[-1].last}-{fresh_key()}",
+            priority=1,
+        )
+        return Node(future, nodes[0].first, nodes[-1].last, nodes)
 
     def with_slots(self, value: Any, arrays: list[Any], p: int, first: int, last: int) -> Any:
         """A task for one partition, its larger arrays taken out into ``arrays``."""
@@ -179,6 +217,23 @@ def filled(value: Any, arrays: list[Array]) -> Any:
     return value
 
 
+def outline_of(value: Any) -> Any:
+    """What the sizes of an answer depend on: the task's kind, shapes, whole numbers and names.
+
+    Numbers at entries are left out: they are found within the partitions.
+    """
+    if isinstance(value, np.ndarray):
+        return value.shape
+    if isinstance(value, ByRows):
+        return value.array.shape
+    if isinstance(value, tuple):
+        return tuple(map(outline_of, value))
+    if isinstance(value, Cut) and not isinstance(value, Numbers):
+        fields = (getattr(value, field.name) for field in attrs.fields(type(value)))
+        return type(value), *map(outline_of, fields)
+    return value if isinstance(value, int | str) else None
+
+
 # The parts that this process keeps as a worker, one task at a time.
 KEPT, ONE_AT_A_TIME = KeptParts(), threading.Lock()
 
@@ -193,6 +248,13 @@ def answer_in_environment(
     environment, source = begun
     refuse_another_environment(environment)
     return answer_on_worker(source, p, task, arrays)
+
+
+def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any]) -> Any:
+    """The sum of answers, of a worker that computes with what the fit computes with."""
+    refuse_another_environment(begun[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return tree_sum(answers)
 
 
 def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) -> Any:

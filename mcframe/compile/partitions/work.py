@@ -21,7 +21,8 @@ class Work:
         Rounds of tasks, each over all partitions.
     sent, received : int
         Bytes of arrays and numbers that went to a cluster and came back from it: an array counts
-        once, however many workers fetch it. 0 where all is in one process.
+        once, however many workers fetch it. What workers give each other, as where they add up
+        answers, is not counted. 0 where all is in one process.
     compiled : int
         How often a partition was compiled in this process.
     """
