@@ -542,13 +542,13 @@ def test_a_fit_holds_no_compiled_part_and_pickles_without_any():
 def test_progress_says_rounds_and_compiled_partitions(capsys, monkeypatch):
     """Counted by hand, and again where each round makes the parts anew."""
     model, data = model_of("gaussian", "biases"), RowsInMemory({"x": table("gaussian")}, 3)
-    rounds, each = [], OneByOne.each
+    rounds, answers = [], OneByOne.answers
 
     def counted(self, task):
         rounds.append(type(task).__name__)
-        return each(self, task)
+        yield from answers(self, task)
 
-    monkeypatch.setattr(OneByOne, "each", counted)
+    monkeypatch.setattr(OneByOne, "answers", counted)
     records = []
 
     def callback(record):

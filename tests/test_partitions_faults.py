@@ -110,6 +110,32 @@ def test_partitions_that_are_lost_together_are_all_named(mute):
         gathering_of(mute, error, "finished", error, error).answers()
 
 
+def tree_of(*states):
+    """The sum of four partitions by two sums of two: states of the leaves, of these, of it."""
+    *leaves, left, right, root = Answers(*states).futures
+    nodes = [Node(future, p, p) for p, future in enumerate(leaves)]
+    halves = Node(left, 0, 1, tuple(nodes[:2])), Node(right, 2, 3, tuple(nodes[2:]))
+    return Node(root, 0, 3, halves)
+
+
+def test_what_fails_below_a_sum_is_named_by_its_partition(mute):
+    """Sums above it fail with it; where its partition was let go, the sum tells which ones."""
+    error = KeyError("gone")
+    below = tree_of("finished", error, "finished", "finished", error, "pending", error)
+    above = tree_of("finished", "finished", "finished", "finished", "finished", error, error)
+    for root, lost in ((below, "partition 1 was"), (above, "the sum of partitions 2 to 3 was")):
+        with pytest.raises(mc.BackendError, match=f"^{lost} lost in a round: KeyError: 'gone'"):
+            Gathering(mute, [root], "a round", lambda: "A partition is small").answers()
+
+
+def test_sums_that_are_there_let_their_summands_go():
+    root = tree_of(*["finished"] * 3, "pending", "finished", "pending", "pending")
+    assert root.n_done == 3
+    root.let_go()
+    assert [len(half.summands) for half in root.summands] == [0, 2]
+    assert root.n_done == 3
+
+
 def test_answers_that_do_not_arrive_are_not_waited_for_without_end(mute, impatient, monkeypatch):
     monkeypatch.setattr(gathering, "workers_of", lambda client: {})
     with pytest.raises(mc.BackendError, match="no worker for 0 s, in a round; mend the cluster"):
@@ -133,7 +159,9 @@ def test_workers_that_die_again_and_again_end_a_round(mute, impatient, monkeypat
     monkeypatch.setattr(
         gathering, "workers_of", lambda client: {f"worker {next(addresses)}": busy}
     )
-    with pytest.raises(mc.BackendError, match=r"lost 21 times .* nothing more was done, after 1 part"):
+    with pytest.raises(
+        mc.BackendError, match=r"lost 21 times .* nothing more was done, after 1 part"
+    ):
         gathering_of(mute, "finished", "pending").answers()
 
 

@@ -7,13 +7,17 @@ import signal
 import threading
 import time
 
+import attrs
 import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
-from mcframe.compile.partitions.on_dask import OnDask
+from mcframe.compile.partitions.executor import OneByOne, Task
+from mcframe.compile.partitions.numbers import ByRows
+from mcframe.compile.partitions.on_dask import OnDask, outline_of
+from mcframe.compile.partitions.part import Source
 from mcframe.model.partitioned import RowsInMemory
 from tests.test_partitions import model_of, table
 
@@ -114,8 +118,13 @@ def test_workers_of_several_threads_give_the_same_bits(alone):
         assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=connected)) == alone
 
 
-def test_workers_that_are_killed_at_each_iteration_change_no_bit(client, alone, monkeypatch):
-    """One after the other, with its partitions and its share of the factors."""
+@pytest.mark.parametrize("together", [on_dask.TOGETHER, 0])
+def test_workers_that_are_killed_at_each_iteration_change_no_bit(
+    client, alone, monkeypatch, together
+):
+    """One after the other, with its partitions, its share of the factors, and sums of answers."""
+    monkeypatch.setattr(on_dask, "TOGETHER", together)
+    monkeypatch.setattr(on_dask, "FAN", 2)
     killed, step = [], Alternating.step
 
     def kill_and_step(self, program, state):
@@ -128,6 +137,88 @@ def test_workers_that_are_killed_at_each_iteration_change_no_bit(client, alone, 
     fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
     assert len(killed) == BUDGET["max_iter"]
     assert bits(fit) == alone
+
+
+@pytest.fixture(scope="module")
+def threads():
+    """Workers that are threads of this process, which know the tasks of this file."""
+    with cluster_of(2, processes=False) as local, distributed.Client(local) as connected:
+        yield connected
+
+
+@attrs.frozen(eq=False)
+class Drawn(Task):
+    """Numbers that no order but one adds up to the same bits."""
+
+    size: int
+    before: np.ndarray | None = None
+
+    def of(self, part):
+        if part.p == self.size:
+            raise ValueError("of this partition")
+        rng = np.random.default_rng(part.p)
+        return rng.standard_normal(self.size) * 10.0 ** (part.p % 7), (None, float(part.p))
+
+
+@pytest.mark.parametrize("n_partitions", [1, 2, 3, 5, 19])
+@pytest.mark.parametrize("fan", [2, 4, on_dask.FAN])
+def test_sums_by_tasks_have_the_bits_of_sums_here(threads, monkeypatch, n_partitions, fan):
+    monkeypatch.setattr(on_dask, "TOGETHER", 0)
+    monkeypatch.setattr(on_dask, "FAN", fan)
+    source, task = Source(data_of(n_partitions), model_of(*KIND)), Drawn(50)
+    executor = OnDask(source, threads)
+    for _ in range(2):
+        there, here = executor.sum(task), OneByOne(source).sum(task)
+        assert there[0].tobytes() == here[0].tobytes()
+        assert there[1] == here[1] == (None, n_partitions * (n_partitions - 1) / 2)
+    assert executor.work.rounds == 2
+    assert executor.work.received == 2 * (50 * 8 + 8), "the sum alone comes here"
+
+
+@pytest.mark.parametrize("n_partitions", [1, 2, 3, 5])
+def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypatch, n_partitions):
+    monkeypatch.setattr(on_dask, "TOGETHER", 0)
+    monkeypatch.setattr(on_dask, "FAN", 2)
+    data, budget = data_of(n_partitions), {**BUDGET, "max_iter": 1}
+    fit = mc.fit(model_of(*KIND), data, **budget, client=threads)
+    assert bits(fit) == bits(mc.fit(model_of(*KIND), data, **budget))
+
+
+def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypatch):
+    """By their outlines: another size is another question."""
+    monkeypatch.setattr(on_dask, "TOGETHER", 5 * 50 * 8 + 5 * 8)
+    executor, received = OnDask(Source(data_of(5), model_of(*KIND)), threads), []
+    for size in (50, 50, 51, 51, 50):
+        before = executor.work
+        executor.sum(Drawn(size))
+        received.append((executor.work - before).received)
+    one, larger = 50 * 8 + 8, 51 * 8 + 8
+    assert received == [one, 5 * one, larger, larger, 5 * one]
+
+
+def test_outlines_tell_what_has_answers_of_other_sizes():
+    def outline(rows, columns, size):
+        cut = ByRows(np.zeros((rows, 2))), np.zeros((columns, 2)), 1.5
+        return outline_of(Drawn(size, cut))
+
+    assert outline(4, 3, 1) == outline(4, 3, 1)
+    assert len({outline(4, 3, 1), outline(5, 3, 1), outline(4, 2, 1), outline(4, 3, 2)}) == 4
+
+
+def test_a_partition_that_fails_below_a_sum_is_named(threads, monkeypatch):
+    monkeypatch.setattr(on_dask, "TOGETHER", 0)
+    monkeypatch.setattr(on_dask, "FAN", 2)
+    executor = OnDask(Source(data_of(5), model_of(*KIND)), threads)
+    with pytest.raises(mc.BackendError, match=r"partition 3 was lost .*ValueError: of this part"):
+        executor.sum(Drawn(3))
+
+
+def test_wrong_data_below_a_sum_are_an_error_of_the_data(threads, monkeypatch):
+    x = table("bernoulli")
+    x.data[x.indptr[42]] = 2.0
+    executor = OnDask(Source(RowsInMemory({"x": x}, 3), model_of("bernoulli")), threads)
+    with pytest.raises(mc.DataError, match=r"^partition 2 \(rows 32 to 47.*row 10"):
+        executor.sum(Drawn(4))
 
 
 def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
@@ -145,9 +236,7 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
     from mcframe.compile.partitions.entries import Product
-    from mcframe.compile.partitions.numbers import ByRows, Predictors
-    from mcframe.compile.partitions.on_dask import OnDask
-    from mcframe.compile.partitions.part import Source
+    from mcframe.compile.partitions.numbers import Predictors
     from mcframe.model.totals import Totals
 
     totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
@@ -178,8 +267,6 @@ def test_a_client_that_is_closed_is_refused(cluster):
 
 def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     """U and V are the same in all rounds of a certificate: no round sends them anew."""
-    from mcframe.compile.partitions.part import Source
-
     executor = OnDask(Source(data_of(), model_of(*KIND)), client)
     sent = []
     monkeypatch.setattr(

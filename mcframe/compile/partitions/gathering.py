@@ -136,7 +136,6 @@ class Gathering:
 
     def ask(self) -> "Asked[Any]":
         """Ask for all answers, in the client's own thread: a large one may take long to come."""
-
         futures = [node.future for node in self.nodes]
 
         async def gathered() -> Any:
@@ -171,8 +170,9 @@ class Gathering:
         reason = environment_refused(self.client)
         if reason is None:
             said = str(errors[0]).rstrip(".")
+            were = "was" if len(failed) == 1 else "were"
             reason = (
-                f"{named(failed)} {'was' if len(failed) == 1 else 'were'} lost in {self.doing}: {type(errors[0]).__name__}: {said}."
+                f"{named(failed)} {were} lost in {self.doing}: {type(errors[0]).__name__}: {said}."
                 f" {self.size()}; give workers more memory, or the data more partitions"
             )
         found = BackendError(reason)
