@@ -6,6 +6,7 @@ import pickle
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -14,7 +15,9 @@ import pytest
 import mcframe as mc
 from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
+from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne, Task
+from mcframe.compile.partitions.gathering import Node
 from mcframe.compile.partitions.numbers import ByRows
 from mcframe.compile.partitions.on_dask import OnDask, outline_of
 from mcframe.compile.partitions.part import Source
@@ -105,8 +108,9 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
     """Those of columns go to every worker, those of rows to their partitions: as futures here."""
     monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
     model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
-    fit = mc.fit(model, data_of(), **budget, client=client)
-    assert bits(fit) == bits(mc.fit(model, data_of(), **budget))
+    for n_partitions in (1, 4):
+        fit = mc.fit(model, data_of(n_partitions), **budget, client=client)
+        assert bits(fit) == bits(mc.fit(model, data_of(n_partitions), **budget))
 
 
 def test_workers_of_several_threads_give_the_same_bits(alone):
@@ -184,6 +188,22 @@ def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypa
     assert bits(fit) == bits(mc.fit(model_of(*KIND), data, **budget))
 
 
+@pytest.mark.parametrize("n_partitions", [1, 2, 8, 9, 15, 16, 17, 64, 65, 1_000])
+def test_the_model_of_cost_counts_the_tasks_of_a_sum_and_their_levels(n_partitions):
+    submitted = []
+    client = SimpleNamespace(submit=lambda *given, **options: submitted.append(given))
+    executor = OnDask(Source(data_of(), model_of(*KIND)), client)
+    root = executor.root_of([Node(None, p, p) for p in range(n_partitions)])
+    costs, depth = Costs(0, 0, 20_000, 20, n_partitions), 0
+    assert (root.first, root.last) == (0, n_partitions - 1)
+    assert costs.n_additions == len(submitted)
+    while root.summands:
+        root, depth = root.summands[0], depth + 1
+    assert costs.depth == depth
+    assert costs.brought(costs.equations) == costs.equations
+    assert costs.passed_on(costs.equations) == 7 * depth * costs.equations
+
+
 def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypatch):
     """By their outlines: another size is another question."""
     monkeypatch.setattr(on_dask, "TOGETHER", 5 * 50 * 8 + 5 * 8)
@@ -203,6 +223,19 @@ def test_outlines_tell_what_has_answers_of_other_sizes():
 
     assert outline(4, 3, 1) == outline(4, 3, 1)
     assert len({outline(4, 3, 1), outline(5, 3, 1), outline(4, 2, 1), outline(4, 3, 2)}) == 4
+
+
+def test_arrays_of_the_network_are_computed_with_as_they_were_made():
+    """By columns, as sparse products are: NumPy's own copy of one off its bytes is by rows."""
+    rng = np.random.default_rng(0)
+    made, x = np.asfortranarray(rng.standard_normal((16, 16))), rng.standard_normal(16)
+    came = np.frombuffer(b"." + made.tobytes(order="F"), offset=1).reshape(16, 16, order="F")
+    assert not came.flags.aligned
+    for one in (on_dask.filled(on_dask.Slot(0), [came]), on_dask.aligned((came, None))[0]):
+        assert one.flags.aligned
+        assert one.flags.f_contiguous
+        assert (one @ x).tobytes() == (made @ x).tobytes()
+    assert on_dask.aligned(made) is made
 
 
 def test_a_partition_that_fails_below_a_sum_is_named(threads, monkeypatch):

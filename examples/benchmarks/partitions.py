@@ -31,7 +31,7 @@ from mcframe.backends import Point
 from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import judge
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.costs import Costs
+from mcframe.compile.partitions.costs import FAN, TOGETHER, Costs
 from mcframe.compile.partitions.lines import EQUATIONS
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions import executor_for
@@ -40,8 +40,8 @@ ROWS, COLUMNS, ENTRIES, WIDTH = 2_000, 500, 50_000, 10
 PARTITIONS, WORKERS = (1, 2, 4, 8, 16, 32, 64), (0, 1, 2)  # 0 workers: this process
 SWEEPS, TOLERANCE = 3, 1e-3
 PART = "growth of partitions"
-# Of the projection: bytes/s of the driver's network, seconds a round beside its tasks, and seconds
-# a task where no cluster was measured.
+# Of the projection: bytes/s of the network of the driver and each worker, seconds a round beside
+# its tasks and a level of its sums, and seconds a task where no cluster was measured.
 BANDWIDTH, LATENCY, TASK = 1e9, 5e-3, 1e-3
 LANCZOS = 50  # steps of a certificate
 PROJECTED = ((10**9, 10), (10**9, 100), (10**10, 10), (10**10, 100), (10**10, 1000))
@@ -220,16 +220,17 @@ def projected(n_entries, n_workers, n_columns, speed, task, width=20):
     """One line of the projection, 100 entries a row."""
     n_rows = n_entries // 100
     costs = Costs(n_entries, n_rows, n_columns, width, max(n_workers, n_entries // 10**8))
-    n_partitions = costs.n_partitions
-    slabs = -(-costs.equations // EQUATIONS)
-    round_seconds = LATENCY + task * n_partitions
+    n_partitions, equations = costs.n_partitions, costs.equations
+    slabs = -(-equations // EQUATIONS)
     arithmetic = costs.sweep_operations / speed / n_workers
-    waiting = (5 + slabs) * round_seconds
-    network = (costs.sweep_sent + costs.sweep_received) / BANDWIDTH
+    waiting = 5 * round_seconds(costs, task, 0) + slabs * round_seconds(costs, task, equations)
+    network = costs.sweep_sent + costs.sweep_received + costs.passed_on(equations)
+    network /= BANDWIDTH
     lanczos = costs.certificate_operations(LANCZOS) / speed / n_workers
-    lanczos += (LANCZOS + 14) * round_seconds
+    block = costs.certificate_sent(1)
+    lanczos += LANCZOS * round_seconds(costs, task, block) + 14 * round_seconds(costs, task, 0)
     travels = costs.certificate_sent(LANCZOS) + costs.certificate_received(LANCZOS)
-    lanczos += travels / BANDWIDTH
+    lanczos += (travels + LANCZOS * costs.passed_on(block)) / BANDWIDTH
     factors = costs.sweep_sent + 8 * width * (n_rows + n_columns)  # and U once more for V
     copied = factors / BANDWIDTH + 8 * width * n_rows / BANDWIDTH  # by each worker from others
     return [
@@ -243,6 +244,13 @@ def projected(n_entries, n_workers, n_columns, speed, task, width=20):
     ]
 
 
+def round_seconds(costs, task, answer):
+    """What a round takes beside its arithmetic, with answers of so many bytes to be added up."""
+    if not costs.on_cluster(answer):
+        return LATENCY + task * costs.n_partitions
+    return LATENCY * (1 + costs.depth) + task * (costs.n_partitions + costs.n_additions)
+
+
 def in_words(seconds):
     """Two digits of a number of seconds."""
     return f"{float(f'{seconds:.2g}'):,.{0 if seconds >= 9.5 else 1}f}"
@@ -250,8 +258,6 @@ def in_words(seconds):
 
 def report(lines, size):
     """All that the page shows."""
-    speed, task = speed_of(lines), seconds_a_task(lines)
-    latencies = f"{1e3 * LATENCY:g} ms a round and {1e3 * task:.2g} ms a task of it"
     return [
         f"A partition has {size[0]:,} rows, {size[1]:,} columns and {size[2]:,} entries, from"
         f" a folder; {WIDTH} columns of the factors. A sweep is the median of {SWEEPS}, a"
@@ -260,11 +266,20 @@ def report(lines, size):
         "",
         *measured_lines(lines),
         "",
+        *projection(speed_of(lines), seconds_a_task(lines)),
+    ]
+
+
+def projection(speed, task):
+    """What the page says of tables and clusters that nobody measured."""
+    latencies = f"{1e3 * LATENCY:g} ms a round and a level of its sums, and {1e3 * task:.2g} ms"
+    return [
         f"**A projection, not a measurement**, by the model of cost: {speed / 1e6:.0f} million"
         " operations a second of a core, as in the largest table in one process above; workers of"
-        f" one core each; {BANDWIDTH / 1e9:g} GB/s at the driver, through which all bytes go;"
-        f" {latencies} beside its arithmetic,"
-        " one after the other (from the largest table on one worker above, where it was measured);"
+        f" one core each; {BANDWIDTH / 1e9:g} GB/s at the driver and at each worker; answers of"
+        f" more than {TOGETHER / 1e6:g} MB together are added up on the cluster, {FAN} by a task,"
+        f" and their sum comes to the driver; {latencies} a task beside its arithmetic, one task"
+        " after the other (from the largest table on one worker above, where it was measured);"
         f" 100 entries a row, 20 columns of the factors, {LANCZOS} Lanczos steps; a partition for"
         " each worker, and of 1e8 entries at most. Of a second copy by columns the network alone"
         " is told: its factors through the driver, and all of U from workers to each worker.",

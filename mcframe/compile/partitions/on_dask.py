@@ -75,10 +75,10 @@ class OnDask(Partitions):
         """
         outline, n = outline_of(task), len(self.rows)
         if n * self.summands.get(outline, np.inf) <= TOGETHER or n == 1:
-            return tree_sum(self.each(task))
+            return aligned(tree_sum(self.each(task)))
         [total] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
         self.summands[outline] = bytes_of(total)
-        return total
+        return aligned(total)
 
     def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
         """The answers of the nodes that a round begins."""
@@ -209,12 +209,25 @@ def rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
 def filled(value: Any, arrays: list[Array]) -> Any:
     """A task with its arrays in their places."""
     if isinstance(value, Slot):
-        return arrays[value.place]
+        return aligned(arrays[value.place])
     if isinstance(value, tuple):
         return tuple(filled(part, arrays) for part in value)
     if isinstance(value, Cut):
         return rebuilt(value, lambda part: filled(part, arrays))
     return value
+
+
+def aligned(value: Any) -> Any:
+    """Numbers, arrays, tuples and answers, arrays as the process that made them had them.
+
+    What the network brings may begin at any byte. NumPy computes with a copy of that whose rows
+    and columns may stand in the other order, and BLAS then adds up in another one.
+    """
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["ALIGNED"])
+    if isinstance(value, tuple):
+        return tuple(map(aligned, value))
+    return rebuilt(value, aligned) if attrs.has(type(value)) else value
 
 
 def outline_of(value: Any) -> Any:
@@ -229,8 +242,8 @@ def outline_of(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(outline_of, value))
     if isinstance(value, Cut) and not isinstance(value, Numbers):
-        fields = (getattr(value, field.name) for field in attrs.fields(type(value)))
-        return type(value), *map(outline_of, fields)
+        kind: Any = type(value)
+        return kind, *(outline_of(getattr(value, field.name)) for field in attrs.fields(kind))
     return value if isinstance(value, int | str) else None
 
 
