@@ -177,6 +177,10 @@ def test_sums_by_tasks_have_the_bits_of_sums_here(threads, monkeypatch, n_partit
         assert there[1] == here[1] == (None, n_partitions * (n_partitions - 1) / 2)
     assert executor.work.rounds == 2
     assert executor.work.received == 2 * (50 * 8 + 8), "the sum alone comes here"
+    (rows, there), (alone, here) = (e.rows_and_sum(task) for e in (executor, OneByOne(source)))
+    assert [own.tobytes() for own in rows] == [own.tobytes() for own in alone]
+    assert there == here == (None, n_partitions * (n_partitions - 1) / 2)
+    assert executor.work.received == 2 * (50 * 8 + 8) + n_partitions * 50 * 8 + 8
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 3, 5])

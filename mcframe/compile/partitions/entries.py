@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.entries import Place, PlacesBeside
-from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
+from mcframe.compile.partitions.executor import Partitions, Task
 from mcframe.compile.partitions.numbers import Between, ByRows, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.work import Work
@@ -126,9 +126,9 @@ class PartitionedMatrix(Operator):
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
-        answers = self.entries.partitions.each(BothProducts(self.values, ByRows(left), right))
-        forward = np.concatenate([answer[0] for answer in answers])
-        return forward, tree_sum([answer[1] for answer in answers])
+        task = BothProducts(self.values, ByRows(left), right)
+        rows, backward = self.entries.partitions.rows_and_sum(task)
+        return np.concatenate(rows), backward
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""

@@ -57,6 +57,10 @@ class Partitions(ABC):
     def sum(self, task: Task) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it."""
 
+    @abstractmethod
+    def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
+        """Of answers (what a partition keeps apart, summand) the first halves, and the sum."""
+
     def concatenate(self, task: Task) -> Array:
         """The answers, one row an item, below each other."""
         return np.concatenate(self.each(task))
@@ -89,6 +93,18 @@ class OneByOne(Partitions):
     def sum(self, task: Task) -> Any:
         """The sum of the answers, added as they come: some log2 P sums are held, no P answers."""
         return tree_sum(self.answers(task))
+
+    def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
+        """Of answers (what a partition keeps apart, summand) the first halves, and the sum."""
+        apart = []
+
+        def summands() -> Iterator[Any]:
+            for own, summand in self.answers(task):
+                apart.append(own)
+                yield summand
+
+        total = tree_sum(summands())
+        return apart, total
 
     def answers(self, task: Task) -> Iterator[Any]:
         """The answers of all partitions, one after the other: a round when all are taken."""

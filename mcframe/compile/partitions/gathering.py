@@ -43,8 +43,8 @@ class Trouble:
 class Node:
     """An answer as a future: of one partition, or the sum of those from ``first`` to ``last``.
 
-    The sum of ``summands`` lets these go once it is there, so that workers hold few of them at
-    once; where it is lost with its worker, the scheduler makes them again.
+    What is made of ``summands`` lets these go once it is there, so that workers hold few of them
+    at once; where it is lost with its worker, the scheduler makes them again.
     """
 
     future: Any
@@ -207,8 +207,7 @@ class Gathering:
         if self.deaths > DEATHS:
             raise BackendError(
                 f"workers were lost {self.deaths} times in {self.doing} while nothing more"
-                f" was done, after {self.done} partitions. {self.size()}; give"
-                " workers more memory, or the data more partitions"
+                f" was done. {self.size()}; give workers more memory, or the data more partitions"
             )
         trouble = trouble_of(workers)
         if trouble != self.trouble:

@@ -12,7 +12,7 @@ from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.executor import Task, tree_sum
+from mcframe.compile.partitions.executor import Task
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.program import Program
@@ -253,11 +253,8 @@ class LineCostsOf(Task):
 def partitioned_line_costs(program: Program, at: Evaluation, slope: Numbers) -> LineCosts:
     """``line_costs`` of a program whose rows are in partitions."""
     lines = PartitionedLines(program, at)
-    answers = lines.partitions.each(LineCostsOf(lines.near, slope))
-    columns = tree_sum([answer[1] for answer in answers])
-    linear, quadratic = (
-        np.concatenate([*(answer[0][k] for answer in answers), columns[k]]) for k in (0, 1)
-    )
+    rows, columns = lines.partitions.rows_and_sum(LineCostsOf(lines.near, slope))
+    linear, quadratic = (np.concatenate([*(own[k] for own in rows), columns[k]]) for k in (0, 1))
     linear = np.maximum(linear, 0.0)
     if any(piece.layout.n_biases for piece in program.loss.pieces):
         linear[: program.shape[0]] = np.inf

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -73,12 +74,25 @@ class OnDask(Partitions):
         The first time that no one knows how large they are, it is taken by tasks. What comes back
         then is as large as each of them.
         """
-        outline, n = outline_of(task), len(self.rows)
-        if n * self.summands.get(outline, np.inf) <= TOGETHER or n == 1:
+        if self.adds_here(task):
             return aligned(tree_sum(self.each(task)))
         [total] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
-        self.summands[outline] = bytes_of(total)
+        self.summands[outline_of(task)] = bytes_of(total)
         return aligned(total)
+
+    def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
+        """Of answers (what a partition keeps apart, summand) the first halves, and the sum."""
+        if self.adds_here(task):
+            apart, summands = zip(*self.each(task), strict=True)
+            return list(apart), aligned(tree_sum(summands))
+        *rows, total = self.answers(task, self.begin_halves)
+        self.summands[outline_of(task)] = bytes_of(total)
+        return rows, aligned(total)
+
+    def adds_here(self, task: Task) -> bool:
+        """Whether the answers to be added are known to be small together, or there is one."""
+        n, size = len(self.rows), self.summands.get(outline_of(task), np.inf)
+        return n == 1 or n * size <= TOGETHER
 
     def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
         """The answers of the nodes that a round begins."""
@@ -123,6 +137,18 @@ class OnDask(Partitions):
             )
             nodes.append(Node(future, p, p))
         return nodes
+
+    def begin_halves(self, task: Task) -> list[Node]:
+        """The first halves of the answers of all partitions, and the sum of the second ones."""
+        answers = self.begin(task)
+        summands = [self.half_of(answer, 1) for answer in answers]
+        return [*(self.half_of(answer, 0) for answer in answers), self.root_of(summands)]
+
+    def half_of(self, answer: Node, k: int) -> Node:
+        """One half of an answer, where the answer is."""
+        key = f"mcframe-half-{answer.first}-{k}-{fresh_key()}"
+        half = self.client.submit(itemgetter(k), answer.future, pure=False, key=key, priority=1)
+        return Node(half, answer.first, answer.last, (answer,))
 
     def root_of(self, nodes: list[Node]) -> Node:
         """The sum of all answers, ``FAN`` neighbours by a task: the bits of a sum pair by pair."""
