@@ -9,8 +9,9 @@ NUMBER, BLOCK = 8, 4
 # How many answers a task on a cluster adds up, a power of 2 so that it is part of the pairwise
 # tree. Twice as many are fewer tasks, and more that one worker holds and fetches in turn.
 FAN = 8
-# Bytes of all answers of a round that the driver fetches and adds up itself: about as long as the
-# tasks take that would add them on the cluster.
+# Bytes of all answers of a round that the driver fetches and adds up itself: with 32 partitions on
+# two local workers their tree took as long at 20 MB, half as long again at 4 MB, and 0.7 of the
+# time at 160 MB.
 TOGETHER = 16_000_000
 
 

@@ -59,7 +59,7 @@ class Partitions(ABC):
 
     @abstractmethod
     def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
-        """Of answers (what a partition keeps apart, summand) the first halves, and the sum."""
+        """The first halves of the answers, which are pairs, and the sum of the second ones."""
 
     def concatenate(self, task: Task) -> Array:
         """The answers, one row an item, below each other."""
@@ -95,7 +95,7 @@ class OneByOne(Partitions):
         return tree_sum(self.answers(task))
 
     def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
-        """Of answers (what a partition keeps apart, summand) the first halves, and the sum."""
+        """The first halves of the answers, which are pairs, and the sum of the second ones."""
         apart = []
 
         def summands() -> Iterator[Any]:

@@ -81,7 +81,7 @@ class OnDask(Partitions):
         return aligned(total)
 
     def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
-        """Of answers (what a partition keeps apart, summand) the first halves, and the sum."""
+        """The first halves of the answers, which are pairs, and the sum of the second ones."""
         if self.adds_here(task):
             apart, summands = zip(*self.each(task), strict=True)
             return list(apart), aligned(tree_sum(summands))
