@@ -14,6 +14,7 @@ from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import Work, bytes_of
+from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.machine.scratch import Scratch
 
@@ -106,10 +107,12 @@ def test_a_certificate_of_partitions_bounds_the_exact_optimum():
     assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["poisson", "classes"])
+@pytest.mark.parametrize("kind", ["poisson", "classes", "levels"])
 def test_parts_that_are_dropped_and_made_again_change_no_bit(kind):
     if kind == "classes":
         model, x = model_of_classes({}), classes_of()
+    elif kind == "levels":
+        model, x = model_of_levels(), levels_of()
     else:
         model, x = model_of(kind, "biases"), table(kind)
     data, kept = RowsInMemory({"x": x}, 3), []
@@ -354,6 +357,66 @@ def test_classes_beside_biases_of_another_block_with_weights_and_gaps():
     np.testing.assert_allclose(*seen, atol=0.02)
 
 
+def levels_of(seed=0, n_rows=24, n_columns=8, levels=4, share=0.6):
+    """Levels; the rows of either half have one end each alone, and row 0 nothing."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n_rows, 2)) @ rng.standard_normal((2, n_columns))
+    y = np.clip(np.round(z + rng.logistic(size=z.shape) + 0.5 * (levels + 1)), 1, levels)
+    y[: n_rows // 2] = np.minimum(y[: n_rows // 2], levels - 1)
+    y[n_rows // 2 :] = np.maximum(y[n_rows // 2 :], 2)
+    y[rng.random(y.shape) > share] = np.nan
+    return y
+
+
+def model_of_levels(levels=4, weight=1.5, **options):
+    return mc.Model([mc.Block("x", mc.Ordinal(levels), **options)], [mc.NuclearNorm(weight)])
+
+
+@pytest.mark.parametrize("levels", [2, 4])
+def test_fitted_thresholds_are_those_of_the_table(levels):
+    model, y = model_of_levels(levels), np.minimum(levels_of(), levels)
+    whole = mc.fit(model, {"x": y}, tol=1e-6, backend="alternating")
+    for fit in fits_of(model, {"x": y}, (1, 5)):
+        assert fit.status == "certified"
+        assert fit.bound <= whole.objective * (1.0 + 1e-12)
+        assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+        np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+def test_fitted_thresholds_agree_between_partitionings():
+    model, y = model_of_levels(), levels_of(seed=1)
+    one, *others = fits_of(model, {"x": y}, (1, 2, 24), max_iter=10)
+    for fit in others:
+        assert fit.objective == pytest.approx(one.objective, rel=1e-10)
+        assert fit.bound == pytest.approx(one.bound, rel=1e-10)
+        np.testing.assert_allclose(fit.effects["x"], one.effects["x"], rtol=1e-8)
+
+
+def test_thresholds_of_levels_that_no_partition_has_with_offsets_and_tiny_weights():
+    """Level 3 of 5 is never seen, nor is 5."""
+    y = levels_of(levels=3)
+    y[y == 3.0] = 4.0
+    offsets = np.zeros(y.shape)
+    offsets[1::2] = 3.0
+    data = {"x": mc.Observations(y, offset=offsets, weights=np.full(y.shape, 1e-12))}
+    model = model_of_levels(5, weight=1.5e-12)
+    whole = mc.fit(model, data, tol=1e-6, backend="alternating")
+    (fit,) = fits_of(model, data, [3])
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+    low, meet, met, beyond = fit.effects["x"]
+    assert low < meet < met == pytest.approx(meet, rel=1e-12)
+    assert beyond > 900.0
+
+
+def test_a_certificate_of_thresholds_bounds_the_exact_optimum():
+    model, y = model_of_levels(), levels_of(n_rows=12, n_columns=5)
+    exact = mc.fit(model, {"x": y}, backend="reference")
+    (fit,) = fits_of(model, {"x": y}, [3])
+    assert fit.bound <= exact.objective * (1.0 + 1e-9)
+    assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
+
+
 def test_systems_that_are_written_out_are_those_of_rounds(monkeypatch):
     for effects in ("both kinds", "ridge on both kinds"):
         model, x = model_of("bernoulli", effects), table("bernoulli", n_rows=20, n_columns=6)
@@ -439,6 +502,18 @@ def test_a_start_goes_on_with_what_is_known():
     assert begun.objective > straight.objective
 
 
+class Shifted(mc.Gaussian, Parametric):
+    """A word whose parameter needs all entries in one place: a median of residuals."""
+
+    n_parameters = 1
+
+    def best_parameters(self, z, y, weights, start):
+        raise AssertionError("all entries were asked for")
+
+    def with_parameters(self, parameters):
+        return self
+
+
 REFUSED = {
     "max norm": ([mc.Block("x", mc.Gaussian())], [mc.MaxNorm(1.0)], "NuclearNorm"),
     "two terms": (
@@ -447,7 +522,12 @@ REFUSED = {
         "only term",
     ),
     "hinge": ([mc.Block("x", mc.Hinge())], [mc.NuclearNorm(1.0)], "no slope"),
-    "thresholds": ([mc.Block("x", mc.Ordinal(3))], [mc.NuclearNorm(1.0)], "thresholds"),
+    "parameters": ([mc.Block("x", Shifted())], [mc.NuclearNorm(1.0)], "not by sums"),
+    "standard levels": (
+        [mc.Block("x", mc.Ordinal(3), standardize=True)],
+        [mc.NuclearNorm(1.0)],
+        "best constants",
+    ),
     "standard": (
         [mc.Block("x", mc.Gaussian(), standardize="robust")],
         [mc.NuclearNorm(1.0)],

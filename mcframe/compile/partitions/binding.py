@@ -14,6 +14,7 @@ from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
 from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
+from mcframe.compile.partitions.parameters import FittedParameters
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
@@ -23,7 +24,7 @@ from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Likelihood, ParametricBySums, fits_parameters
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Layout, Model
 from mcframe.model.notes import notes_on_gaps
@@ -63,15 +64,16 @@ def refusal_of_block(block: Block) -> str | None:
         return f"{word} is not convex, so that there is no certificate to add up"
     if likelihood.reads_unlabeled:
         return f"{word} reads unlabeled cells, which no partition holds"
-    if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-        return f"{word} fits thresholds to all entries at once; give them"
+    fitted = fits_parameters(likelihood)
+    if fitted and not isinstance(likelihood, ParametricBySums):
+        return f"{word} fits parameters to all entries at once, and not by sums; give them"
     if type(likelihood).bound_to is not Likelihood.bound_to:
         return f"{word} estimates something from all values at once; give it as an option"
     if block.standardize in ("robust", "ranks"):
         return (
             f"standardize={block.standardize!r} sorts whole columns; standardize=True takes sums"
         )
-    if block.standardize and likelihood.width > 1:
+    if block.standardize and (likelihood.width > 1 or fitted):
         return f"standardize=True of {word} finds the best constants of whole columns; leave it"
     return None
 
@@ -296,7 +298,7 @@ def told_by(piece: Any, origin: Array | None) -> Told:
         kind.counts if alone else np.zeros(0, dtype=np.intp),
         np.sign(kind.fixed) if alone else np.zeros(0),
         kind.sum_by_effect(np.repeat(scale, piece.width)),
-        piece.pull,
+        piece.pull if piece.has_conjugate() else 0.0,
         float(np.sum(np.square(piece.start()))),
         origin,
     )
@@ -358,7 +360,10 @@ def piece_of(
         counts, fixed = np.zeros(0, dtype=np.intp), tied.fixed
     else:
         counts, fixed = gathered_effects(layout, block, told)
-        if block.likelihood.width > 1 and layout.size:
+        if layout.n_parameters:
+            fixed = np.zeros(layout.size)
+            tied = FittedParameters(*shared, fixed)
+        elif block.likelihood.width > 1 and layout.size:
             tied = ClassEffects(*shared, fixed)
     return PartitionedPiece(
         likelihood=block.likelihood,

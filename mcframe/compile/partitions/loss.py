@@ -58,7 +58,7 @@ class PartitionedPiece:
     ridge: Ridge | None
     origin: Array | float
     pull: float
-    tied: TiedEffects | None  # effects that are solved for together, where they are
+    tied: TiedEffects | None  # effects or parameters that are solved for together
 
     @property
     def width(self) -> int:
@@ -76,8 +76,8 @@ class PartitionedPiece:
         return self.total_scale * float(self.likelihood.infimum)
 
     def has_conjugate(self) -> bool:
-        """Whether a conjugate is at hand."""
-        return isinstance(self.likelihood, Conjugate)
+        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
+        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
 
     @property
     def biased(self) -> bool:
