@@ -15,7 +15,14 @@ from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.model.partitioned import RowsInMemory
-from tests.test_partitions import model_of, table
+from tests.test_partitions import (
+    classes_of,
+    levels_of,
+    model_of,
+    model_of_classes,
+    model_of_levels,
+    table,
+)
 
 distributed = pytest.importorskip(
     "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
@@ -103,6 +110,19 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
     model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
     fit = mc.fit(model, data_of(), **budget, client=client)
     assert bits(fit) == bits(mc.fit(model, data_of(), **budget))
+
+
+@pytest.mark.parametrize("kind", ["classes", "levels"])
+def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
+    """Biases of classes, and thresholds: what is asked travels as futures here."""
+    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    model, y = {
+        "classes": (model_of_classes({}), classes_of()),
+        "levels": (model_of_levels(), levels_of()),
+    }[kind]
+    data, budget = RowsInMemory({"x": y}, 2), {"tol": 1e-3, "max_iter": 1}
+    fit = mc.fit(model, data, **budget, client=client)
+    assert bits(fit) == bits(mc.fit(model, data, **budget))
 
 
 def test_workers_of_several_threads_give_the_same_bits(alone):
