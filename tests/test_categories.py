@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
 import mcframe as mc
-from mcframe.likelihoods.cumulative import best_thresholds, gap_loss
+from mcframe.likelihoods.cumulative import gap_loss
 
 FAR = np.array([-1e4, -700.0, -40.0, -3.0, 0.0, 1e-9, 3.0, 40.0, 700.0, 1e4])
 THRESHOLDS = [
@@ -225,7 +225,7 @@ def test_thresholds_far_out(sign):
 def test_a_level_of_little_weight(weight):
     z, y, _ = ratings(3)
     weights = np.where(y == 3, 0.0, 1.0)
-    without = best_thresholds(z, y.astype(int) - 1, weights, 5, None)
+    without = mc.Ordinal().best_parameters(z, y, weights, None)
     weights[np.flatnonzero(y == 3)[0]] = weight
     with np.errstate(all="raise", under="ignore"):
         best = mc.Ordinal().best_parameters(z, y, weights, None)
@@ -244,6 +244,21 @@ def test_a_start_of_any_kind_leads_to_the_same_thresholds():
         np.testing.assert_allclose(
             word.best_parameters(z, y, weights, start), best, rtol=1e-10, atol=1e-10
         )
+
+
+def test_thresholds_are_told_by_sums_over_parts():
+    """Parts that lack levels, one without a position, and one that holds most of them."""
+    z, y, weights = ratings(6)
+    word, order = mc.Ordinal(), np.argsort(y, kind="stable")
+    parts = np.split(order, [3, 3, 250])
+    told = [word.parameter_sums(z[part], y[part], weights[part]) for part in parts]
+
+    def tell(asked):
+        sums, largest = zip(*(one(asked) for one in told), strict=True)
+        return tuple(sum(own) for own in zip(*sums, strict=True)), np.max(largest, axis=0)
+
+    best = word.best_parameters(z, y, weights, None)
+    np.testing.assert_allclose(word.parameters_by_sums(tell, None), best, rtol=1e-12, atol=1e-12)
 
 
 def test_many_levels():

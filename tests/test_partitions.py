@@ -10,11 +10,14 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.compile.partitions import lines
+from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.numbers import ByRows, Predictors
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import Work, bytes_of
+from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.machine.scratch import Scratch
 
@@ -107,8 +110,14 @@ def test_a_certificate_of_partitions_bounds_the_exact_optimum():
     assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
 
 
-def test_parts_that_are_dropped_and_made_again_change_no_bit():
-    model, x = model_of("poisson", "biases"), table("poisson")
+@pytest.mark.parametrize("kind", ["poisson", "classes", "levels"])
+def test_parts_that_are_dropped_and_made_again_change_no_bit(kind):
+    if kind == "classes":
+        model, x = model_of_classes({}), classes_of()
+    elif kind == "levels":
+        model, x = model_of_levels(), levels_of()
+    else:
+        model, x = model_of(kind, "biases"), table(kind)
     data, kept = RowsInMemory({"x": x}, 3), []
     for most, scratch in ((np.inf, None), (20_000, None), (20_000, Scratch()), (0, Scratch())):
         executor = OneByOne(Source(data, model), KeptParts(most, scratch))
@@ -119,7 +128,6 @@ def test_parts_that_are_dropped_and_made_again_change_no_bit():
 
 def bits_of_fit(model, data, executor, tol=1e-4):
     from mcframe.backends import Alternating, Budget, Settings, run
-    from mcframe.compile.partitions.binding import bind_partitions
 
     problem, program, _ = bind_partitions(model, executor)
     outcome = run(Alternating(), program, Settings(Budget(tol)))
@@ -256,6 +264,176 @@ def test_parts_that_partitions_connect_or_leave_apart():
         np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=1e-3)
 
 
+def classes_of(n_rows=16, n_columns=5, n_classes=3, share=0.7, seed=0):
+    """Classes of which column 1 never has the last, and either half of column 2 only one."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n_rows, 2)) @ rng.standard_normal((2, n_columns * n_classes))
+    z = z.reshape(n_rows, n_columns, n_classes) + rng.gumbel(size=(n_rows, n_columns, n_classes))
+    y = np.argmax(z, axis=-1).astype(float)
+    y[:, 1] = np.minimum(y[:, 1], n_classes - 2)
+    y[: n_rows // 2, 2], y[n_rows // 2 :, 2] = 0.0, 1.0  # alike in either half
+    y[rng.random(y.shape) > share] = np.nan
+    return y
+
+
+CLASSES = {
+    "free": {},
+    "ridge": {"effects_weight": 0.3},
+    "means": {"reduce": "mean"},
+}
+
+
+def model_of_classes(options, n_classes=3):
+    weight = 0.02 if "reduce" in options else 1.5
+    block = mc.Block("x", mc.Multinomial(n_classes), bias=True, **options)
+    return mc.Model([block], [mc.NuclearNorm(weight)])
+
+
+@pytest.mark.parametrize("case", CLASSES)
+def test_biases_of_classes_are_those_of_the_table(case):
+    model, y = model_of_classes(CLASSES[case]), classes_of()
+    whole = mc.fit(model, {"x": y}, tol=1e-5, backend="alternating")
+    far = np.abs(whole.effects["x"]) > 100.0
+    assert far.sum() == (0 if case == "ridge" else 2)
+    for fit in fits_of(model, {"x": y}, (2, 5), tol=1e-5):
+        assert fit.status == "certified"
+        assert fit.bound <= whole.objective * (1.0 + 1e-12)
+        assert fit.objective == pytest.approx(whole.objective, rel=2e-5)
+        np.testing.assert_array_equal(np.abs(fit.effects["x"]) > 100.0, far)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+@pytest.mark.parametrize("case", CLASSES)
+def test_biases_of_classes_agree_between_partitionings(case):
+    model, y = model_of_classes(CLASSES[case]), classes_of(seed=1)
+    one, *others = fits_of(model, {"x": y}, (1, 3, 16), max_iter=10)
+    for fit in others:
+        assert fit.objective == pytest.approx(one.objective, rel=1e-10)
+        assert fit.bound == pytest.approx(one.bound, rel=1e-10)
+        rows, columns = np.repeat(np.arange(16), 5), np.tile(np.arange(5), 16)
+        np.testing.assert_allclose(  # effects of a column are told up to a constant
+            fit.predict("x", rows, columns), one.predict("x", rows, columns), atol=1e-8
+        )
+
+
+def test_slopes_are_centred_class_by_class_over_all_partitions():
+    """Weights of entries and slopes far from the best biases: sums are not small before."""
+    model, y = model_of_classes({}), classes_of()
+    data = RowsInMemory({"x": mc.Observations(y, weights=np.full(y.shape, 0.3))}, 3)
+    with closing(OneByOne(Source(data, model), KeptParts(np.inf))) as executor:
+        loss = bind_partitions(model, executor)[1].loss
+        size, counts = loss.pieces[0].n_numbers, loss.pieces[0].counts
+        nowhere = Predictors(size=size, left=ByRows(np.zeros((16, 1))), right=np.zeros((15, 1)))
+        slope = loss.evaluate_at(nowhere, (np.zeros(15),)).slope
+        centred = loss.centre(slope)
+        sums, sizes = loss.sums_by_effect(slope)[0]
+        assert np.max(np.abs(sums[counts > 0])) > 0.3
+        assert np.all(np.abs(loss.sums_by_effect(centred)[0][0]) <= 1e-14 * sizes)
+
+
+def test_many_classes_are_solved_by_products(monkeypatch):
+    """Of more classes than are written out systems are known by products, a round each."""
+    model, y = model_of_classes({}), classes_of()
+    (written,) = fits_of(model, {"x": y}, [2], tol=1e-5)
+    with monkeypatch.context() as context:
+        context.setattr("mcframe.compile.effects.classes.WRITTEN_OUT", 0)
+        (products,) = fits_of(model, {"x": y}, [2], tol=1e-5)
+    assert products.status == "certified"
+    assert products.objective == pytest.approx(written.objective, rel=2e-5)
+
+
+def test_a_certificate_of_classes_bounds_the_exact_optimum():
+    model, y = model_of_classes({}), classes_of(n_rows=10, n_columns=4)
+    exact = mc.fit(model, {"x": y}, backend="reference")
+    (fit,) = fits_of(model, {"x": y}, [3])
+    assert fit.bound <= exact.objective * (1.0 + 1e-9)
+    assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
+
+
+def test_classes_beside_biases_of_another_block_with_weights_and_gaps():
+    """Columns without an entry; weights; the centring of one block leaves the other's alone."""
+    y, x = classes_of(seed=2), table("gaussian", n_rows=16, n_columns=5)
+    y[:, 4] = np.nan
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, y.shape)
+    data = {"y": mc.Observations(y, weights=weights), "x": x}
+    blocks = [
+        mc.Block("y", mc.Multinomial(3), bias=True),
+        mc.Block("x", mc.Gaussian(), bias=True),
+    ]
+    model = mc.Model(blocks, [mc.NuclearNorm(2.0)])
+    with pytest.warns(mc.UnobservedWarning):
+        whole = mc.fit(model, data, tol=1e-6, backend="alternating")
+    with pytest.warns(mc.UnobservedWarning):
+        fit = mc.fit(model, RowsInMemory(data, 4), tol=1e-6)
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+    seen = (
+        fit.predict("y", np.arange(5), np.arange(5)),
+        whole.predict("y", np.arange(5), np.arange(5)),
+    )
+    np.testing.assert_allclose(*seen, atol=0.02)
+
+
+def levels_of(seed=0, n_rows=24, n_columns=8, levels=4, share=0.6):
+    """Levels; the rows of either half have one end each alone, and row 0 nothing."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n_rows, 2)) @ rng.standard_normal((2, n_columns))
+    y = np.clip(np.round(z + rng.logistic(size=z.shape) + 0.5 * (levels + 1)), 1, levels)
+    y[: n_rows // 2] = np.minimum(y[: n_rows // 2], levels - 1)
+    y[n_rows // 2 :] = np.maximum(y[n_rows // 2 :], 2)
+    y[rng.random(y.shape) > share] = np.nan
+    return y
+
+
+def model_of_levels(levels=4, weight=1.5, **options):
+    return mc.Model([mc.Block("x", mc.Ordinal(levels), **options)], [mc.NuclearNorm(weight)])
+
+
+@pytest.mark.parametrize("levels", [2, 4])
+def test_fitted_thresholds_are_those_of_the_table(levels):
+    model, y = model_of_levels(levels), np.minimum(levels_of(), levels)
+    whole = mc.fit(model, {"x": y}, tol=1e-6, backend="alternating")
+    for fit in fits_of(model, {"x": y}, (1, 5)):
+        assert fit.status == "certified"
+        assert fit.bound <= whole.objective * (1.0 + 1e-12)
+        assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+        np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+def test_fitted_thresholds_agree_between_partitionings():
+    model, y = model_of_levels(), levels_of(seed=1)
+    one, *others = fits_of(model, {"x": y}, (1, 2, 24), max_iter=10)
+    for fit in others:
+        assert fit.objective == pytest.approx(one.objective, rel=1e-10)
+        assert fit.bound == pytest.approx(one.bound, rel=1e-10)
+        np.testing.assert_allclose(fit.effects["x"], one.effects["x"], rtol=1e-8)
+
+
+def test_thresholds_of_levels_that_no_partition_has_with_offsets_and_tiny_weights():
+    """Level 3 of 5 is never seen, nor is 5."""
+    y = levels_of(levels=3)
+    y[y == 3.0] = 4.0
+    offsets = np.zeros(y.shape)
+    offsets[1::2] = 3.0
+    data = {"x": mc.Observations(y, offset=offsets, weights=np.full(y.shape, 1e-12))}
+    model = model_of_levels(5, weight=1.5e-12)
+    whole = mc.fit(model, data, tol=1e-5, backend="alternating")
+    (fit,) = fits_of(model, data, [3], tol=1e-5)
+    assert fit.objective == pytest.approx(whole.objective, rel=2e-5)
+    low, meet, met, beyond = fit.effects["x"]
+    assert low < meet < met == pytest.approx(meet, rel=1e-12)
+    assert beyond > 900.0
+
+
+def test_a_certificate_of_thresholds_bounds_the_exact_optimum():
+    model, y = model_of_levels(), levels_of(n_rows=12, n_columns=5)
+    exact = mc.fit(model, {"x": y}, backend="reference")
+    (fit,) = fits_of(model, {"x": y}, [3])
+    assert fit.bound <= exact.objective * (1.0 + 1e-9)
+    assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
+
+
 def test_systems_that_are_written_out_are_those_of_rounds(monkeypatch):
     for effects in ("both kinds", "ridge on both kinds"):
         model, x = model_of("bernoulli", effects), table("bernoulli", n_rows=20, n_columns=6)
@@ -341,6 +519,18 @@ def test_a_start_goes_on_with_what_is_known():
     assert begun.objective > straight.objective
 
 
+class Shifted(mc.Gaussian, Parametric):
+    """A word whose parameter needs all entries in one place: a median of residuals."""
+
+    n_parameters = 1
+
+    def best_parameters(self, z, y, weights, start):
+        raise AssertionError("all entries were asked for")
+
+    def with_parameters(self, parameters):
+        return self
+
+
 REFUSED = {
     "max norm": ([mc.Block("x", mc.Gaussian())], [mc.MaxNorm(1.0)], "NuclearNorm"),
     "two terms": (
@@ -349,16 +539,21 @@ REFUSED = {
         "only term",
     ),
     "hinge": ([mc.Block("x", mc.Hinge())], [mc.NuclearNorm(1.0)], "no slope"),
-    "thresholds": ([mc.Block("x", mc.Ordinal(3))], [mc.NuclearNorm(1.0)], "thresholds"),
+    "parameters": ([mc.Block("x", Shifted())], [mc.NuclearNorm(1.0)], "not by sums"),
+    "standard levels": (
+        [mc.Block("x", mc.Ordinal(3), standardize=True)],
+        [mc.NuclearNorm(1.0)],
+        "best constants",
+    ),
     "standard": (
         [mc.Block("x", mc.Gaussian(), standardize="robust")],
         [mc.NuclearNorm(1.0)],
         "sorts whole columns",
     ),
-    "classes": (
-        [mc.Block("x", mc.Multinomial(3), bias=True)],
+    "standard classes": (
+        [mc.Block("x", mc.Multinomial(3), standardize=True)],
         [mc.NuclearNorm(1.0)],
-        "biases of the classes",
+        "best constants",
     ),
     "unlabeled": (
         [mc.Block("x", mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli()))],

@@ -22,7 +22,14 @@ from mcframe.compile.partitions.numbers import ByRows
 from mcframe.compile.partitions.on_dask import OnDask, outline_of
 from mcframe.compile.partitions.part import Source
 from mcframe.model.partitioned import RowsInMemory
-from tests.test_partitions import model_of, table
+from tests.test_partitions import (
+    classes_of,
+    levels_of,
+    model_of,
+    model_of_classes,
+    model_of_levels,
+    table,
+)
 
 distributed = pytest.importorskip(
     "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
@@ -111,6 +118,19 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
     for n_partitions in (1, 4):
         fit = mc.fit(model, data_of(n_partitions), **budget, client=client)
         assert bits(fit) == bits(mc.fit(model, data_of(n_partitions), **budget))
+
+
+@pytest.mark.parametrize("kind", ["classes", "levels"])
+def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
+    """Biases of classes, and thresholds: what is asked travels as futures here."""
+    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    model, y = {
+        "classes": (model_of_classes({}), classes_of()),
+        "levels": (model_of_levels(), levels_of()),
+    }[kind]
+    data, budget = RowsInMemory({"x": y}, 2), {"tol": 1e-3, "max_iter": 1}
+    fit = mc.fit(model, data, **budget, client=client)
+    assert bits(fit) == bits(mc.fit(model, data, **budget))
 
 
 def test_workers_of_several_threads_give_the_same_bits(alone):

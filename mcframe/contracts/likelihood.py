@@ -18,6 +18,7 @@ __all__ = [
     "Likelihood",
     "LinearDifference",
     "Parametric",
+    "ParametricBySums",
     "Proximable",
     "TwiceDifferentiable",
     "UnlabeledLoss",
@@ -335,6 +336,34 @@ class Parametric(ABC):
     def unbounded(self, y: Array) -> str | None:
         """What these observations leave infinite, as a clause for a note; None if nothing."""
         return None
+
+
+class ParametricBySums(Parametric):
+    """Ability: fitted parameters that sums over entries tell, which may lie in several places.
+
+    A fit asks the same of every place, adds up what is a sum, takes the largest of what is not,
+    and so finds the parameters of all entries.
+    """
+
+    @abstractmethod
+    def parameter_sums(
+        self, z: Array, y: Array, weights: Array
+    ) -> Callable[[Any], tuple[Any, Array]]:
+        """What these entries answer: sums, and an array of which the largest numbers count.
+
+        Sums are arrays and numbers, in tuples. ``parameters_by_sums`` says what is asked; None
+        first.
+        """
+
+    @abstractmethod
+    def parameters_by_sums(
+        self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None
+    ) -> Array:
+        """argmin over the parameters, by what all entries ``tell``."""
+
+    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
+        """argmin over the parameters of sum of weights * l(z, y)."""
+        return self.parameters_by_sums(self.parameter_sums(z, y, weights), start)
 
 
 def fits_parameters(likelihood: Likelihood) -> bool:

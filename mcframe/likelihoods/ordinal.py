@@ -1,5 +1,6 @@
 """Ordered levels, such as ratings."""
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -13,11 +14,12 @@ from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     Likelihood,
-    Parametric,
+    ParametricBySums,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods.cumulative import (
+    Positions,
     best_thresholds,
     centred_conjugate,
     gap_loss,
@@ -47,7 +49,7 @@ def as_thresholds(value: Any) -> tuple[float, ...] | None:
 
 
 @attrs.frozen
-class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametric):
+class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ParametricBySums):
     """``l(z, y) = -log(sigmoid(theta_y - z) - sigmoid(theta_{y-1} - z))``: the cumulative logit.
 
     Domain: whole levels from ``lowest`` to ``lowest + levels - 1``. ``P(y <= k | z) =
@@ -220,9 +222,17 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         """The number of thresholds that are to be fitted."""
         return self.levels - 1 if self.thresholds is None else 0
 
-    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
+    def parameter_sums(
+        self, z: Array, y: Array, weights: Array
+    ) -> Callable[[Any], tuple[Any, Array]]:
+        """What ``best_thresholds`` asks of observations of these levels at given z."""
+        return Positions.of(z, self.code(y), weights, self.levels).tell
+
+    def parameters_by_sums(
+        self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None
+    ) -> Array:
         """The thresholds that fit best at given z, by damped Newton steps."""
-        return best_thresholds(z, self.code(y), weights, self.levels, start)
+        return best_thresholds(tell, self.levels, start)
 
     def with_parameters(self, parameters: Array) -> "Ordinal":
         """The levels with these thresholds."""

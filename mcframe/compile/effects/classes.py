@@ -1,6 +1,7 @@
 """One free number for each class of each column."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -9,9 +10,9 @@ import numpy as np
 from mcframe.compile.effects.conjugate_gradients import conjugate_gradients
 from mcframe.compile.effects.contract import Correction, Effects, Ridge, corrected
 from mcframe.compile.effects.newton import SOLVED, Local, newton
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 
-__all__ = ["EffectsOfClasses"]
+__all__ = ["Bends", "EffectsOfClasses", "damping_of_classes", "newton_step"]
 
 # How exactly a Newton system is solved, beside what is left of the gradient.
 EXACT, LEAST_EXACT = 0.1, 1e-13
@@ -23,6 +24,19 @@ TINY = 1e-300
 # Up to so many classes Newton's systems, one for each column, are written out and solved: K
 # products make them, while conjugate gradients took six in the mean for K = 4.
 WRITTEN_OUT = 12
+
+
+@attrs.frozen(eq=False)
+class Bends:
+    """Second derivatives of a sum of losses in effects of classes, asked for as they are needed.
+
+    ``blocks`` gives a matrix (K, K) for each column, ``times`` their product with a vector, and
+    ``diagonal`` what stands on theirs.
+    """
+
+    blocks: Callable[[], Array]
+    times: Callable[[Array], Array]
+    diagonal: Callable[[], Array]
 
 
 @attrs.frozen(eq=False)
@@ -46,6 +60,11 @@ class EffectsOfClasses(Effects):
         """z plus the effects of its numbers."""
         return z if effects is None else z + effects[self.groups]
 
+    @cached_property
+    def counts(self) -> IntArray:
+        """The number of entries of each effect."""
+        return np.bincount(self.groups.ravel(), minlength=self.size)
+
     def solve(
         self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
     ) -> Array:
@@ -55,34 +74,48 @@ class EffectsOfClasses(Effects):
         conjugate gradients.
         """
         free, start = self.fixed == 0.0, self.begin(z, warm)
-        stretch = np.asarray(weights)[:, None] if np.ndim(weights) else weights
+        steepest = self.sum_by_effect(stretched(weights) * np.ones(z.shape))
 
         def at(effects: Array) -> Local:
-            value, slope = likelihood.value_and_slope(z + effects[self.groups], y)
-            return self.local(weights * value, stretch * slope, effects, free)
-
-        steepest = self.sum_by_effect(stretch * likelihood.curvature * np.ones(z.shape))
+            return self.local_at(likelihood, z, y, weights, effects, free)
 
         def step(effects: Array, here: Local) -> Array:
-            shifted = z + effects[self.groups]
-            hessian = likelihood.hessian_at(shifted, y)
-            damping = MOST_DAMPING * here.left * steepest
-            if z.shape[1] <= WRITTEN_OUT:
-                return self.solve_by_columns(hessian, stretch, damping, -here.gradient, free)
-
-            def times(vector: Array) -> Any:
-                return self.sum_by_effect(stretch * hessian(vector[self.groups]))
-
-            diagonal = self.sum_by_effect(stretch * likelihood.second_derivative(shifted, y))
-            damping = damping + LEAST_DAMPING * diagonal + self.stiffness
-            usable: Any = free & (diagonal + damping > TINY)
-            inverse = np.where(usable, 1.0 / np.where(usable, diagonal + damping, 1.0), 0.0)
-            exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
-            return conjugate_gradients(
-                lambda x: times(x) + damping * x, -here.gradient, inverse, usable, exact
-            )
+            bends = self.bends_at(likelihood, z, y, weights, effects)
+            damping = damping_of_classes(likelihood, steepest, here)
+            return newton_step(bends, z.shape[1], damping, self.stiffness, here, free)
 
         return newton(at, step, start)
+
+    def local_at(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        free: Any,
+    ) -> Local:
+        """Losses, gradient and sizes at z and effects."""
+        value, slope = likelihood.value_and_slope(z + effects[self.groups], y)
+        return self.local(weights * value, stretched(weights) * slope, effects, free)
+
+    def bends_at(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, effects: Array
+    ) -> Bends:
+        """Second derivatives of the losses at z and effects."""
+        shifted, stretch = z + effects[self.groups], stretched(weights)
+        hessian = likelihood.hessian_at(shifted, y)
+
+        def times(vector: Array) -> Array:
+            found: Array = self.sum_by_effect(stretch * hessian(vector[self.groups]))
+            return found
+
+        def diagonal() -> Array:
+            second = likelihood.second_derivative(shifted, y)
+            found: Array = self.sum_by_effect(stretch * second)
+            return found
+
+        return Bends(lambda: self.blocks(hessian, stretch), times, diagonal)
 
     def correction(
         self,
@@ -102,20 +135,14 @@ class EffectsOfClasses(Effects):
         free = self.fixed == 0.0
         gradient = np.where(free, gradient, 0.0)
         hessian = likelihood.hessian_at(z + effects[self.groups], y)
-        stretch = np.asarray(weights)[:, None] if np.ndim(weights) else weights
-        step = self.solve_by_columns(hessian, stretch, np.zeros(self.size), -gradient, free)
+        stretch, undamped = stretched(weights), np.zeros(self.size)
+        blocks = self.blocks(hessian, stretch)
+        step = solved_by_columns(blocks, undamped, self.stiffness, -gradient, free)
         moved = step[self.groups]
         return corrected(likelihood, effects, gradient, step, moved, stretch * hessian(moved))
 
-    def solve_by_columns(
-        self,
-        hessian: Callable[[Array], Array],
-        stretch: Array | float,
-        damping: Array,
-        target: Array,
-        free: Any,
-    ) -> Array:
-        """x with (S + damping + ridge) x = t, 0 where it is not free, for a block S a column.
+    def blocks(self, hessian: Callable[[Array], Array], stretch: Array | float) -> Array:
+        """The second derivatives in the effects of each column, (columns, K, K).
 
         K products of the entries' Hessian, each with one class, sum up to the rows of the blocks.
         """
@@ -125,20 +152,55 @@ class EffectsOfClasses(Effects):
             unit = np.zeros(self.groups.shape)
             unit[:, k] = 1.0
             images[:, k] = self.sum_by_effect(stretch * hessian(unit))
-        blocks = images.reshape(-1, n_classes, n_classes)
-        diagonal = range(n_classes)
-        curved = blocks[:, diagonal, diagonal].ravel()
-        damped = (1.0 + LEAST_DAMPING) * curved + damping + self.stiffness
-        usable = (free & (damped > TINY)).reshape(-1, n_classes)
-        blocks *= usable[:, :, None] & usable[:, None, :]
-        blocks[:, diagonal, diagonal] = np.where(usable, damped.reshape(usable.shape), 1.0)
-        aims = np.where(usable, target.reshape(usable.shape), 0.0)
-        found: Array = np.linalg.solve(blocks, aims[:, :, None])
-        return found.ravel()
+        return images.reshape(-1, n_classes, n_classes)
 
     def centre(self, slope: Array) -> Array:
         """The mean over the entries of each effect taken off."""
         if self.ridge is not None:
             return slope
-        counts = np.maximum(np.bincount(self.groups.ravel(), minlength=self.size), 1)
-        return slope - (self.sum_by_effect(slope) / counts)[self.groups.ravel()]
+        means = self.sum_by_effect(slope) / np.maximum(self.counts, 1)
+        centred: Array = slope - means[self.groups.ravel()]
+        return centred
+
+
+def stretched(weights: Array | float) -> Any:
+    """The weights of entries in the shape of their slopes."""
+    return np.asarray(weights)[:, None] if np.ndim(weights) else weights
+
+
+def damping_of_classes(likelihood: Any, weights: Array, here: Local) -> Array:
+    """What is added to a Newton system's diagonal, where each effect has so much weight."""
+    damping: Array = MOST_DAMPING * here.left * (likelihood.curvature * weights)
+    return damping
+
+
+def newton_step(
+    bends: Bends, n_classes: int, damping: Array, ridge: float, here: Local, free: Mask
+) -> Array:
+    """A Newton step of all effects: written out by columns, or by conjugate gradients."""
+    if n_classes <= WRITTEN_OUT:
+        return solved_by_columns(bends.blocks(), damping, ridge, -here.gradient, free)
+    diagonal = bends.diagonal()
+    damping = damping + LEAST_DAMPING * diagonal + ridge
+    usable: Any = free & (diagonal + damping > TINY)
+    inverse = np.where(usable, 1.0 / np.where(usable, diagonal + damping, 1.0), 0.0)
+    exact = max(EXACT * SOLVED / here.off, LEAST_EXACT)
+    return conjugate_gradients(
+        lambda x: bends.times(x) + damping * x, -here.gradient, inverse, usable, exact
+    )
+
+
+def solved_by_columns(
+    blocks: Array, damping: Array, ridge: float, target: Array, free: Mask
+) -> Array:
+    """x with (S + damping + ridge) x = t, 0 where it is not free, for a block S a column."""
+    n_classes = blocks.shape[1]
+    diagonal = range(n_classes)
+    curved = blocks[:, diagonal, diagonal].ravel()
+    damped = (1.0 + LEAST_DAMPING) * curved + damping + ridge
+    usable = (free & (damped > TINY)).reshape(-1, n_classes)
+    system = blocks * (usable[:, :, None] & usable[:, None, :])
+    system[:, diagonal, diagonal] = np.where(usable, damped.reshape(usable.shape), 1.0)
+    aims = np.where(usable, target.reshape(usable.shape), 0.0)
+    found: Array = np.linalg.solve(system, aims[:, :, None])
+    return found.ravel()

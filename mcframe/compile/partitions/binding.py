@@ -7,21 +7,24 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import OneKind, Ridge, TwoKinds
+from mcframe.compile.effects import EffectsOfClasses, OneKind, Ridge
 from mcframe.compile.effects.far import far_out
+from mcframe.compile.partitions.classes import ClassEffects
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
-from mcframe.compile.partitions.joint import JointEffects, gathered_by_effect
+from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
+from mcframe.compile.partitions.parameters import FittedParameters
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
+from mcframe.compile.partitions.tied import TiedEffects, gathered_by_effect
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Likelihood, ParametricBySums, fits_parameters
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Layout, Model
 from mcframe.model.notes import notes_on_gaps
@@ -61,18 +64,17 @@ def refusal_of_block(block: Block) -> str | None:
         return f"{word} is not convex, so that there is no certificate to add up"
     if likelihood.reads_unlabeled:
         return f"{word} reads unlabeled cells, which no partition holds"
-    if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-        return f"{word} fits thresholds to all entries at once; give them"
+    fitted = fits_parameters(likelihood)
+    if fitted and not isinstance(likelihood, ParametricBySums):
+        return f"{word} fits parameters to all entries at once, and not by sums; give them"
     if type(likelihood).bound_to is not Likelihood.bound_to:
         return f"{word} estimates something from all values at once; give it as an option"
     if block.standardize in ("robust", "ranks"):
         return (
             f"standardize={block.standardize!r} sorts whole columns; standardize=True takes sums"
         )
-    if block.standardize and likelihood.width > 1:
+    if block.standardize and (likelihood.width > 1 or fitted):
         return f"standardize=True of {word} finds the best constants of whole columns; leave it"
-    if block.bias and likelihood.width > 1:
-        return f"biases of the classes of {word} are tied to each other; drop bias"
     return None
 
 
@@ -265,7 +267,7 @@ class Told:
     n_numbers: int
     counts: IntArray  # entries of each effect
     signs: Array  # of effects that all of its entries pull one way
-    stretch: Array  # the sum of the factors of losses of each effect, where there are two kinds
+    stretch: Array  # the sum of the factors of losses of each effect
     pull: float
     squares: float  # the sum of those of rough predictors
     origin: Array | None
@@ -288,15 +290,15 @@ class Tell(Task):
 def told_by(piece: Any, origin: Array | None) -> Told:
     """What the piece of one block in one partition tells."""
     kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
-    both = isinstance(kind, TwoKinds)
+    alone = isinstance(kind, OneKind | EffectsOfClasses)
     return Told(
         float(np.max(scale, initial=0.0)),
         float(np.sum(scale)),
         piece.n_numbers,
-        kind.counts if isinstance(kind, OneKind) else np.zeros(0, dtype=np.intp),
-        np.sign(kind.fixed) if isinstance(kind, OneKind) else np.zeros(0),
-        kind.sum_by_effect(scale) if both else np.zeros(0),
-        piece.pull,
+        kind.counts if alone else np.zeros(0, dtype=np.intp),
+        np.sign(kind.fixed) if alone else np.zeros(0),
+        kind.sum_by_effect(np.repeat(scale, piece.width)),
+        piece.pull if piece.has_conjugate() else 0.0,
         float(np.sum(np.square(piece.start()))),
         origin,
     )
@@ -350,13 +352,19 @@ def piece_of(
     origin = problem.origins.get(block.name)
     towards = np.zeros(layout.n_effects) if origin is None else -origin
     penalty = Ridge(ridge, towards) if ridge and layout.n_effects else None
-    joint = None
+    stretch = gathered_by_effect(layout, [own.stretch for own in told])
+    shared = partitions, k, layout, block.likelihood, penalty, stretch
+    tied: TiedEffects | None = None
     if layout.n_biases and layout.n_row_effects:
-        stretch = gathered_by_effect(layout, [own.stretch for own in told])
-        joint = JointEffects.of(partitions, k, layout, block.likelihood, penalty, origin, stretch)
-        counts, fixed = np.zeros(0, dtype=np.intp), joint.fixed
+        tied = JointEffects.of(*shared, origin)
+        counts, fixed = np.zeros(0, dtype=np.intp), tied.fixed
     else:
         counts, fixed = gathered_effects(layout, block, told)
+        if layout.n_parameters:
+            fixed = np.zeros(layout.size)
+            tied = FittedParameters(*shared, fixed)
+        elif block.likelihood.width > 1 and layout.size:
+            tied = ClassEffects(*shared, fixed)
     return PartitionedPiece(
         likelihood=block.likelihood,
         layout=layout,
@@ -368,7 +376,7 @@ def piece_of(
         ridge=penalty,
         origin=0.0 if origin is None else origin,
         pull=max(own.pull for own in told),
-        joint=joint,
+        tied=tied,
     )
 
 

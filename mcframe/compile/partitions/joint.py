@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.compile.effects import Ridge
-from mcframe.compile.effects.far import extremes_by_pulls, far_beyond, far_out, pulls
+from mcframe.compile.effects.far import extremes_by_pulls, far_out, pulls
 from mcframe.compile.effects.newton import Local, newton
 from mcframe.compile.effects.two_kinds import (
     Reduced,
@@ -19,14 +19,15 @@ from mcframe.compile.effects.two_kinds import (
     inverted,
     representative,
 )
-from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
+from mcframe.compile.partitions.executor import Partitions, Task
 from mcframe.compile.partitions.numbers import ByRows, Numbers, effects_by_rows
 from mcframe.compile.partitions.part import Part
-from mcframe.compile.partitions.tasks import EffectSums, Largest
+from mcframe.compile.partitions.tasks import EffectSums
+from mcframe.compile.partitions.tied import LocalSums, TiedEffects, gathered_by_effect
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Layout
 
-__all__ = ["JointEffects", "begun_far_out", "gathered_by_effect"]
+__all__ = ["JointEffects"]
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
 # then no round.
@@ -34,22 +35,15 @@ WRITTEN_OUT = 256
 
 
 @attrs.frozen(eq=False)
-class JointEffects:
-    """``TwoKinds`` of block ``k``: a Newton step by rounds of tasks.
+class JointEffects(TiedEffects):
+    """``TwoKinds`` of a block: a Newton step by rounds of tasks.
 
     Effects of rows are eliminated within the partitions; conjugate gradients solve for those of
-    columns, d numbers back from each partition a step. ``stretch`` are the sums of the factors of
-    losses of each effect; ``parts`` what entries connect, None with a ridge.
+    columns, d numbers back from each partition a step. ``parts`` are what entries connect, None
+    with a ridge.
     """
 
-    partitions: Partitions
-    k: int
-    layout: Layout
-    likelihood: Any
-    ridge: Ridge | None
     origin: Array | None
-    stretch: Array
-    fixed: Array
     parts: tuple[IntArray, Mask] | None
 
     @classmethod
@@ -60,8 +54,8 @@ class JointEffects:
         layout: Layout,
         likelihood: Any,
         ridge: Ridge | None,
-        origin: Array | None,
         stretch: Array,
+        origin: Array | None,
     ) -> "JointEffects":
         """The effects, infinite ones found, a round each time that others may be; and parts."""
         fixed: Array = np.zeros(layout.size)
@@ -78,21 +72,11 @@ class JointEffects:
             fixed = extremes_by_pulls(far_out(likelihood), layout.size, pulls_without)
             answers = partitions.each(LocalParts(k, effects_by_rows(layout, fixed)))
             parts = connected(layout.n_biases, answers)
-        return cls(partitions, k, layout, likelihood, ridge, origin, stretch, fixed, parts)
-
-    def cut(self, effects: Array) -> Any:
-        """Effects as tasks take them."""
-        return effects_by_rows(self.layout, effects)
-
-    def gathered(self, task: Task) -> Array:
-        """Sums over each effect."""
-        return gathered_by_effect(self.layout, self.partitions.each(task))
+        return cls(partitions, k, layout, likelihood, ridge, stretch, fixed, origin, parts)
 
     def solve(self, z: Numbers, warm: Array | None) -> Array:
         """The best effects at z, by Newton's method from those of a point nearby."""
-        free = self.fixed == 0.0
-        start = np.zeros(self.layout.size) if warm is None else warm
-        start = begun_far_out(self.partitions, z, self.k, self.fixed, start)
+        free, start = self.fixed == 0.0, self.begin(z, warm)
         if not (np.isfinite(self.likelihood.curvature) or self.finite_at(z, start)):
             start = np.where(free, self.below_zero(z), start)
 
@@ -120,18 +104,6 @@ class JointEffects:
         answers = self.partitions.each(BelowZero(z, self.k))
         self.layout.biases(effects)[:] = np.min(answers, axis=0)
         return effects
-
-    def local_at(self, z: Numbers, effects: Array, free: Mask) -> Local:
-        """Losses, gradient and sizes at z and effects, with the ridge."""
-        answers = self.partitions.each(LocalSums(z, self.k, self.cut(effects)))
-        value, summands = tree_sum([answer[0] for answer in answers])
-        gradient = gathered_by_effect(self.layout, [answer[1] for answer in answers])
-        sizes = gathered_by_effect(self.layout, [answer[2] for answer in answers])
-        if self.ridge is not None:
-            pull = self.ridge.slope(effects)
-            gradient, sizes = gradient + pull, sizes + np.abs(pull)
-            value += self.ridge.value(effects)
-        return Local(float(value), np.where(free, gradient, 0.0), sizes, float(summands))
 
     def newton_step(
         self,
@@ -314,23 +286,6 @@ class LocalParts(Task):
 
 
 @attrs.frozen(eq=False)
-class LocalSums(Task):
-    """Losses of block k at z and effects and their sizes; gradient and its sizes by effect."""
-
-    z: Numbers
-    k: int
-    effects: Any
-
-    def of(self, part: Part) -> tuple[tuple[float, float], Array, Array]:
-        """What a partition adds to them."""
-        piece = part.program.loss.pieces[self.k]
-        kind: Any = piece.effects
-        z = piece.offset_part(part.numbers(self.z))
-        here = kind.local_at(piece.likelihood, z, piece.y, piece.scale, self.effects, True)
-        return (here.value, here.summands), here.gradient, here.sizes
-
-
-@attrs.frozen(eq=False)
 class BelowZero(Task):
     """Effects of columns of block k that bring each predictor to 0 or below."""
 
@@ -439,23 +394,3 @@ def connected(d: int, labels: list[IntArray]) -> tuple[IntArray, Mask]:
     rows = [part[start + own[d:]] for start, own in zip(starts, labels, strict=False)]
     found = np.concatenate([part[:d], *rows])
     return found, np.bincount(found)[found] == 1
-
-
-def gathered_by_effect(layout: Layout, sums: list[Array]) -> Array:
-    """Sums over each effect from those of the partitions.
-
-    Those of columns and of the intercept are added up, those of rows stand below each other.
-    """
-    d, end = layout.n_biases, layout.n_effects - layout.n_biases - layout.n_row_effects
-    stops = [own.size - end for own in sums]
-    own_rows = [own[d:stop] for own, stop in zip(sums, stops, strict=True)]
-    ends = tree_sum([own[stop:] for own, stop in zip(sums, stops, strict=True)])
-    return np.concatenate([np.sum([own[:d] for own in sums], axis=0), *own_rows, ends])
-
-
-def begun_far_out(partitions: Partitions, z: Numbers, k: int, fixed: Array, start: Array) -> Array:
-    """The start of a solve, infinite effects far beyond the predictors z of block k."""
-    if not fixed.any():
-        return start
-    reached = np.array([max(partitions.each(Largest(z, k)))])
-    return np.where(fixed == 0.0, start, far_beyond(fixed, reached))

@@ -11,7 +11,7 @@ from mcframe.compile.effects.contract import conjugate_of_sums, imbalance_of_sum
 from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
 from mcframe.compile.loss import Known, LossAt, SumOfPieces
 from mcframe.compile.partitions.executor import Partitions, tree_sum
-from mcframe.compile.partitions.joint import JointEffects, begun_far_out, gathered_by_effect
+from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.numbers import (
     ByRows,
     Centred,
@@ -32,6 +32,7 @@ from mcframe.compile.partitions.tasks import (
     SteepestAt,
     ValueOf,
 )
+from mcframe.compile.partitions.tied import TiedEffects, begun_far_out, gathered_by_effect
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate
 from mcframe.model import Layout
@@ -57,7 +58,7 @@ class PartitionedPiece:
     ridge: Ridge | None
     origin: Array | float
     pull: float
-    joint: JointEffects | None  # of columns and of rows, where there are both
+    tied: TiedEffects | None  # effects or parameters that are solved for together
 
     @property
     def width(self) -> int:
@@ -75,13 +76,13 @@ class PartitionedPiece:
         return self.total_scale * float(self.likelihood.infimum)
 
     def has_conjugate(self) -> bool:
-        """Whether a conjugate is at hand."""
-        return isinstance(self.likelihood, Conjugate)
+        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
+        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
 
     @property
     def biased(self) -> bool:
         """Whether there are effects of columns alone."""
-        return bool(self.layout.n_biases) and self.joint is None
+        return bool(self.layout.n_biases) and not self.layout.n_row_effects
 
     @property
     def groups(self) -> Groups:
@@ -140,7 +141,7 @@ class PartitionedLoss(SumOfPieces):
     ) -> LossAt:
         """F and its slopes at z, all effects optimal, those of nearby points to begin with."""
         warm = (None,) * len(self.pieces) if warm is None else warm
-        if len(self.pieces) == 1 and self.pieces[0].biased:
+        if len(self.pieces) == 1 and self.pieces[0].biased and self.pieces[0].tied is None:
             effects, value = self.solve_biases(z, 0, warm[0])
             if value is not None:  # found with the biases: no round for it
                 slopes: Any = Slopes(size=z.size, z=z, effects=(effects,))
@@ -169,8 +170,8 @@ class PartitionedLoss(SumOfPieces):
         piece = self.pieces[k]
         if not piece.layout.size:
             return None
-        if piece.joint is not None:
-            return piece.joint.solve(z, warm)
+        if piece.tied is not None:
+            return piece.tied.solve(z, warm)
         if piece.layout.n_row_effects:
             begun = None if warm is None else ByRows(warm)
             return piece.groups.with_idle(self.partitions.concatenate(RowEffects(z, k, begun)))
@@ -246,8 +247,8 @@ class PartitionedLoss(SumOfPieces):
         )
         centred: Numbers = Centred(size=slope.size, of=slope, means=means)
         for piece in self.pieces:
-            if piece.joint is not None:
-                centred = piece.joint.centre(centred)
+            if isinstance(piece.tied, JointEffects):
+                centred = piece.tied.centre(centred)
         return centred
 
     def rounding(self, z: Numbers, effects: tuple[Array | None, ...], slope: Numbers) -> float:

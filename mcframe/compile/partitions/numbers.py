@@ -175,7 +175,8 @@ class Centred(Numbers):
         for piece, means in zip(part.program.loss.pieces, self.means, strict=True):
             own = centred[piece.part]
             if means is not None:
-                centred[piece.part] = own - means[piece.columns]
+                own = piece.predictor(piece.by_entries(own), -means)
+                centred[piece.part] = own.ravel()
             elif not piece.layout.n_biases:  # biases without means have a ridge
                 centred[piece.part] = piece.centre(own)
         return centred

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.compiling import compile_loss
-from mcframe.compile.effects import OneKind, TwoKinds
+from mcframe.compile.effects import EffectsOfClasses, OneKind, TwoKinds
 from mcframe.compile.entries import Entries, Orders
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.numbers import Numbers, fresh_key
@@ -175,11 +175,14 @@ def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
         effects = attrs.evolve(effects, group=columns if piece.layout.n_biases else rows)
     elif isinstance(effects, TwoKinds):
         effects = attrs.evolve(effects, rows=rows, columns=columns)
+    elif isinstance(effects, EffectsOfClasses):
+        effects = attrs.evolve(effects, groups=narrowed(effects.groups))
     return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
 
 
 def without_ridge_of_columns(piece: Piece) -> Piece:
     """The piece without the ridge on biases: that counts once, and not in each partition."""
-    if piece.layout.n_biases and isinstance(piece.effects, OneKind | TwoKinds):
-        return attrs.evolve(piece, effects=attrs.evolve(piece.effects, ridge=None))
+    effects: Any = piece.effects
+    if piece.layout.n_biases:
+        return attrs.evolve(piece, effects=attrs.evolve(effects, ridge=None))
     return piece

@@ -8,6 +8,6 @@ from mcframe.likelihoods.cumulative.cumulative_logit import (
     gap_loss,
     logistic_parts,
 )
-from mcframe.likelihoods.cumulative.thresholds import best_thresholds
+from mcframe.likelihoods.cumulative.thresholds import Positions, best_thresholds
 
-__all__ = ["best_thresholds", "centred_conjugate", "gap_loss", "logistic_parts"]
+__all__ = ["Positions", "best_thresholds", "centred_conjugate", "gap_loss", "logistic_parts"]

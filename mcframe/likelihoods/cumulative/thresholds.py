@@ -1,5 +1,8 @@
 """The thresholds of a cumulative logit model, fitted to given positions on its scale."""
 
+from collections.abc import Callable
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -8,7 +11,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.likelihoods.cumulative.cumulative_logit import gap_loss, logistic_parts
 from mcframe.numerics.machine.clock import check_time
 
-__all__ = ["best_thresholds"]
+__all__ = ["Positions", "best_thresholds"]
 
 MAX_STEPS = 200
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its slopes:
@@ -28,8 +31,39 @@ LEAST_GAP = 1e-9
 FAR = 1000.0
 
 
+@attrs.frozen(eq=False)
+class Positions:
+    """Positions on the scale and their weights, level by level: what thresholds are fitted to.
+
+    They are asked for sums alone, so that they may lie in several places.
+    """
+
+    groups: tuple[tuple[Array, Array], ...]
+
+    @classmethod
+    def of(cls, z: Array, code: IntArray, weights: Array, levels: int) -> "Positions":
+        """Positions z with levels 0, ..., levels - 1, and weights of at least 0."""
+        return cls(tuple(members(z, code, weights, level) for level in range(levels)))
+
+    def tell(self, asked: tuple[IntArray, Array] | None) -> tuple[Any, Array]:
+        """Answer sums, and numbers of which the largest counts.
+
+        To None the weights of each level, the number of its positions and their weighted sum; the
+        largest position of each level and the largest of -z. To levels and the thresholds between
+        them what the losses sum up to, those of gaps aside.
+        """
+        if asked is not None:
+            seen, thresholds = asked
+            return sums_at(thresholds, [self.groups[level] for level in seen]), np.zeros(0)
+        weights = np.array([np.sum(weights) for _, weights in self.groups])
+        counts = np.array([z.size for z, _ in self.groups])
+        moments = np.array([weights @ z for z, weights in self.groups])
+        sides = [np.max(s * z, initial=-np.inf) for s in (1.0, -1.0) for z, _ in self.groups]
+        return (weights, counts, moments), np.array(sides)
+
+
 def best_thresholds(
-    z: Array, code: IntArray, weights: Array, levels: int, start: Array | None
+    tell: Callable[[Any], tuple[Any, Array]], levels: int, start: Array | None
 ) -> Array:
     """The increasing thresholds t that minimise the sum of weights * loss at given positions z.
 
@@ -43,25 +77,29 @@ def best_thresholds(
 
     Parameters
     ----------
-    z, code, weights : arrays of one length
-        Positions, levels 0, ..., levels - 1, and weights of at least 0.
+    tell : callable
+        ``Positions.tell``, or sums and largest numbers of what several positions tell.
     levels : int
     start : array (levels - 1,), optional
         Where to begin; close to the answer two or three steps are enough.
     """
-    counts = np.bincount(code, weights, minlength=levels)
+    (weights, counts, moments), largest = tell(None)
     # A share of less than a rounding asks for a gap of less than a rounding: for none.
-    seen = np.flatnonzero(counts > EPS * np.sum(counts))
+    seen = np.flatnonzero(weights > EPS * np.sum(weights))
     if seen.size == 0:
         return np.arange(levels - 1) - 0.5 * (levels - 2)
-    groups = [members(z, code, weights, level) for level in seen.tolist()]
     near = None if start is None else start[seen[:-1]]
     if near is None or not np.all(np.isfinite(near)) or np.any(np.diff(near) < LEAST_GAP):
-        passed, left = np.cumsum(counts[seen])[:-1], np.cumsum(counts[seen][::-1])[-2::-1]
-        near = apart(np.average(z, weights=weights) + np.log(passed / left), LEAST_GAP)
-    fitted = damped_newton(near, groups)
-    lowest = min(np.min(position) for position, _ in groups)
-    highest = max(np.max(position) for position, _ in groups)
+        passed, left = np.cumsum(weights[seen])[:-1], np.cumsum(weights[seen][::-1])[-2::-1]
+        mean = np.sum(moments) / np.sum(weights)
+        near = apart(mean + np.log(passed / left), LEAST_GAP)
+
+    def at(thresholds: Array) -> Local:
+        return with_gaps(tell((seen, thresholds))[0], thresholds, weights[seen])
+
+    highest, lowest = np.max(largest[:levels][seen]), -np.max(largest[levels:][seen])
+    reached, count = max(abs(float(highest)), abs(float(lowest))), int(np.sum(counts[seen]))
+    fitted = damped_newton(near, at, reached, count)
     below = min([lowest, *fitted[:1]]) - FAR
     above = max([highest, *fitted[-1:]]) + FAR
     # Threshold k stands above as many observed levels as there are up to level k.
@@ -97,11 +135,13 @@ class Local:
     hessian: Array
 
 
-def evaluate(thresholds: Array, groups: list[tuple[Array, Array]]) -> Local:
-    """All sums at once, level by level."""
+def sums_at(
+    thresholds: Array, groups: list[tuple[Array, Array]]
+) -> tuple[float, Array, Array, Array]:
+    """Losses, slopes, their sizes and second derivatives in each threshold, gaps aside."""
     n = thresholds.size
     value = 0.0
-    slope, size, hessian = np.zeros(n), np.zeros(n), np.zeros((n, n))
+    slope, size, bend = np.zeros(n), np.zeros(n), np.zeros(n)
     for level, (z, weights) in enumerate(groups):
         for k, side in ((level, -1.0), (level - 1, 1.0)):
             if 0 <= k < n:
@@ -109,30 +149,38 @@ def evaluate(thresholds: Array, groups: list[tuple[Array, Array]]) -> Local:
                 value += float(weights @ losses)
                 slope[k] += side * (weights @ slopes)
                 size[k] += weights @ slopes
-                hessian[k, k] += weights @ bends
-        if 0 < level < n:
-            both = slice(level - 1, level + 1)
-            gap = np.diff(thresholds[both])
-            total = float(np.sum(weights))
-            value += total * float(gap_loss(gap)[0])
-            decay, lacking = float(np.exp(-gap[0])), float(-np.expm1(-gap[0]))
-            pull = total * decay / lacking
-            bend = pull / lacking
-            slope[both] += (pull, -pull)
-            size[both] += pull
-            hessian[both, both] += ((bend, -bend), (-bend, bend))
+                bend[k] += weights @ bends
+    return value, slope, size, bend
+
+
+def with_gaps(sums: Any, thresholds: Array, weights: Array) -> Local:
+    """All sums at some thresholds, with those of the gaps of levels of these weights."""
+    value, (slope, size) = float(sums[0]), (own.copy() for own in sums[1:3])
+    hessian = np.diag(sums[3])
+    for level in range(1, thresholds.size):
+        both, total = slice(level - 1, level + 1), float(weights[level])
+        gap = np.diff(thresholds[both])
+        value += total * float(gap_loss(gap)[0])
+        decay, lacking = float(np.exp(-gap[0])), float(-np.expm1(-gap[0]))
+        pull = total * decay / lacking
+        bend = pull / lacking
+        slope[both] += (pull, -pull)
+        size[both] += pull
+        hessian[both, both] += ((bend, -bend), (-bend, bend))
     return Local(value, slope, size, hessian)
 
 
-def damped_newton(thresholds: Array, groups: list[tuple[Array, Array]]) -> Array:
+def damped_newton(
+    thresholds: Array, at: Callable[[Array], Local], reached: float, count: int
+) -> Array:
     """Newton's method with a line search, until the slopes vanish up to rounding.
 
     Where what a step promises is below the rounding of the value, that step is the last one: it
     squares the error once more, and no comparison of values could tell another one from none.
+    ``reached`` is the size of the farthest of so many positions.
     """
-    reached = max(float(np.max(np.abs(z))) for z, _ in groups)
-    rounding = EPS * (8.0 + np.log2(sum(z.size for z, _ in groups)))
-    here = evaluate(thresholds, groups)
+    rounding = EPS * (8.0 + np.log2(count))
+    here = at(thresholds)
     reach = REACH
     for _ in range(MAX_STEPS):
         check_time()
@@ -145,7 +193,7 @@ def damped_newton(thresholds: Array, groups: list[tuple[Array, Array]]) -> Array
         longest = min(1.0, reach / float(np.max(np.abs(step))), room(thresholds, step))
         if longest == 1.0 and -float(here.slope @ step) <= LAST * EPS * here.value:
             return thresholds + step
-        found = line_search(thresholds, longest * step, here, groups)
+        found = line_search(thresholds, longest * step, here, at)
         if found is None:
             break
         share, thresholds, here = found
@@ -167,7 +215,7 @@ def room(thresholds: Array, step: Array) -> float:
 
 
 def line_search(
-    thresholds: Array, step: Array, here: Local, groups: list[tuple[Array, Array]]
+    thresholds: Array, step: Array, here: Local, at: Callable[[Array], Local]
 ) -> tuple[float, Array, Local] | None:
     """The first of the step, half of it, ... that lowers the value enough: share, point, sums."""
     falls = float(here.slope @ step)
@@ -181,7 +229,7 @@ def line_search(
         # A gap below the rounding of its thresholds would be none.
         if np.any(np.diff(moved) <= 0.0):
             continue
-        there = evaluate(moved, groups)
+        there = at(moved)
         if there.value <= here.value + SUFFICIENT * share * falls + noise:
             return share, moved, there
     return None
