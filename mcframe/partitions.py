@@ -69,7 +69,7 @@ def fit_on(
     checkpoint: object,
 ) -> Fit:
     """The fit of a model by a solver, whoever computes."""
-    problem, program, _ = bind_partitions(model, executor)
+    problem, program = bind_partitions(model, executor)
     reason = solver.refuses(program)
     if reason is not None:
         raise BackendError(f"rows in partitions: {reason}")

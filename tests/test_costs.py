@@ -35,7 +35,7 @@ def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(monkeypatch, n_part
     monkeypatch.setattr(OneByOne, "answers", noted)
     x, rng = table("gaussian"), np.random.default_rng(0)
     model, data = model_of("gaussian"), RowsInMemory({"x": x}, n_partitions)
-    _, program, _ = bind_partitions(model, executor_for(model, data, None))
+    _, program = bind_partitions(model, executor_for(model, data, None))
     solver = mc.Alternating()
     program = program.held_for(solver.in_factors, solver.dense)
     start = Point(LowRank(*(rng.standard_normal((n, width)) for n in program.shape)))

@@ -677,7 +677,7 @@ def test_new_rows_are_coded_as_the_table_was():
     assert list(again) == list(declared.data)
     for block, codes in declared.data.items():
         pd.testing.assert_frame_equal(again[block], codes)
-    fit = mc.fit(declared.model, declared.data, tol=1e-7)
+    fit = mc.fit(declared.model, declared.data, tol=1e-9)
     numbers = fit.predict_rows({name: again[name].iloc[:5] for name in again}, "numbers")
     np.testing.assert_allclose(numbers, fit.predict("numbers").iloc[:5], rtol=1e-3)
 

@@ -103,7 +103,7 @@ def test_nobody_writes_into_the_arrays_of_a_part(case):
 
 def bound_part(data, model):
     executor = OneByOne(Source(data, model))
-    _, _, bound = bind_partitions(model, executor)
+    bound = bind_partitions(model, executor)[0].partitions
     return bound.source, bound.kept.parts[0]
 
 
@@ -144,7 +144,7 @@ def test_words_of_the_model_are_not_stored_with_its_parts():
 
 def test_an_interrupt_while_numbers_are_written_leaves_no_wrong_ones(monkeypatch):
     """Each is found anew that has no place of its own; none is taken for another one."""
-    with Scratch() as scratch:
+    with closing(Scratch()) as scratch:
         source, part = bound_part(data_of(n_partitions=1), model_of("gaussian"))
         size = part.program.entries.size
         place = scratch.put(packed(part.program, source.words), spare=8 * KEPT * size)

@@ -118,7 +118,8 @@ def of_fit(stack, model, data, start, client):
     """What sweeps and a certificate took."""
     solver = mc.Alternating()
     executor = stack.enter_context(closing(executor_for(model, data, client)))
-    _, program, bound = bind_partitions(model, executor)
+    problem, program = bind_partitions(model, executor)
+    bound = problem.partitions
     program = program.held_for(solver.in_factors, solver.dense)
     state = solver.init(program, start, np.random.default_rng(0))
     seconds = []

@@ -78,15 +78,14 @@ def refusal_of_block(block: Block) -> str | None:
     return None
 
 
-def bind_partitions(
-    model: Model, partitions: Partitions
-) -> tuple[PartitionedProblem, Program, Partitions]:
+def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedProblem, Program]:
     """Bind a model to data in partitions and compile it, in two rounds of tasks.
 
     Returns
     -------
-    problem, program, partitions
-        The judge, what solvers read, and the executor of parts that are bound with all totals.
+    problem, program
+        The judge, whose ``partitions`` is the executor of parts that are bound with all totals,
+        and what solvers read.
 
     Raises
     ------
@@ -107,7 +106,7 @@ def bind_partitions(
     notes = notes_of(model, tables, seen)
     problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
     facts = bound.each(Tell())
-    return problem, compiled(problem, bound, seen, facts), bound
+    return problem, compiled(problem, bound, seen, facts)
 
 
 def check_data(model: Model, data: PartitionedData) -> None:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import attrs
@@ -196,14 +195,3 @@ class Scratch:
         if self.file is not None:
             self.file.close()
         self.file, self.end = None, 0
-
-    def __enter__(self) -> "Scratch":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
