@@ -559,7 +559,12 @@ REFUSED = {
     "unlabeled": (
         [mc.Block("x", mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli()))],
         [mc.NuclearNorm(1.0)],
-        "unlabeled",
+        "without reading each one",
+    ),
+    "unlabeled and biases": (
+        [mc.Block("x", mc.RiskMixture(pu=1.0, likelihood=mc.Gaussian()), bias=True)],
+        [mc.NuclearNorm(1.0)],
+        "neither bias nor row_effects",
     ),
 }
 

@@ -120,6 +120,15 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
         assert bits(fit) == bits(mc.fit(model, data_of(n_partitions), **budget))
 
 
+def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
+    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.7, likelihood=mc.Gaussian())
+    model = mc.Model([mc.Block("x", risk)], [mc.NuclearNorm(1.0)])
+    data, budget = RowsInMemory({"x": table("bernoulli")}, 3), {"tol": 1e-3, "max_iter": 2}
+    fit = mc.fit(model, data, **budget, client=client)
+    assert bits(fit) == bits(mc.fit(model, data, **budget))
+
+
 @pytest.mark.parametrize("kind", ["classes", "levels"])
 def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
     """Biases of classes, and thresholds: what is asked travels as futures here."""

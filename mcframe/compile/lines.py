@@ -167,14 +167,12 @@ class Lines:
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """The objective of each row of a factor, effects fixed: its losses and its own penalty."""
-        total = penalties(factor, weight)
-        self.add_losses(total, z, by_rows)
-        behind = self.program.background
-        return total + behind.of_lines(product(factor, other, by_rows), z, by_rows)
+        return penalties(factor, weight) + self.losses(z, factor, other, by_rows)
 
-    def add_losses(self, total: Array, z: Array, by_rows: bool) -> None:
-        """Add the losses of entries at z to the total of each row of a factor."""
-        entries = self.program.entries
+    def losses(self, z: Array, factor: Array, other: Array, by_rows: bool) -> Array:
+        """The losses of each row of a factor: those of its entries, at z, and unlabeled cells."""
+        entries, background = self.program.entries, self.program.background
+        total = np.zeros(factor.shape[0])
         places = entries.rows if by_rows else entries.columns
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, effects in zip(self.program.loss.pieces, self.at.effects, strict=True):
@@ -182,6 +180,7 @@ class Lines:
                 losses = piece.scale * piece.at(effects).value(predictor, piece.y)
                 lines = places[piece.part][:: piece.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)
+        return total + background.of_lines(product(factor, other, by_rows), z, by_rows)
 
 
 def penalties(factor: Array, weight: float) -> Array:

@@ -61,7 +61,7 @@ class Reached:
     @property
     def vanishes(self) -> bool:
         """Whether all losses and terms are nothing beside what they are elsewhere."""
-        if self.at.behind.points or self.main > NOTHING * self.main_elsewhere:
+        if self.at.behind or self.main > NOTHING * self.main_elsewhere:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
