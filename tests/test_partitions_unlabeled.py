@@ -193,7 +193,7 @@ def test_a_rate_that_cannot_be_estimated_is_said_of_the_block():
     y = labels()
     y.data[:] = 1.0
     model = mc.Model([mc.Block("y", RISKS["pnu"])], [mc.NuclearNorm(3.0)])
-    with pytest.raises(mc.DataError, match="block 'y': .*give missing_rate"):
+    with pytest.raises(mc.DataError, match=r"block 'y': .*give missing_rate"):
         mc.fit(model, RowsInMemory({"y": y}, 3))
 
 
