@@ -12,6 +12,7 @@ from mcframe.contracts.errors import (
 )
 from mcframe.contracts.likelihood import (
     Approximated,
+    BoundBySums,
     Conjugate,
     Distribution,
     Likelihood,
@@ -38,6 +39,7 @@ from mcframe.contracts.term import (
 
 __all__ = [
     "Approximated",
+    "BoundBySums",
     "BackendError",
     "Composed",
     "Conjugate",
