@@ -39,8 +39,8 @@ from mcframe.contracts.term import (
 
 __all__ = [
     "Approximated",
-    "BoundBySums",
     "BackendError",
+    "BoundBySums",
     "Composed",
     "Conjugate",
     "Constraint",

@@ -36,19 +36,19 @@ EQUATIONS = 64_000_000
 
 @attrs.frozen(eq=False)
 class Near(Cut):
-    """A point where a quadratic is taken: Z = U V', slopes, effects, largest curvatures."""
+    """A point where a quadratic is taken: Z = U V', slopes, effects, curvatures of all rows."""
 
     point: PointInPartitions
     slopes: Numbers
     effects: tuple[Any, ...]
-    steepest: tuple[float, ...] | None
+    highest: tuple[float, ...]
 
     def lines(self, part: Part) -> Lines:
         """The quadratic of a partition."""
         program, slopes, behind = part.program, part.numbers(self.slopes), self.point.behind(part)
         place = Place(behind.latent, behind.z)
         at = Evaluation(program.entries, place, behind, 0.0, slopes, self.effects)
-        return Lines(program, at, self.steepest)
+        return Lines(program, at, self.highest)
 
 
 @attrs.frozen(eq=False)
@@ -69,7 +69,7 @@ class PartitionedLines:
             point=PointInPartitions.of(self.at.place.factors, z),
             slopes=slopes,
             effects=loss.for_tasks(effects),
-            steepest=None if loss.bounded else loss.steepest_at(z, effects),
+            highest=tuple(loss.curvatures_at(z, effects)),
         )
 
     @property

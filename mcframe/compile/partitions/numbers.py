@@ -195,7 +195,10 @@ class Clipped(Numbers):
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Repaired(Numbers):
-    """The nearest slopes inside of the domains of blocks without effects."""
+    """The nearest slopes inside of the domains of losses.
+
+    Sums over effects of rows vanish then, those over effects of columns as they do by chance.
+    """
 
     of: Numbers
 
@@ -204,8 +207,9 @@ class Repaired(Numbers):
         slope = part.numbers(self.of)
         nearest = slope.copy()
         for piece in part.program.loss.pieces:
-            if piece.has_conjugate() and not piece.effects.size:
-                nearest[piece.part] = piece.nearest_slope(slope[piece.part])
+            if piece.has_conjugate():
+                nearer = piece.nearest_slope if piece.layout.n_biases else piece.nearest_dual
+                nearest[piece.part] = nearer(slope[piece.part])
         return nearest
 
 
