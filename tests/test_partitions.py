@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.compile import compile_problem
+from mcframe.compile.lines import Lines
 from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN
@@ -20,6 +22,7 @@ from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.machine.scratch import Scratch
+from mcframe.numerics.operators import LowRank
 
 N_ROWS, N_COLUMNS = 48, 16
 WORDS = {
@@ -217,6 +220,22 @@ def test_exposures_are_those_of_the_rows():
     )
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+@pytest.mark.parametrize("kind", WORDS)
+def test_a_partition_without_an_entry_of_a_weighted_block(kind):
+    y = table(kind).toarray()
+    y[table(kind).toarray() == 0.0] = np.nan
+    y[8:16] = np.nan
+    weights = 10.0 ** np.random.default_rng(3).uniform(-2, 2, y.shape)
+    data = {"x": mc.Observations(y, weights=weights), "z": table("gaussian", 1)}
+    blocks = [mc.Block("x", WORDS[kind][0], bias=True), mc.Block("z", mc.Gaussian())]
+    model = mc.Model(blocks, [mc.NuclearNorm(WORDS[kind][1])])
+    whole = mc.fit(model, data, tol=1e-9, max_iter=2, backend="alternating")
+    (fit,) = fits_of(model, data, (6,), 1e-9, max_iter=2)
+    assert fit.objective == pytest.approx(whole.objective, rel=1e-9)
+    assert np.isfinite(fit.bound)
+
+
 def test_labels_alike_in_a_part_are_not_alike_in_the_table():
     """The bias of column 0 is finite, though every partition by itself would have it infinite."""
     y = np.array(table("bernoulli").todense())
@@ -399,6 +418,19 @@ def test_fitted_thresholds_are_those_of_the_table(levels):
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
         assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
         np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=0.05)
+
+
+def test_each_weighted_level_has_the_curvature_of_its_own_weight():
+    """Where thresholds are fitted steps count with curvatures, one a weight."""
+    y = levels_of()
+    weights = 10.0 ** np.random.default_rng(0).uniform(-3, 3, y.shape)
+    problem = mc.Problem.bind(model_of_levels(), {"x": mc.Observations(y, weights=weights)})
+    program = compile_problem(problem)
+    (piece,) = program.loss.pieces
+    lines = Lines(program, program.evaluate(LowRank.zeros(program.shape)))
+    np.testing.assert_allclose(
+        lines.newton_weights, piece.scale * piece.likelihood.curvature, rtol=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")

@@ -227,3 +227,30 @@ def test_weights_and_offsets_are_refused_with_the_partition(beside):
     given = {"y": mc.Observations(data["y"].toarray(), **beside)}
     with pytest.raises(mc.DataError, match=r"partition 0 .*block 'y': .*leave these out"):
         mc.fit(model, RowsInMemory(given, 3))
+
+
+def test_classes_that_all_observations_of_a_column_pull_one_way_have_a_bound():
+    """Slopes there are next to nothing, and centred leave their domain: they are moved back."""
+    classes = np.array(
+        [[2.0, 0.0, 1.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 0.0], [1.0, 1.0, 0.0, 2.0]]
+    )
+    weights = np.array(
+        [
+            [7e-5, 6e-4, 7e-6, 1e-5],
+            [1e-4, 5.0, 30.0, 1.5],
+            [2.0, 3e5, 2e-6, 9e3],
+            [7e3, 10.0, 2.0, 9e3],
+        ]
+    )
+    labels_of_x = np.full((4, 4), np.nan)
+    labels_of_x[0, 0] = 0.0
+    data = {"x": labels_of_x, "y": mc.Observations(classes, weights=weights)}
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.6, likelihood=SQUARED)
+    blocks = [
+        mc.Block("x", risk, weight=6.2),
+        mc.Block("y", mc.Multinomial(3), bias=True, reduce="mean"),
+    ]
+    model = mc.Model(blocks, [mc.NuclearNorm(0.03)])
+    with pytest.warns(mc.UnobservedWarning):
+        fit = mc.fit(model, RowsInMemory(data, 2), tol=1e-6)
+    assert fit.status == "certified"
