@@ -117,7 +117,7 @@ class Holders:
 
 @cache
 def holders(process: int) -> Holders:
-    """Those of a process, which a child of it does not inherit."""
+    """The contexts of one process in which BLAS has one thread; a child of it begins with none."""
     return Holders()
 
 
