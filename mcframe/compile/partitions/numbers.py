@@ -3,6 +3,7 @@
 import itertools
 import os
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 COUNTER = itertools.count()
+# What has no rows to be cut, which is most of what a task consists of.
+WHOLE = frozenset({np.ndarray, int, float, bool, str, type(None)})
 
 
 def fresh_key() -> str:
@@ -64,16 +67,29 @@ def effects_by_rows(layout: Layout, effects: Array | Mask) -> Any:
     return ByRows(effects, layout.n_biases, layout.size - layout.n_biases - layout.n_row_effects)
 
 
+@cache
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The fields of an attrs class, which are asked for once a task and partition."""
+    return tuple(field.name for field in attrs.fields(kind))
+
+
 def for_rows(value: Any, first: int, last: int) -> Any:
     """What a partition with these rows is given of numbers, a task, a tuple or an array."""
+    if type(value) in WHOLE:
+        return value
     if isinstance(value, ByRows):
         return value.of(first, last)
     if isinstance(value, tuple):
         return tuple(for_rows(part, first, last) for part in value)
     if isinstance(value, Cut):
         kind: Any = type(value)
-        given = {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
-        return kind(**{name: for_rows(part, first, last) for name, part in given.items()})
+        given = {name: getattr(value, name) for name in field_names(kind)}
+        return kind(
+            **{
+                name: part if type(part) in WHOLE else for_rows(part, first, last)
+                for name, part in given.items()
+            }
+        )
     return value
 
 
