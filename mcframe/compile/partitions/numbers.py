@@ -83,13 +83,8 @@ def for_rows(value: Any, first: int, last: int) -> Any:
         return tuple(for_rows(part, first, last) for part in value)
     if isinstance(value, Cut):
         kind: Any = type(value)
-        given = {name: getattr(value, name) for name in field_names(kind)}
-        return kind(
-            **{
-                name: part if type(part) in WHOLE else for_rows(part, first, last)
-                for name, part in given.items()
-            }
-        )
+        given = ((name, getattr(value, name)) for name in field_names(kind))
+        return kind(**{name: for_rows(part, first, last) for name, part in given})
     return value
 
 
