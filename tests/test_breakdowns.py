@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe.backends import Alternating
+from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.machine.clock import OutOfTime
 
 NAN = np.nan
@@ -184,3 +186,25 @@ def test_a_look_that_is_cut_off_keeps_its_point(monkeypatch):
         fit = mc.fit(model, {"x": x}, max_iter=20)
     assert fit.rank > 0
     assert fit.bound == -np.inf
+
+
+@pytest.mark.parametrize("partitions", [False, True], ids=["in one piece", "in partitions"])
+def test_a_step_that_memory_does_not_suffice_for_loses_no_work(monkeypatch, partitions):
+    """As wide factors of a million rows may under a limit: the best point so far is returned."""
+    x = np.random.default_rng(0).standard_normal((30, 8))
+    data = RowsInMemory({"x": x}, 3) if partitions else {"x": x}
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(2.0)])
+    steps, step = [], Alternating.step
+
+    def short_of_memory(solver, program, state):
+        steps.append(state)
+        if len(steps) == 4:
+            raise MemoryError("unable to allocate 267 MiB")
+        step(solver, program, state)
+
+    monkeypatch.setattr(Alternating, "step", short_of_memory)
+    with pytest.warns(mc.NotCertifiedWarning, match="memory did not suffice .*267 MiB"):
+        fit = mc.fit(model, data, backend="alternating", tol=1e-14)
+    assert fit.status == "interrupted"
+    assert np.isfinite(fit.bound)
+    assert fit.bound <= mc.fit(model, {"x": x}, backend="proximal").objective

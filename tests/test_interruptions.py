@@ -177,6 +177,7 @@ def test_control_c_with_processes_keeps_what_is_finished_and_ends_them(tmp_path,
     )
     for _ in range(2):
         assert process.stdout.readline() == "waiting\n"
+    time.sleep(1.0)  # the result of the first fold is on its way
     (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
     printed, errors = process.communicate(timeout=60)
     assert printed.splitlines()[-1].startswith("partial True"), errors

@@ -306,7 +306,7 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
-    from mcframe.compile.partitions.entries import Product
+    from mcframe.compile.partitions.entries import MatrixInPartitions, Product
     from mcframe.compile.partitions.numbers import Predictors
     from mcframe.model.totals import Totals
 
@@ -315,7 +315,7 @@ def test_bytes_that_travel_are_counted(client):
     left, right, block = np.ones((48, 200)), np.ones((16, 200)), np.ones((16, 50))
     numbers = Predictors(size=1, left=ByRows(left), right=right)
     for _ in range(2):
-        executor.each(Product(numbers, block))
+        executor.each(Product(MatrixInPartitions(numbers), block))
     assert executor.work.rounds == 2
     assert executor.work.received == 2 * 48 * 50 * 8
     arrays = left.nbytes + right.nbytes + block.nbytes

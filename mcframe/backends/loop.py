@@ -304,6 +304,10 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
                 " columns of the data"
             ) from error
         status, message = "interrupted", f"the arithmetic broke down ({error}); {BEFORE}"
+    except MemoryError as error:
+        if watch.point is None:
+            raise
+        status, message = "interrupted", f"memory did not suffice ({error}); {BEFORE}"
     if watch.point is None:  # whatever ended it, there is nothing to return
         raise NothingFeasible(nowhere(program))
     return watch.outcome(status, message)
