@@ -13,7 +13,9 @@ from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
+from mcframe.compile.partitions.joint import ColumnParts
 from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Predictors
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import Work, bytes_of
@@ -617,6 +619,25 @@ def test_explain_tells_bytes_without_reading_a_partition():
     assert sum(told.partition_bytes) == BYTES_PER_ENTRY * entries
     assert len(told.partition_bytes) == 3
     assert "3 partitions" in repr(told)
+
+
+def test_parts_of_columns_add_up_to_those_of_all_entries():
+    rng, d = np.random.default_rng(0), 30
+    found = [rng.integers(0, 24, d) for _ in range(3)]
+    labels = tree_sum([ColumnParts(own) for own in found]).labels
+    starts = 30 * np.arange(3)[:, None] + np.array(found)
+    graph = sp.coo_array((np.ones(3 * d), (starts.ravel(), np.tile(100 + np.arange(d), 3))))
+    graph.resize((130, 130))
+    whole = sp.csgraph.connected_components(graph, directed=False)[1][100:]
+    assert 1 < len(set(whole)) < d
+    np.testing.assert_array_equal(labels[:, None] == labels, whole[:, None] == whole)
+
+
+def test_the_least_and_the_largest_are_answers_that_add_up():
+    x = np.random.default_rng(0).standard_normal((5, 4))
+    least, largest = tree_sum([(Least(own), Least(-own)) for own in x])
+    np.testing.assert_array_equal(least.numbers, x.min(axis=0))
+    np.testing.assert_array_equal(-largest.numbers, x.max(axis=0))
 
 
 def test_sums_are_taken_neighbours_first():

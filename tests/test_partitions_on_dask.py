@@ -212,6 +212,42 @@ def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypa
     assert bits(fit) == bits(mc.fit(model_of(*KIND), data, **budget))
 
 
+@pytest.mark.parametrize(
+    ("kind", "effects"),
+    [
+        ("bernoulli", "biases"),
+        ("bernoulli", "both kinds"),
+        ("poisson", "both kinds"),
+        ("gaussian", "ridge on both kinds"),
+    ],
+)
+def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind, effects):
+    """Not from each partition, in any round of a fit; and their bits are those of one process."""
+    monkeypatch.setattr(on_dask, "TOGETHER", 0)
+    monkeypatch.setattr(on_dask, "FAN", 2)
+    x = table(kind, n_rows=12, n_columns=200)
+    model, received, answers = model_of(kind, effects), [], OnDask.answers
+
+    def answers_noted(self, task, begin):
+        before = self.work.received
+        found = answers(self, task, begin)
+        most = received[-1]
+        name = type(task).__name__
+        most[name] = max(most.get(name, 0), self.work.received - before)
+        return found
+
+    monkeypatch.setattr(OnDask, "answers", answers_noted)
+    for n_partitions in (2, 6):
+        received.append({})
+        data, budget = RowsInMemory({"x": x}, n_partitions), {"tol": 1e-3, "max_iter": 1}
+        fit = mc.fit(model, data, **budget, client=threads)
+        assert bits(fit) == bits(mc.fit(model, data, **budget))
+    few, many = received
+    assert {"EffectSums", "Look", "Tell"} < few.keys()
+    for name in few.keys() & many.keys():
+        assert many[name] - few[name] <= 4 * 8, f"{name}: a number from each partition at most"
+
+
 @pytest.mark.parametrize("n_partitions", [1, 2, 8, 9, 15, 16, 17, 64, 65, 1_000])
 def test_the_model_of_cost_counts_the_tasks_of_a_sum_and_their_levels(n_partitions):
     submitted = []

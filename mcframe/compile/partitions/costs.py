@@ -33,6 +33,8 @@ class Costs:
       counted.
     - Received: new rows of U, n k numbers, and the sum of the lower triangles of the normal
       equations and their right sides, d k (k + 3) / 2.
+    - With biases of columns 4 d numbers are received in a Newton step, and 2 d in a round that
+      asks for sums of slopes: sums over all partitions. With effects of rows as many times n.
     - A certificate of L Lanczos steps of 4 columns: L rounds and some 14 others, 16 N operations
       a step, 4 d numbers sent and 4 d received.
     - Sums are taken on the cluster, ``FAN`` neighbours by a task: each partition's answer goes to

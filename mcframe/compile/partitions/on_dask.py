@@ -292,8 +292,7 @@ def answer_in_environment(
 def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any]) -> Any:
     """The sum of answers, of a worker that computes with what the fit computes with."""
     refuse_another_environment(begun[0])
-    with np.errstate(over="ignore", invalid="ignore"):
-        return tree_sum(answers)
+    return tree_sum(answers)
 
 
 def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) -> Any:
