@@ -17,7 +17,8 @@ from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.lines import EQUATIONS
 from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.sizes import bytes_compiled
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
@@ -162,7 +163,8 @@ class PartitionsExplanation:
         Why the model is not fitted to rows in partitions; None if it is.
     n_partitions : int
     partition_bytes : tuple of int
-        What each partition takes compiled, with the numbers at its entries.
+        What each partition takes compiled, with the numbers at its entries: by the classes of
+        its blocks, their weights and offsets as far as the data tell of them.
     driver_bytes : int
         Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns.
     round_bytes : int
@@ -209,7 +211,7 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
-        tuple(BYTES_PER_ENTRY * data.n_entries(p) for p in range(n_partitions)),
+        tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
         8 * (12 * lines * WIDTH + lanczos) + max(costs.held * slab, costs.brought(slab)),
         8 * WIDTH * (data.n_items + n_partitions * n_columns) + costs.brought(slab),
     )

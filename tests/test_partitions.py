@@ -11,9 +11,9 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.binding import bind_partitions
+from mcframe.compile.partitions.connected import ColumnParts
 from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
-from mcframe.compile.partitions.joint import ColumnParts
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Predictors

@@ -20,6 +20,7 @@ from mcframe.compile.effects.two_kinds import (
     representative,
 )
 from mcframe.compile.partitions.by_effect import apart, together
+from mcframe.compile.partitions.connected import connected
 from mcframe.compile.partitions.executor import Partitions, Task
 from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Numbers, effects_by_rows
@@ -273,51 +274,6 @@ class Pulls(Task):
 
 
 @attrs.frozen(eq=False)
-class ColumnParts:
-    """Which columns entries connect, by a label each; of more entries the sum of such answers."""
-
-    labels: IntArray
-
-    def __add__(self, other: "ColumnParts") -> "ColumnParts":
-        first, start = self.labels, int(np.max(self.labels)) + 1
-        size = start + int(np.max(other.labels)) + 1
-        pairs = first, start + other.labels
-        graph = sp.coo_array((np.ones(first.size), pairs), shape=(size, size))
-        return ColumnParts(sp.csgraph.connected_components(graph, directed=False)[1][first])
-
-
-@attrs.frozen(eq=False)
-class PartsOfColumns(Task):
-    """The columns that finite effects of block k connect."""
-
-    k: int
-    fixed: Any
-
-    def of(self, part: Part) -> ColumnParts:
-        """Those that the entries of a partition connect by themselves."""
-        kind: Any = part.program.loss.pieces[self.k].effects
-        labels: IntArray = attrs.evolve(kind, fixed=self.fixed).parts[0]
-        return ColumnParts(labels[: kind.layout.n_biases])
-
-
-@attrs.frozen(eq=False)
-class PartsOfRows(Task):
-    """The label of the columns that each row is connected with, -1 where it stands alone."""
-
-    k: int
-    fixed: Any
-    labels: IntArray
-
-    def of(self, part: Part) -> IntArray:
-        """Labels of the rows of a partition."""
-        kind: Any = part.program.loss.pieces[self.k].effects
-        own: IntArray = attrs.evolve(kind, fixed=self.fixed).parts[0]
-        labels = np.full(int(np.max(own)) + 1, -1, dtype=self.labels.dtype)
-        labels[own[: self.labels.size]] = self.labels
-        return labels[own[self.labels.size :]]
-
-
-@attrs.frozen(eq=False)
 class BelowZero(Task):
     """Effects of columns of block k that bring each predictor to 0 or below."""
 
@@ -411,17 +367,3 @@ def reduced(part: Part, weights: Numbers, k: int, n_kept: int) -> Reduced:
     kind: Any = part.program.loss.pieces[k].effects
     table = kind.table(part.numbers(weights))
     return Reduced(table, np.zeros(n_kept), np.zeros(0))
-
-
-def connected(partitions: Partitions, k: int, fixed: Any) -> tuple[IntArray, Mask]:
-    """The connected part of each column and each row of block k, and which of them stand alone.
-
-    Columns that are connected within partitions first, by sums; then each partition tells of its
-    own rows. Infinite effects, ``fixed``, connect nothing.
-    """
-    columns: IntArray = partitions.sum(PartsOfColumns(k, fixed)).labels
-    rows: Any = partitions.concatenate(PartsOfRows(k, fixed, columns))
-    alone = rows < 0
-    rows[alone] = int(np.max(columns)) + 1 + np.arange(np.sum(alone))
-    found = np.concatenate([columns, rows])
-    return found, np.bincount(found)[found] == 1

@@ -61,8 +61,8 @@ class KeptParts:
     def take(self, part: Part, n_ahead: int) -> None:
         """Keep a part that was compiled just now."""
         found = packed(part.program, part.source.words)
-        n_entries = part.program.entries.size
-        numbers = 8 * KEPT * n_entries
+        n_entries = part.source.data.n_entries(part.p)
+        numbers = 8 * KEPT * part.program.entries.size
         size = found.n_bytes + numbers
         if self.held + size <= self.most:
             self.parts[part.p], self.held = part, self.held + size

@@ -20,7 +20,8 @@ from mcframe.compile.partitions.executor import Partitions, Task, answer_of, tre
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, fresh_key
-from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
+from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.sizes import bytes_at_work
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.scratch import Scratch
@@ -204,8 +205,9 @@ class OnDask(Partitions):
 
     def size_of_partition(self) -> str:
         """What the largest partition takes of a worker, as a sentence without its end."""
-        largest = max(self.source.data.n_entries(p) for p in range(len(self.rows)))
-        return f"A partition takes up to {BYTES_AT_WORK * largest / 1e9:.2g} GB of a worker"
+        model, data = self.source.model, self.source.data
+        largest = max(bytes_at_work(model, data, p) for p in range(len(self.rows)))
+        return f"A partition takes up to {largest / 1e9:.2g} GB of a worker"
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
