@@ -16,6 +16,7 @@ from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.lines import EQUATIONS
+from mcframe.compile.partitions.notes import notes_on_pieces
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Source
 from mcframe.compile.partitions.sizes import bytes_compiled
@@ -89,13 +90,15 @@ def fit_on(
         settings = attrs.evolve(settings, keep=lambda outcome: write(archive, fit_of(outcome)))
     settings = attrs.evolve(settings, start=checked_start(start, problem))
     fit = fit_of(run(solver, program, settings))
+    loss: Any = program.loss
+    notes = (*problem.notes, *notes_on_pieces(problem, loss))
     space = None
     with suppress(ModelError):
         space = fit.row_space
     # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
     partitions = problem.partitions.bound_to(problem.partitions.source)
     rested = attrs.evolve(problem, partitions=partitions)
-    return attrs.evolve(fit, problem=rested, kept=Kept(space, problem.notes))
+    return attrs.evolve(fit, problem=rested, kept=Kept(space, notes))
 
 
 def write(archive: Archive, fit: Fit) -> None:

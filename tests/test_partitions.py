@@ -229,6 +229,8 @@ def test_labels_alike_in_a_part_are_not_alike_in_the_table():
     (fit,) = fits_of(model, {"x": y}, [2])
     assert abs(fit.bias("x")[0]) < 5.0
     assert fit.bias("x")[1] > 100.0
+    assert fit.notes == whole.notes
+    assert "column 1 has no finite" in fit.notes[0]
     assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
@@ -245,6 +247,8 @@ def test_effects_of_both_kinds_that_no_partition_knows_to_be_infinite():
     np.testing.assert_array_equal(np.abs(fit.effects["x"]) > 100, abs(whole.effects["x"]) > 100)
     assert abs(fit.effects["x"][2]) > 100.0
     assert abs(fit.effects["x"][0]) < 50.0
+    assert fit.notes == whole.notes
+    assert "column 2 and 5 more effects" in fit.notes[0]
     assert fit.status == "certified"
     assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
 
@@ -299,6 +303,8 @@ def test_biases_of_classes_are_those_of_the_table(case):
     far = np.abs(whole.effects["x"]) > 100.0
     assert far.sum() == (0 if case == "ridge" else 2)
     for fit in fits_of(model, {"x": y}, (2, 5), tol=1e-5):
+        assert fit.notes == whole.notes
+        assert len(fit.notes) == (0 if case == "ridge" else 1)
         assert fit.status == "certified"
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
         assert fit.objective == pytest.approx(whole.objective, rel=2e-5)
@@ -400,6 +406,7 @@ def test_fitted_thresholds_are_those_of_the_table(levels):
         assert fit.status == "certified"
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
         assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+        assert not fit.notes
         np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=0.05)
 
 
@@ -427,6 +434,8 @@ def test_thresholds_of_levels_that_no_partition_has_with_offsets_and_tiny_weight
     low, meet, met, beyond = fit.effects["x"]
     assert low < meet < met == pytest.approx(meet, rel=1e-12)
     assert beyond > 900.0
+    assert fit.notes == whole.notes
+    assert "nothing was observed at the levels 5," in fit.notes[0]
 
 
 def test_a_certificate_of_thresholds_bounds_the_exact_optimum():
