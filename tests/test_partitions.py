@@ -735,6 +735,38 @@ def test_a_compact_fit_answers_without_its_partitions():
     assert len(pickle.dumps(small)) + 12 * x.nnz < len(pickle.dumps(fit))
 
 
+@pytest.mark.parametrize(
+    ("word", "options"),
+    [
+        (mc.Poisson(), {"bias": True}),
+        (mc.Gaussian(), {"bias": True, "row_effects": True}),
+        (mc.Gaussian(), {"standardize": True}),
+        (mc.Ordinal(20, lowest=0), {}),
+        (mc.Multinomial(20), {"bias": True}),
+    ],
+    ids=["exposures", "offsets", "offsets in units", "thresholds", "classes"],
+)
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+def test_losses_of_other_values_need_no_entry(word, options):
+    """Those of the fit of the table at the same point, without offsets a compact fit's, too."""
+    y = table("poisson")
+    numbers = np.random.default_rng(1).uniform(1.0, 9.0, y.shape)
+    beside = {"exposure": numbers} if isinstance(word, mc.Poisson) else {"offset": numbers}
+    shifted = isinstance(word, mc.Poisson | mc.Gaussian)
+    data = {"x": mc.Observations(y, **beside) if shifted else y}
+    model = mc.Model([mc.Block("x", word, **options)], [mc.NuclearNorm(3.0)])
+    (fit,) = fits_of(model, data, [3], max_iter=2)
+    at = "x", np.array([0, 20, 40, 47]), np.array([1, 2, 3, 15]), np.array([0.0, 3.0, 1.0, 2.0])
+    whole = mc.Problem.bind(model, data).losses_at("x", fit.latent, fit.effects, *at[1:])
+    np.testing.assert_allclose(fit.losses_at(*at), whole, rtol=1e-9)
+    if shifted:
+        for ask in (fit.compact().losses_at, lambda *given: fit.compact().predict(*given[:3])):
+            with pytest.raises(mc.ModelError, match=r"block 'x'.*offsets.*left behind"):
+                ask(*at)
+    else:
+        np.testing.assert_array_equal(fit.compact().losses_at(*at), fit.losses_at(*at))
+
+
 def test_a_compact_fit_leaves_offsets_behind_and_says_so():
     x = table("poisson")
     days = np.random.default_rng(1).uniform(1.0, 9.0, (N_ROWS, 1))
