@@ -60,7 +60,6 @@ class OnDask(Partitions):
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # its environment and its source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
-    rounds: int = 0
     keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
@@ -115,9 +114,8 @@ class OnDask(Partitions):
         if self.begun is None:
             self.keys.add(self.source.key)
             self.begun = self.submitted((environment_here(), self.source))
-        if self.rounds % REFRESHED == 0:
+        if not self.homes or self.work.rounds % REFRESHED == 0:
             self.refresh_homes()
-        self.rounds += 1
         homes, nodes = self.homes, []
         for p, (first, last) in enumerate(self.rows):
             arrays: list[Any] = []
