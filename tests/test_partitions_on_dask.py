@@ -22,6 +22,17 @@ from mcframe.compile.partitions.numbers import ByRows
 from mcframe.compile.partitions.on_dask import OnDask, outline_of
 from mcframe.compile.partitions.part import Source
 from mcframe.model.partitioned import RowsInMemory
+from tests.clusters import (
+    BUDGET,
+    KIND,
+    QUIET,
+    alone,
+    at_step,
+    bits,
+    cluster_of,
+    data_of,
+    distributed,
+)
 from tests.test_partitions import (
     classes_of,
     levels_of,
@@ -31,24 +42,8 @@ from tests.test_partitions import (
     table,
 )
 
-distributed = pytest.importorskip(
-    "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
-)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
-]
-KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 3}
-
-
-def cluster_of(n_workers, **options):
-    """A cluster of processes that says nothing, and leaves the memory of this machine alone."""
-    given = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, **options}
-    return distributed.LocalCluster(
-        n_workers=n_workers, dashboard_address=":0", silence_logs=50, **given
-    )
+pytestmark = QUIET
+__all__ = ["alone"]  # a fixture
 
 
 @pytest.fixture(scope="module")
@@ -72,33 +67,6 @@ def until_there_are(client, n_workers):
             return
         time.sleep(0.05)
     pytest.fail(f"there are not {n_workers} workers after two minutes")
-
-
-def data_of(n_partitions=4):
-    return RowsInMemory({"x": table(KIND[0])}, n_partitions)
-
-
-def bits(fit):
-    arrays = [fit.latent.left, fit.latent.right, *fit.effects.values()]
-    return fit.objective, fit.bound, *(array.tobytes() for array in arrays)
-
-
-def at_step(monkeypatch, number, fault):
-    """Let something happen in front of a step of the solver."""
-    step, made = Alternating.step, []
-
-    def fault_and_step(self, program, state):
-        made.append(None)
-        if len(made) == number:
-            fault()
-        step(self, program, state)
-
-    monkeypatch.setattr(Alternating, "step", fault_and_step)
-
-
-@pytest.fixture(scope="module")
-def alone():
-    return bits(mc.fit(model_of(*KIND), data_of(), **BUDGET))
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
