@@ -180,6 +180,48 @@ def test_room_is_asked_for_all_classes_of_the_parts_ahead():
     assert len(asked) == 3
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.4, np.inf])
+def test_tables_are_read_once_where_they_find_room_until_they_are_compiled(share):
+    """``share`` of all compiled partitions stays in memory; tables take 24 bytes an entry."""
+
+    class Counted(RowsInMemory):
+        def part(self, p):
+            read.append(p)
+            assert kept.held + kept.read <= kept.most
+            return super().part(p)
+
+    x, read = table("gaussian"), []
+    model = mc.Model(
+        [mc.Block("x", mc.Huber(), bias=True, standardize=True)], [mc.NuclearNorm(2.0)]
+    )
+    kept = KeptParts(share * BYTES_PER_ENTRY * x.nnz, Scratch())
+    with closing(OneByOne(Source(Counted({"x": x}, 4), model), kept)) as executor:
+        bind_partitions(model, executor)
+        rounds = executor.work.rounds
+        assert len(kept.parts) + len(kept.stored) == 4
+        assert kept.read == 24 * sum(own["x"].n_entries for own in kept.tables.values()) == 0
+    assert not kept.tables
+    if share == np.inf:
+        assert sorted(read) == [0, 1, 2, 3]
+    elif share == 0.0:
+        assert len(read) == 4 * (rounds + 1) > 100  # and compiled in one
+    else:
+        assert read.count(0) == 1
+
+
+def test_tables_of_other_data_are_read():
+    """What is kept of one source is not taken for that of the next."""
+    kept = KeptParts()
+    for seed in (0, 1):
+        x = table("gaussian", seed=seed)
+        source = Source(RowsInMemory({"x": x}, 2), model_of("gaussian"))
+        with kept.borrowed(source, 0) as part:
+            np.testing.assert_array_equal(part.tables["x"].values, x[:24].data)
+        assert list(kept.tables) == [0]
+        with kept.borrowed(source, 0) as again:
+            assert again.tables is part.tables
+
+
 def test_numbers_at_entries_outlive_a_round():
     """Slopes are found once, and not again in each round of a certificate."""
     finds, model, data = [], model_of("gaussian"), data_of()

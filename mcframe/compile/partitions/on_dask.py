@@ -303,7 +303,7 @@ def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) ->
     limit = worker.memory_manager.memory_limit or np.inf
     with ONE_AT_A_TIME, thread_limit(worker.state.nthreads):
         if KEPT.key != source.key:
-            KEPT.forget()
+            KEPT.turn_to(source)
             KEPT.most = KEPT_SHARE * limit
             KEPT.scratch = Scratch(source.scratch or worker.local_directory)
         with KEPT.borrowed(source, p) as part:

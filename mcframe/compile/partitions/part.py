@@ -40,7 +40,8 @@ BYTES_AT_WORK = 110
 class Source:
     """The data, the model and what all rows told: any process makes any partition of these.
 
-    Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same.
+    Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same,
+    and with one ``key_of_tables`` they have the same tables.
     ``scratch`` names a folder for parts that do not fit into the memory of who makes them.
     """
 
@@ -49,15 +50,21 @@ class Source:
     totals: Totals | None = None
     scratch: str | None = None
     key: str = attrs.field(factory=fresh_key)
+    key_of_tables: str = attrs.field(factory=fresh_key)
 
     @property
     def words(self) -> tuple[Likelihood, ...]:
         """What all parts share, and no part stores."""
         return tuple(block.likelihood for block in self.model.blocks)
 
-    def part(self, p: int) -> "Part":
-        """Read partition p, and compile it; a ``DataError`` says which one it is."""
+    def part(self, p: int, tables: Mapping[str, Table] | None = None) -> "Part":
+        """Read partition p, unless its tables are at hand, and compile it.
+
+        A ``DataError`` says which one it is.
+        """
         part = Part(self, p)
+        if tables is not None:
+            part.__dict__["tables"] = tables
         try:
             _ = part.tables if self.totals is None else part.program
         except DataError as error:
@@ -70,7 +77,7 @@ class Source:
 
     def bound_with(self, totals: Totals) -> "Source":
         """The source of the same data with what all rows told."""
-        return Source(self.data, self.model, totals, self.scratch)
+        return attrs.evolve(self, totals=totals, key=fresh_key())
 
 
 @attrs.define(eq=False, slots=False)
