@@ -4,9 +4,11 @@ import itertools
 import pickle
 from contextlib import closing
 
+import attrs
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import xlogy
 
 import mcframe as mc
 from mcframe.compile.partitions import lines
@@ -251,6 +253,66 @@ def test_effects_of_both_kinds_that_no_partition_knows_to_be_infinite():
     assert "column 2 and 5 more effects" in fit.notes[0]
     assert fit.status == "certified"
     assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@attrs.frozen
+class Unflipped(mc.Bernoulli):
+    """Labels that were flipped now and then, told as -0.1 and 1.1: a loss with no lower bound."""
+
+    infimum = -np.inf
+
+    def invalid(self, y):
+        return ~np.isfinite(y)
+
+    def value(self, z, y):
+        return np.logaddexp(0.0, z) - y * z
+
+    def value_and_slope(self, z, y):
+        return self.value(z, y), 1.0 / (1.0 + np.exp(-z)) - y
+
+    def conjugate(self, slope, y):
+        t = slope + y
+        inside = (t >= 0.0) & (t <= 1.0)
+        t = np.clip(t, 0.0, 1.0)
+        return np.where(inside, xlogy(t, t) + xlogy(1.0 - t, 1.0 - t), np.inf)
+
+    def start(self, y):
+        return np.zeros(y.shape)
+
+
+def unflipped_labels():
+    """Of column 0 all in the first half of the rows are 1, and in the others 0."""
+    y = np.array(table("bernoulli", share=0.9).todense())
+    y[:24, 0], y[24:, 0] = 1.0, 0.0
+    y[:, 1:][np.random.default_rng(0).random((48, 15)) < 0.3] = 0.5
+    return 1.2 * y - 0.1
+
+
+@pytest.mark.parametrize("effects", ["biases", "both kinds"])
+def test_a_loss_that_falls_in_one_partition_alone_is_fitted(effects):
+    y = unflipped_labels()
+    model = mc.Model([mc.Block("x", Unflipped(), **EFFECTS[effects])], [mc.NuclearNorm(6.0)])
+    whole = mc.fit(model, {"x": y}, tol=1e-5, backend="alternating")
+    for fit in fits_of(model, {"x": y}, (2, 3), tol=1e-5):
+        assert fit.status == "certified"
+        assert fit.objective == pytest.approx(whole.objective, abs=2e-5 * abs(whole.objective))
+
+
+@pytest.mark.parametrize("effects", ["biases", "effects of rows", "both kinds"])
+def test_a_loss_that_falls_without_end_is_named_as_in_the_table(effects):
+    """By the row's place in the table, and not in its partition."""
+    y = unflipped_labels()
+    if "biases" in effects:
+        y[:, 3] = 1.1
+    else:
+        y[40] = 1.1
+    model = mc.Model([mc.Block("x", Unflipped(), **EFFECTS[effects])], [mc.NuclearNorm(6.0)])
+    said = []
+    for data in ({"x": y}, RowsInMemory({"x": y}, 3)):
+        with pytest.raises(mc.DataError, match=r"^block 'x'.*(bias of column 3|row 40);") as error:
+            mc.fit(model, data, backend="alternating")
+        said.append(str(error.value))
+    assert said[0] == said[1]
 
 
 def test_parts_that_partitions_connect_or_leave_apart():

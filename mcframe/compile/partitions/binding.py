@@ -13,6 +13,7 @@ from mcframe.compile.partitions.by_effect import apart, together
 from mcframe.compile.partitions.classes import ClassEffects
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, added
+from mcframe.compile.partitions.falling import refuse_falling
 from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.parameters import FittedParameters
@@ -383,6 +384,7 @@ def piece_of(
 ) -> PartitionedPiece:
     """The losses of block k of all partitions."""
     block = problem.model.blocks[k]
+    refuse_falling(problem, partitions, k, block)
     layout, ridge = problem.layout(block.name), problem.ridge(block.name)
     origin = problem.origins.get(block.name)
     towards = np.zeros(layout.n_effects) if origin is None else -origin

@@ -117,7 +117,7 @@ class Part:
     @cached_property
     def program(self) -> Program:
         """The program of its rows, Z in factors."""
-        loss, wide = compile_loss(self.problem)
+        loss, wide = compile_loss(self.problem, whole=False)
         entries = narrowed_entries(wide)
         pieces = tuple(
             without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces
