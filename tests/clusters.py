@@ -10,6 +10,8 @@ from tests.test_partitions import model_of, table
 distributed = pytest.importorskip(
     "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
 )
+import dask  # noqa: E402
+
 QUIET = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -17,6 +19,9 @@ QUIET = [
     pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
 ]
 KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 3}
+# Workers are forks of one process: most of the time of a worker goes into imports.
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+distributed.utils.get_mp_context().set_forkserver_preload(["tests.worker_of_a_cluster"])
 
 
 def cluster_of(n_workers, **options):

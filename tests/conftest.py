@@ -22,6 +22,9 @@ LIMIT.set(1)
 # is no setting against it, only this private name.
 providers._get_local_constants = providers.Constants
 
+# What it does when it is imported is meant for processes of its own.
+collect_ignore = ["worker_of_a_cluster.py"]
+
 settings.register_profile(
     "mcframe",
     deadline=None,

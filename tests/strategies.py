@@ -12,7 +12,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.compile.partitions.binding import refusal_of_block
 from mcframe.contracts import Factored, Spectral
+from mcframe.contracts.likelihood import fits_parameters
 from mcframe.numerics.operators.pattern import Pattern
 
 from . import catalogue
@@ -34,6 +36,14 @@ CORE = [
     mc.Bernoulli(scale=0.5),
     mc.Poisson(),
     mc.Huber(0.5),
+]
+# What rows in partitions are fitted with, labels that are missing among them.
+SQUARED = mc.Gaussian(variance=0.25)
+IN_PARTITIONS = [
+    *(word for word in SMOOTH if refusal_of_block(mc.Block("x", word)) is None),
+    mc.RiskMixture(pu=1.0, missing_rate=0.6, likelihood=mc.Gaussian()),
+    mc.RiskMixture.pnu(0.4, 0.5, likelihood=SQUARED),
+    mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()),
 ]
 # Terms whose parameters are drawn with the data here. Others come from the catalogue as they are.
 MADE = (
@@ -349,6 +359,46 @@ def far_main(draw, blocks, data, scale):
     weight = largest * 10.0 ** draw(st.floats(-2.5, 0.3))
     ridge = [mc.Ridge(weight / scale * draw(MAGNITUDES))] if kind == "norm and ridge" else []
     return [mc.NuclearNorm(weight), *ridge]
+
+
+@st.composite
+def models_for_partitions(draw):
+    """(model, data, number of partitions): what is fitted to rows in partitions, far and near.
+
+    Columns of any scale and offset, exposures, weights, effects with a ridge and without, standard
+    units, and unlabeled cells; down to a partition a row.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items = draw(st.integers(2, 14))
+    blocks, data = [], {}
+    scale = draw(POWERS)
+    for k in range(draw(st.integers(1, 2))):
+        word = draw(st.sampled_from(IN_PARTITIONS))
+        fitted, labels = fits_parameters(word), isinstance(word, mc.RiskMixture)
+        bias = not fitted and not labels and draw(st.booleans())
+        rows = not fitted and not labels and word.width == 1 and draw(st.integers(0, 2)) == 0
+        ridged = (bias or rows) and draw(st.integers(0, 2)) == 0
+        block = mc.Block(
+            f"block{k}",
+            word,
+            weight=draw(MAGNITUDES),
+            reduce=draw(st.sampled_from(["sum", "mean"])),
+            bias=bias,
+            row_effects=rows,
+            effects_weight=draw(MAGNITUDES) * 10.0 ** draw(st.integers(-4, 4)) if ridged else None,
+            standardize=word.width == 1 and not fitted and not labels and draw(st.booleans()),
+        )
+        values = values_of(draw(tables(word, n_items, draw(st.integers(1, 4)))))
+        data[block.name] = values if labels else far(draw, rng, block, values, scale)
+        blocks.append(block)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        try:
+            largest = mc.weight_max(mc.Model(blocks, [mc.NuclearNorm(1.0)]), data)
+        except mc.McframeError:  # nothing pulls
+            largest = 1.0
+    norm = mc.NuclearNorm((largest or 1.0) * 10.0 ** draw(st.floats(-2.0, 0.3)))
+    return mc.Model(blocks, [norm]), data, draw(st.integers(1, n_items))
 
 
 @st.composite

@@ -10,7 +10,7 @@ from mcframe.backends.alternating import Alternating
 from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import Point, judge, judging
 from mcframe.compile import compile_problem, entries
-from mcframe.model import Problem, reading
+from mcframe.model import Problem, binding, reading
 from mcframe.numerics.operators import LowRank, Sampled, Sum
 from mcframe.numerics.operators.pattern import Pattern
 from mcframe.numerics.spectra.lanczos import norm_bound
@@ -36,7 +36,7 @@ RISKS |= LOGISTIC
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     """No cell is written out; those that are read come in several blocks and slices."""
-    monkeypatch.setattr(reading, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)
     monkeypatch.setattr(blockwise, "BLOCK", 530)
     monkeypatch.setattr(blockwise, "SLICE", 128)
 
@@ -215,7 +215,7 @@ def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
     found = mc.fit(model, data, tol=1e-7)
     assert found.backend == "alternating"
     assert found.status == "certified"
-    monkeypatch.setattr(reading, "WRITTEN_OUT", 10**9)
+    monkeypatch.setattr(binding, "WRITTEN_OUT", 10**9)
     exact = mc.fit(model, data, tol=1e-8)
     assert exact.backend == "proximal"
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
@@ -239,7 +239,7 @@ def test_both_kinds_of_background_stand_side_by_side(formed, monkeypatch):
     program = compile_problem(Problem.bind(model, data))
     assert len(program.background.parts) == 3
     found = mc.fit(model, data, tol=1e-6)
-    monkeypatch.setattr(reading, "WRITTEN_OUT", 10**9)
+    monkeypatch.setattr(binding, "WRITTEN_OUT", 10**9)
     exact = mc.fit(model, data, tol=1e-8)
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
     assert found.bound <= exact.objective

@@ -90,8 +90,9 @@ def test_equal_seeds_give_equal_prints_but_for_times(place, capsys):
         lines = capsys.readouterr().out.splitlines()
         return [line for line in lines if line.startswith(("  objective", "against"))]
 
-    assert printed("1") == printed("1")
-    assert printed("1") != printed("2")
+    first = printed("1")
+    assert printed("1") == first
+    assert printed("2") != first
 
 
 def test_a_fit_that_is_not_certified_is_exit_code_1(place, capsys, monkeypatch):

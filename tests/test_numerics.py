@@ -1,14 +1,18 @@
 """Fast forms beside their slow plain definitions."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
 from mcframe.compile.effects import declared_effects
 from mcframe.model import Layout
 from mcframe.numerics.descent.charts import Flat, OneSphere, ScaledSpheres, Spheres
+from mcframe.numerics.machine.threads import blas_alone
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.shrinkage import (
     Dense,
@@ -192,3 +196,20 @@ def test_wider_factors_keep_what_their_chart_bounds(chart):
         assert np.max(np.sum(wide**2, axis=1)) <= longest * (1 + 1e-6)
     assert np.linalg.matrix_rank(wide) == 5
     assert chart.enough(5, 4) == (4 if isinstance(chart, Flat | OneSphere) else 9)
+
+
+def test_blas_has_one_thread_until_the_last_context_ends():
+    def counts():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = counts()  # which holds 1, too, where a BLAS is loaded that has no threads
+        assert 2 in before
+        first, second = ExitStack(), ExitStack()
+        first.enter_context(blas_alone())
+        second.enter_context(blas_alone())
+        assert counts() == {1}
+        first.close()
+        assert counts() == {1}
+        second.close()
+        assert counts() == before

@@ -88,6 +88,15 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
         assert bits(fit) == bits(mc.fit(model, data_of(n_partitions), **budget))
 
 
+def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
+    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.7, likelihood=mc.Gaussian())
+    model = mc.Model([mc.Block("x", risk)], [mc.NuclearNorm(1.0)])
+    data, budget = RowsInMemory({"x": table("bernoulli")}, 3), {"tol": 1e-3, "max_iter": 2}
+    fit = mc.fit(model, data, **budget, client=client)
+    assert bits(fit) == bits(mc.fit(model, data, **budget))
+
+
 @pytest.mark.parametrize("kind", ["classes", "levels"])
 def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
     """Biases of classes, and thresholds: what is asked travels as futures here."""
@@ -296,7 +305,7 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
-    from mcframe.compile.partitions.entries import Product
+    from mcframe.compile.partitions.entries import MatrixInPartitions, Product
     from mcframe.compile.partitions.numbers import Predictors
     from mcframe.model.totals import Totals
 
@@ -305,7 +314,7 @@ def test_bytes_that_travel_are_counted(client):
     left, right, block = np.ones((48, 200)), np.ones((16, 200)), np.ones((16, 50))
     numbers = Predictors(size=1, left=ByRows(left), right=right)
     for _ in range(2):
-        executor.each(Product(numbers, block))
+        executor.each(Product(MatrixInPartitions(numbers), block))
     assert executor.work.rounds == 2
     assert executor.work.received == 2 * 48 * 50 * 8
     arrays = left.nbytes + right.nbytes + block.nbytes

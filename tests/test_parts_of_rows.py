@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.compile import compile_problem
 from mcframe.compile.lines import Lines
-from mcframe.model import reading
+from mcframe.model import binding
 from mcframe.model.reading import read_table
 from mcframe.numerics.operators import LowRank
 
@@ -93,7 +93,7 @@ WORDS = [mc.Gaussian(), mc.Poisson(), mc.Multinomial(3), UNWRITTEN]
 @pytest.mark.parametrize("word", WORDS, ids=repr)
 def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     """Of the columns; of the rows they are those of the parts. Solved, both ways are one."""
-    monkeypatch.setattr(reading, "WRITTEN_OUT", 0)  # unlabeled cells are no entries
+    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)  # unlabeled cells are no entries
     rng, weight = np.random.default_rng(7), 0.3
     y = rng.integers(0, 2 if word is UNWRITTEN else 3, (N_ROWS, 4)).astype(float)
     y[rng.random(y.shape) < 0.3] = np.nan
@@ -111,7 +111,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     left, right = (rng.standard_normal((n, 3)) for n in whole.shape)
     all_rows, parts, sums = lines_of(whole, left), [], []
     for first, last in pairwise(CUTS):
-        tables = {"y": read_table(block, y[first:last])}
+        tables = {"y": read_table(block, y[first:last], unwritten_beyond=0)}
         part = mc.Problem.of_tables(model, tables, whole.totals)
         parts.append(lines_of(part, left[first:last]))
         sums.append(parts[-1].normal_equations(left[first:last], by_rows=False))

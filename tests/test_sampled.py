@@ -96,14 +96,20 @@ def mixed(n_items=300, seed=0):
     return mc.Model(blocks, [mc.NuclearNorm(6.0)]), sparse
 
 
+@pytest.fixture(scope="module")
+def exact():
+    """What proximal reaches."""
+    model, data = mixed()
+    return mc.fit(model, data, backend="proximal", tol=1e-7)
+
+
 @pytest.mark.parametrize("large", [False, True], ids=["dense", "sparse"])
-def test_alternating_reaches_what_proximal_reaches(monkeypatch, large):
+def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
     """With the certificate of dense slopes, and with that of sparse ones."""
     if large:
         monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     model, data = mixed()
     found = mc.fit(model, data, backend="alternating", tol=1e-6)
-    exact = mc.fit(model, data, tol=1e-7)
     assert found.status == "certified"
     assert found.rank == exact.rank
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
@@ -145,7 +151,7 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
 
 
 def test_alternating_repeats_and_continues():
-    model, data = mixed()
+    model, data = mixed(n_items=100)
     first = mc.fit(model, data, backend="alternating", tol=1e-4)
     again = mc.fit(model, data, backend="alternating", tol=1e-4)
     assert first.objective == again.objective
@@ -202,7 +208,7 @@ def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
 
 
 def test_a_fit_has_as_many_threads_as_it_is_told():
-    model, data = mixed()
+    model, data = mixed(n_items=100)
     seen = []
     for count in (1, 3, None):
         fit = mc.fit(

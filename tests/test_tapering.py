@@ -1,5 +1,6 @@
 """Slopes whose rows and columns are scaled down: cheap, feasible, and never a false bound."""
 
+import attrs
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def test_a_heavy_row_alone_is_scaled_down():
     matrix = sparse_of(dense)
     assert np.linalg.norm(dense, 2) > 1.2
     costs = LineCosts(np.ones(200), np.ones(200))
-    scaled, bound = taper(matrix, 1.0, costs, 1e-3, 1e-6)
+    scaled, bound, untouched = taper(matrix, 1.0, costs, 1e-3, 1e-6)
+    assert np.linalg.norm(dense, 2) <= untouched <= 1.01 * np.linalg.norm(dense, 2)
     found = scaled @ np.eye(80)
     ratios = np.divide(found, dense, out=np.full_like(dense, np.nan), where=dense != 0.0)
     known = ratios[dense != 0.0]
@@ -85,7 +87,7 @@ def test_scales_that_cost_nothing_at_first():
     """As where Z pulls the wrong way; scaling all of the matrix costs as little then."""
     dense = with_a_heavy_row(np.random.default_rng(0))
     matrix = sparse_of(dense)
-    scaled, bound = taper(matrix, 1.0, LineCosts(np.zeros(200), np.ones(200)), 1e-3, 1e-6)
+    scaled, bound, _ = taper(matrix, 1.0, LineCosts(np.zeros(200), np.ones(200)), 1e-3, 1e-6)
     exact = np.linalg.norm((scaled @ np.eye(80)), 2)
     assert exact <= bound < np.linalg.norm(dense, 2)
 
@@ -94,9 +96,9 @@ def test_what_is_short_enough_stays_as_it_is():
     dense = with_a_heavy_row(np.random.default_rng(0))
     matrix = sparse_of(dense)
     costs = LineCosts(np.ones(200), np.ones(200))
-    found, bound = taper(matrix, 2.0 * np.linalg.norm(dense, 2), costs, 1e-3, 1e-6)
+    found, bound, untouched = taper(matrix, 2.0 * np.linalg.norm(dense, 2), costs, 1e-3, 1e-6)
     assert found is matrix
-    assert bound >= np.linalg.norm(dense, 2)
+    assert bound == untouched >= np.linalg.norm(dense, 2)
 
 
 def table(bias, seed=0):
@@ -138,6 +140,30 @@ def test_a_tapered_bound_holds_and_is_the_tighter_one(monkeypatch, bias):
         gains.append(with_taper - without)
     assert max(gains) > 1e-3 * exact.objective
     assert np.median(gains) >= -1e-6 * exact.objective
+
+
+def test_a_slope_that_lines_make_shorter_at_a_high_cost_is_scaled_as_a_whole(monkeypatch):
+    """Weights over eight orders of magnitude: scales are large, and costs are of small ones."""
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 8))
+    y = (z + rng.logistic(size=z.shape) > 0.0) * 1.0
+    y[rng.random(y.shape) < 0.4] = np.nan
+    data = {"y": mc.Observations(y, weights=10.0 ** rng.uniform(-4, 4, y.shape))}
+    blocks = [mc.Block("y", mc.Bernoulli(), bias=True)]
+    weight = 0.2 * mc.weight_max(mc.Model(blocks, [mc.NuclearNorm(1.0)]), data)
+    problem = mc.Problem.bind(mc.Model(blocks, [mc.NuclearNorm(weight)]), data)
+    program = compile_problem(problem)
+    program = attrs.evolve(program, entries=program.entries.with_form(True, 0))
+    solver, bounds = Alternating(), []
+    state = solver.init(program, None, np.random.default_rng(0))
+    for _ in range(6):
+        solver.step(program, state)
+    point, shrink_slope = solver.candidate(program, state), judging.shrink_slope
+    for some in (slice(None), slice(0, 1), slice(1, 2)):
+        monkeypatch.setattr(judging, "shrink_slope", lambda *a, s=some: shrink_slope(*a)[s])
+        bounds.append(judge(program, point, 1e-4).bound)
+    both, shrunk, whole = bounds
+    assert both == whole > shrunk
 
 
 def test_row_effects_are_left_alone():

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.model import reading
+from mcframe.model import binding
 
 RNG = np.random.default_rng(0)
 N_ITEMS, N_COLUMNS = 24, 9
@@ -170,7 +170,7 @@ def test_unlabeled_cells_that_are_not_written_out_count(monkeypatch):
     labels = sp.csr_array(np.nan_to_num(Y[:, :3]))
     case = declared([mc.Block("y", risk)], [NORM], y=labels)
     written = mc.weight_max(*case)
-    monkeypatch.setattr(reading, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)
     assert mc.weight_max(*case) == pytest.approx(written, rel=1e-6)
 
 

@@ -67,11 +67,12 @@ class Evaluation:
 
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
-        if not self.behind.points:
+        if not self.behind:
             return self.slope.both_products(left, right)
         beyond = self.entries.matrix(self.behind.beyond(self.entry_slopes), self.blocks)
+        pulled, pulled_back = beyond.both_products(left, right)
         forward, backward = self.behind.products
-        return beyond @ right + forward[:, which], beyond.T @ left + backward[:, which]
+        return pulled + forward[:, which], pulled_back + backward[:, which]
 
     def along(self, moved: Array) -> float:
         """<S, D> of the losses of entries, for a move D of Z by so much at the entries."""

@@ -55,13 +55,13 @@ class Lines:
 
     Newton's: with second derivatives w each row u of U minimises a ridge regression on the rows
     of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes. Where
-    the program is one of a part of the rows, ``steepest`` are the losses' largest second
-    derivatives among all rows.
+    the program is one of a part of the rows, ``highest`` are the curvatures of the losses of all
+    rows, or where these have no bound their largest second derivatives.
     """
 
     program: Program
     at: Evaluation
-    steepest: tuple[float, ...] | None = None
+    highest: tuple[float, ...] | None = None
 
     @cached_property
     def newton_weights(self) -> Array:
@@ -69,22 +69,25 @@ class Lines:
         found = [(w, piece.n_numbers) for piece, w in self.by_pieces]
         if all(w.size == 1 for w, _ in found) and len({float(w[0]) for w, _ in found}) == 1:
             return found[0][0]
-        return np.concatenate(
-            [w if w.size == count else np.full(count, w[0]) for w, count in found]
-        )
+        return np.concatenate([np.full(count, w[0]) if w.size == 1 else w for w, count in found])
 
     @cached_property
     def by_pieces(self) -> list[tuple[Any, Array]]:
         """Each loss with its second derivatives."""
         z, pieces = self.at.place.z, self.program.loss.pieces
-        steepest = self.steepest or (None,) * len(pieces)
-        found = zip(pieces, self.at.effects, steepest, strict=True)
+        highest = self.highest or (None,) * len(pieces)
+        found = zip(pieces, self.at.effects, highest, strict=True)
         return [(p, p.newton_weights(p.offset_part(z), own, most)) for p, own, most in found]
 
     @property
     def sure(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
-        return all(np.all(w >= p.curvature * (1.0 - 1e-12)) for p, w in self.by_pieces)
+        bounds = [piece.curvature for piece in self.program.loss.pieces]
+        if self.highest is not None:  # those of all rows, where there are any
+            own_and_all = zip(bounds, self.highest, strict=True)
+            bounds = [of_all if np.isfinite(own) else own for own, of_all in own_and_all]
+        found = zip(bounds, self.by_pieces, strict=True)
+        return all(np.all(w >= bound * (1.0 - 1e-12)) for bound, (_, w) in found)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor.
@@ -167,14 +170,12 @@ class Lines:
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """The objective of each row of a factor, effects fixed: its losses and its own penalty."""
-        total = penalties(factor, weight)
-        self.add_losses(total, z, by_rows)
-        behind = self.program.background
-        return total + behind.of_lines(product(factor, other, by_rows), z, by_rows)
+        return penalties(factor, weight) + self.losses(z, factor, other, by_rows)
 
-    def add_losses(self, total: Array, z: Array, by_rows: bool) -> None:
-        """Add the losses of entries at z to the total of each row of a factor."""
-        entries = self.program.entries
+    def losses(self, z: Array, factor: Array, other: Array, by_rows: bool) -> Array:
+        """The losses of each row of a factor: those of its entries, at z, and unlabeled cells."""
+        entries, background = self.program.entries, self.program.background
+        total = np.zeros(factor.shape[0])
         places = entries.rows if by_rows else entries.columns
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, effects in zip(self.program.loss.pieces, self.at.effects, strict=True):
@@ -182,6 +183,7 @@ class Lines:
                 losses = piece.scale * piece.at(effects).value(predictor, piece.y)
                 lines = places[piece.part][:: piece.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)
+        return total + background.of_lines(product(factor, other, by_rows), z, by_rows)
 
 
 def penalties(factor: Array, weight: float) -> Array:

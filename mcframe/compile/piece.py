@@ -29,6 +29,8 @@ ULPS = 16.0
 NOTHING, NOTHING_ROUGH = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
 SAME = 1e-28
+# The largest factor of a loss where there is no entry, as there may be none in some of the rows.
+SMALLEST = float(np.finfo(float).tiny)
 
 
 @attrs.frozen(eq=False)
@@ -94,8 +96,9 @@ class Piece:
 
     @property
     def curvature(self) -> float:
-        """The supremum of the second derivative in z."""
-        return float(np.max(self.scale * np.ones(1))) * float(self.likelihood.curvature)
+        """The supremum of the second derivative in z; of no entry at all it is next to nothing."""
+        largest = float(np.max(self.scale * np.ones(1), initial=SMALLEST))
+        return largest * float(self.likelihood.curvature)
 
     @property
     def stretch(self) -> Any:
@@ -191,7 +194,7 @@ class Piece:
         likelihood = self.at(effects)
         assert isinstance(likelihood, TwiceDifferentiable)
         second = likelihood.second_derivative(self.predictor(z, effects), self.y)
-        return float(np.max(self.stretch * second))
+        return float(np.max(self.stretch * second, initial=0.0))
 
     def steepest(self, z: Array, effects: Array | None) -> float:
         """The largest second derivative at z (an ``offset_part``), 0 without an entry."""
@@ -202,14 +205,15 @@ class Piece:
         return float(np.max(second, initial=0.0))
 
     def newton_weights(
-        self, z: Array, effects: Array | None, steepest: float | None = None
+        self, z: Array, effects: Array | None, highest: float | None = None
     ) -> Array:
         """The second derivative for each number of z (an ``offset_part``), one if all are equal.
 
         The curvature where there is none. That of a quadratic is the same everywhere, but for a
         risk's, which depends on the label. Nowhere below a tenth of the curvature: where a loss is
         flat a Newton step has no length. Where there is no bound on the curvature, nowhere below a
-        millionth of the ``steepest``, by default of the largest one here.
+        millionth of the largest one. Where these are some of the rows, ``highest`` is the
+        curvature or the largest one of all.
         """
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
@@ -219,12 +223,12 @@ class Piece:
         if newton and not self.layout.n_parameters:
             second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
             bounded = np.isfinite(self.curvature)
-            steepest = np.max(second, initial=0.0) if steepest is None else steepest
-            least = FLATTEST * self.curvature if bounded else 1e-6 * steepest
-            second = np.maximum(second, least)
+            if highest is None:
+                highest = self.curvature if bounded else float(np.max(second, initial=0.0))
+            second = np.maximum(second, (FLATTEST if bounded else 1e-6) * highest)
             return second[:1].copy() if np.all(second == second[:1]) else second
-        scale = self.stretch * np.ones((self.y.size, self.width))
-        return (scale * float(likelihood.curvature)).ravel()
+        scale = self.scale * np.ones(self.y.size)
+        return np.repeat(scale * float(likelihood.curvature), self.width)
 
     def has_conjugate(self) -> bool:
         """Whether a conjugate is at hand: not with parameters, which tie all entries together."""

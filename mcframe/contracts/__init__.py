@@ -12,6 +12,7 @@ from mcframe.contracts.errors import (
 )
 from mcframe.contracts.likelihood import (
     Approximated,
+    BoundBySums,
     Conjugate,
     Distribution,
     Likelihood,
@@ -39,6 +40,7 @@ from mcframe.contracts.term import (
 __all__ = [
     "Approximated",
     "BackendError",
+    "BoundBySums",
     "Composed",
     "Conjugate",
     "Constraint",

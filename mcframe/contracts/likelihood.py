@@ -341,6 +341,21 @@ class Parametric(ABC):
         return None
 
 
+class BoundBySums(ABC):
+    """Ability: what ``bound_to`` estimates from all observed values can be told from sums.
+
+    Values may then lie in several places, the sums of which are added.
+    """
+
+    @abstractmethod
+    def sums_to_bind(self, values: Array) -> Array:
+        """What some of the observed values add to the sums."""
+
+    @abstractmethod
+    def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
+        """The likelihood with whatever it estimates, from the sums over all of its block."""
+
+
 class ParametricBySums(Parametric):
     """Ability: fitted parameters that sums over entries tell, which may lie in several places.
 

@@ -16,6 +16,9 @@ from mcframe.model.valid_values import check_observed
 
 __all__ = ["bound_term", "tables_of"]
 
+# From so many cells on the unlabeled ones of a block stay unwritten where they can.
+WRITTEN_OUT = 20_000_000
+
 
 def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
     """Return the table of each block, read and checked, or raise a ``DataError``."""
@@ -35,7 +38,9 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
         if block.name not in data:
             raise DataError(f"block {block.name!r} has no data; add data[{block.name!r}]")
     tables = {
-        block.name: read_table(block, data[block.name], stays_unwritten(model, block))
+        block.name: read_table(
+            block, data[block.name], WRITTEN_OUT if stays_unwritten(model, block) else np.inf
+        )
         for block in model.blocks
     }
     for block in model.blocks:

@@ -27,7 +27,7 @@ def notes_on_unobserved(
     }
     seen = np.zeros(n_items, dtype=bool)
     for table in tables.values():
-        seen[slice(None) if table.unwritten else table.rows] = True
+        seen |= table.rows_with_entries
     return notes_on_gaps(model, tables, counts, seen)
 
 

@@ -369,23 +369,20 @@ class Problem:
         """The losses of all blocks at Z and the unpenalised numbers."""
         total = 0.0
         for block in self.model.blocks:
-            name, (z, y) = block.name, self.compared(block.name, latent, effects)
-            total += self.loss_of_entries(name, z, y, effects)
-            total += self.cost_of_effects(name, effects)
-            cells = self.unwritten(block.name)
-            if cells is not None:
-                here = latent.columns(self.columns(block.name))
-                total += float(np.sum(cells.of_lines(here, z, by_rows=True)))
+            total += self.loss_of_cells(block.name, latent, effects)
+            total += self.cost_of_effects(block.name, effects)
         return total
 
-    def loss_of_entries(
-        self, name: str, z: Array, y: Array, effects: Mapping[str, Array]
-    ) -> float:
-        """The losses of the entries of one block, from what they compare."""
-        table = self.tables[name]
+    def loss_of_cells(self, name: str, latent: LowRank, effects: Mapping[str, Array]) -> float:
+        """The losses of the entries of one block, and those of its unwritten cells."""
+        table, (z, y) = self.tables[name], self.compared(name, latent, effects)
         losses = self.likelihood(name, effects).value(z, y)
         losses = losses if table.weights is None else table.weights * losses
-        return self.scale(name) * float(np.sum(losses))
+        total, cells = self.scale(name) * float(np.sum(losses)), self.unwritten(name)
+        if cells is not None:
+            here = latent.columns(self.columns(name))
+            total += float(np.sum(cells.of_lines(here, z, by_rows=True)))
+        return total
 
     def cost_of_effects(self, name: str, effects: Mapping[str, Array]) -> float:
         """The ridge on a block's effects, 0 where there is none."""

@@ -1,5 +1,6 @@
 """A block's data as users have them, read into a table and checked."""
 
+import math
 import sys
 from typing import Any
 
@@ -19,20 +20,18 @@ from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 
 __all__ = ["read_table"]
 
-# From so many cells on the unlabeled ones of a block stay unwritten where they can.
-WRITTEN_OUT = 20_000_000
 # What reading and compiling hold of every cell that is written out, at their peak: indices,
 # values, and both orders of a pattern.
 BYTES_PER_CELL = 80
 
 
-def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
+def read_table(block: Block, given: Any, unwritten_beyond: float = math.inf) -> Table:
     """Read and check one block's data: an array, a DataFrame, a scipy.sparse matrix, triples.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
     observed zero. A one-dimensional array or a Series is one column. There may be no observed
-    entry at all, as in new rows. With ``unwritten`` the unlabeled cells of a large table are not
-    written out: its memory is that of the labels.
+    entry at all, as in new rows. The unlabeled cells of a table of more than
+    ``unwritten_beyond`` cells are not written out: its memory is that of the labels.
     """
     if isinstance(given, Observations):
         return read_observations(block, given)
@@ -40,7 +39,7 @@ def read_table(block: Block, given: Any, unwritten: bool = False) -> Table:
     check_values(block, table)
     if not block.likelihood.reads_unlabeled:
         return table
-    if unwritten and table.n_cells > WRITTEN_OUT:
+    if table.n_cells > unwritten_beyond:
         return attrs.evolve(table, unwritten=True)
     return written_out(block, table)
 

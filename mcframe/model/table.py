@@ -163,8 +163,8 @@ class Table:
 
     @property
     def rows_with_entries(self) -> Mask:
-        """Which rows have an entry."""
-        found = np.zeros(self.shape[0], dtype=bool)
+        """Which rows have an entry that carries loss, or a cell that is no entry and does."""
+        found = np.full(self.shape[0], self.unwritten)
         found[self.rows] = True
         return found
 

@@ -9,6 +9,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import (
     WORDS_AS_LABELS,
+    BoundBySums,
     Conjugate,
     Likelihood,
     TwiceDifferentiable,
@@ -28,7 +29,7 @@ def state_of(y: Array) -> IntArray:
 
 
 @attrs.frozen(kw_only=True)
-class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
+class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     """``pn PN + pu PU + nu NU``: three risks of labels 1, 0 and unlabeled (missing) entries.
 
     With the loss l(z, y) of ``likelihood``, d(z) = l(z, 1) - l(z, 0), and
@@ -191,9 +192,19 @@ class RiskMixture(Likelihood, Conjugate, TwiceDifferentiable):
         if not self.reads_unlabeled:
             alone: Likelihood = self.likelihood.bound_to(shape, values)
             return alone
+        return self.bound_by_sums(shape, self.sums_to_bind(values))
+
+    def sums_to_bind(self, values: Array) -> Array:
+        """The labels 1, and the labels 0."""
+        return np.array([np.sum(values == 1.0), np.sum(values == 0.0)], dtype=np.float64)
+
+    def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
+        """``bound_to`` from the numbers of labels of both kinds."""
+        if not self.reads_unlabeled:
+            return self.likelihood
         if self.missing_rate is not None:
             return self
-        n_positive, n_negative = int(np.sum(values == 1.0)), int(np.sum(values == 0.0))
+        n_positive, n_negative = map(int, sums)
         if min(n_positive, n_negative) == 0:
             raise DataError(
                 f"RiskMixture: missing_rate=None cannot be estimated from {n_positive} labels 1"

@@ -61,7 +61,7 @@ class Reached:
     @property
     def vanishes(self) -> bool:
         """Whether all losses and terms are nothing beside what they are elsewhere."""
-        if self.at.behind.points or self.main > NOTHING * self.main_elsewhere:
+        if self.at.behind or self.main > NOTHING * self.main_elsewhere:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
@@ -125,11 +125,13 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
         excess = harmless_excess(reached, point, tol)
         slack = max(slack, ACCURATE * excess)
+    points = [point]
     if candidate.dual is None and candidate.latent.width and tapers(program):
-        point = shrink_slope(point, reached.at, excess, slack)
+        points = shrink_slope(point, reached.at, excess, slack)
     aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
-    bound = fenchel_bound(point, candidate.latent, aim)
-    return bound, point.imbalance(reached.at.effects)
+    bounds = [(fenchel_bound(p, candidate.latent, aim), p) for p in points]
+    bound, best = max(bounds, key=lambda pair: pair[0].value)
+    return bound, best.imbalance(reached.at.effects)
 
 
 def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
@@ -150,12 +152,18 @@ def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
 
 
-def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) -> DualPoint:
-    """Rows and columns of the slope scaled down where it is too long for the main term's ball."""
+def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) -> list[DualPoint]:
+    """Rows and columns of the slope scaled down where it is too long for the main term's ball.
+
+    And the slope as it was, where that was touched, since the costs are those of small scales:
+    its norm is known by then, so that its bound takes no further look.
+    """
     slope, costs = point.matrix, line_costs(point.program, at, point.slope)
     assert isinstance(slope, Sampled | PartitionedMatrix)
     radius = point.program.penalty.dual_radius
-    return point.with_slope(*taper(slope, radius, costs, excess, slack))
+    found, norm, untouched = taper(slope, radius, costs, excess, slack)
+    shrunk = point.with_slope(found, norm)
+    return [shrunk] if found is slope else [shrunk, attrs.evolve(point, norm=untouched)]
 
 
 def judge_objective(program: Program, candidate: Candidate) -> Judgement:

@@ -22,11 +22,17 @@ from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
 from mcframe.compile.partitions.tied import TiedEffects
+from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError
-from mcframe.contracts.likelihood import Likelihood, ParametricBySums, fits_parameters
+from mcframe.contracts.likelihood import (
+    BoundBySums,
+    Likelihood,
+    ParametricBySums,
+    fits_parameters,
+)
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
 from mcframe.model.notes import notes_on_gaps
@@ -65,11 +71,14 @@ def refusal_of_block(block: Block) -> str | None:
     if not likelihood.convex:
         return f"{word} is not convex, so that there is no certificate to add up"
     if likelihood.reads_unlabeled:
-        return f"{word} reads unlabeled cells, which no partition holds"
+        reason = refusal_of_unlabeled(block)
+        if reason is not None:
+            return f"{word} reads unlabeled cells, which are not written out: {reason}"
     fitted = fits_parameters(likelihood)
     if fitted and not isinstance(likelihood, ParametricBySums):
         return f"{word} fits parameters to all entries at once, and not by sums; give them"
-    if type(likelihood).bound_to is not Likelihood.bound_to:
+    estimates = type(likelihood).bound_to is not Likelihood.bound_to
+    if estimates and not isinstance(likelihood, BoundBySums):
         return f"{word} estimates something from all values at once; give it as an option"
     if block.standardize in ("robust", "ranks"):
         return (
@@ -77,6 +86,16 @@ def refusal_of_block(block: Block) -> str | None:
         )
     if block.standardize and (likelihood.width > 1 or fitted):
         return f"standardize=True of {word} finds the best constants of whole columns; leave it"
+    return None
+
+
+def refusal_of_unlabeled(block: Block) -> str | None:
+    """Why the unlabeled cells of a block are too many in partitions, as a clause; None if not."""
+    loss = block.likelihood.unlabeled
+    if loss is None or loss.quadratic is None:
+        return "only those of a squared loss, mc.Gaussian(), are summed without reading each one"
+    if block.bias or block.row_effects:
+        return "that takes neither bias nor row_effects; leave these out"
     return None
 
 
@@ -147,6 +166,7 @@ class Seen:
     highest: Array
     has_offset: bool
     rows: Mask  # with an entry
+    to_bind: Array  # sums that tell the likelihood what it estimates, if any
     mixed: IntArray  # the bits of places and values, mixed and added up
 
     def __add__(self, other: "Seen") -> "Seen":
@@ -183,9 +203,12 @@ def summed(first: Any, second: Any, **given: Any) -> Any:
 
 def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
     """What a table of rows from ``first`` on tells of block ``k``."""
-    n_columns = table.shape[1]
+    n_columns, likelihood = table.shape[1], block.likelihood
+    to_bind: Array = np.zeros(0)
+    if isinstance(likelihood, BoundBySums):
+        to_bind = likelihood.sums_to_bind(table.values)
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-    if (block.likelihood.location and block.bias) or block.standardize:
+    if (likelihood.location and block.bias) or block.standardize:
         values = targets_of(block, table, None)
         np.minimum.at(lowest, table.columns, values)
         np.maximum.at(highest, table.columns, values)
@@ -196,6 +219,7 @@ def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
         highest,
         table.offset is not None,
         table.rows_with_entries,
+        to_bind,
         mixed_bits(table, first, k),
     )
 
@@ -222,11 +246,13 @@ def mixed_bits(table: Table, first: int, k: int) -> IntArray:
 
 def totals_of(model: Model, partitions: Partitions, seen: tuple[Seen, ...]) -> Totals:
     """The totals of all rows."""
-    weights, centres, standards = {}, {}, {}
+    weights, centres, standards, likelihoods = {}, {}, {}, {}
     for block, own in zip(model.blocks, seen, strict=True):
         weights[block.name] = own.total_weight
         if not own.counts.any():
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
+        shape = partitions.source.data.shape(block.name)
+        likelihoods[block.name] = likelihood_of(block, shape, own.to_bind)
         lowest, highest = own.lowest, own.highest
         if block.standardize:
             standard = standard_of_partitions(block, partitions, lowest, highest)
@@ -237,8 +263,17 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[Seen, ...]) -> T
             middles = middles_between(lowest, highest)
             if middles.any():
                 centres[block.name] = middles
-    likelihoods = {block.name: block.likelihood for block in model.blocks}
     return Totals(weights, centres, likelihoods, standards)
+
+
+def likelihood_of(block: Block, shape: tuple[int, int], sums: Array) -> Likelihood:
+    """The likelihood of a block with what it estimates from sums over all rows, if anything."""
+    if not isinstance(block.likelihood, BoundBySums):
+        return block.likelihood
+    try:
+        return block.likelihood.bound_by_sums(shape, sums)
+    except DataError as error:
+        raise DataError(f"block {block.name!r}: {error}") from None
 
 
 def tables_left_behind(
@@ -361,16 +396,22 @@ def compiled(
     )
     loss: Any = PartitionedLoss(partitions, pieces, unit)
     main: Any = problem.terms[0]
-    nowhere: IntArray = np.zeros(0, dtype=np.intp)
     return Program(
         entries=entries,
         loss=loss,
-        background=Background((), nowhere, problem.shape),
+        background=background_of(problem, partitions),
         penalty=SpectralPenalty(main=main),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         unit=unit,
     )
+
+
+def background_of(problem: PartitionedProblem, partitions: Partitions) -> Any:
+    """The unlabeled cells of all partitions, of which there may be none."""
+    if any(own.reads_unlabeled for own in problem.likelihoods.values()):
+        return PartitionedBackground(partitions)
+    return Background((), np.zeros(0, dtype=np.intp), problem.shape)
 
 
 def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
@@ -386,26 +427,26 @@ def piece_of(
     block = problem.model.blocks[k]
     refuse_falling(problem, partitions, k, block)
     layout, ridge = problem.layout(block.name), problem.ridge(block.name)
-    origin = problem.origins.get(block.name)
+    origin, likelihood = problem.origins.get(block.name), problem.likelihoods[block.name]
     towards = np.zeros(layout.n_effects) if origin is None else -origin
     penalty = Ridge(ridge, towards) if ridge and layout.n_effects else None
     counts: Any
     counts, not_up, not_down, stretch = together(layout, [told.rows], told.others)
-    shared = partitions, k, layout, block.likelihood, penalty, stretch
+    shared = partitions, k, layout, likelihood, penalty, stretch
     tied: TiedEffects | None = None
     if layout.n_biases and layout.n_row_effects:
         tied = JointEffects.of(*shared, origin)
         fixed = tied.fixed
     else:
-        far = far_out(block.likelihood)
+        far = far_out(likelihood)
         fixed = np.where(counts > 0, far * (1.0 * (not_up == 0) - 1.0 * (not_down == 0)), 0.0)
         if layout.n_parameters:
             fixed = np.zeros(layout.size)
             tied = FittedParameters(*shared, fixed)
-        elif block.likelihood.width > 1 and layout.size:
+        elif likelihood.width > 1 and layout.size:
             tied = ClassEffects(*shared, fixed)
     return PartitionedPiece(
-        likelihood=block.likelihood,
+        likelihood=likelihood,
         layout=layout,
         scale=told.scale,
         total_scale=told.total_scale,

@@ -8,12 +8,13 @@ import numpy as np
 
 from mcframe.compile.entries import Place, PlacesBeside
 from mcframe.compile.partitions.executor import Partitions, Task
-from mcframe.compile.partitions.numbers import Between, ByRows, Numbers, Predictors
+from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
+from mcframe.compile.partitions.unlabeled import SlopesBehind
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.operators import LowRank, Operator, Sampled
+from mcframe.numerics.operators import LowRank, Operator
 
 __all__ = ["PartitionedEntries", "PartitionedMatrix"]
 
@@ -65,10 +66,9 @@ class PartitionedEntries:
     def matrix(
         self, numbers: Numbers, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
     ) -> "PartitionedMatrix":
-        """The matrix with these numbers here and 0 elsewhere."""
+        """The matrix with these numbers here and 0 elsewhere, plus slopes of unlabeled cells."""
         assert not blocks
-        assert not others
-        return PartitionedMatrix(self, numbers)
+        return PartitionedMatrix(self, MatrixInPartitions(numbers, tuple(others)))
 
     def dot(self, numbers: Numbers, others: Numbers) -> float:
         """The sum of the products of numbers here."""
@@ -91,7 +91,12 @@ class PartitionedMatrix(Operator):
     """
 
     entries: PartitionedEntries
-    values: Numbers
+    inside: "MatrixInPartitions"
+
+    @property
+    def values(self) -> Numbers:
+        """The numbers at the entries."""
+        return self.inside.numbers
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -105,90 +110,123 @@ class PartitionedMatrix(Operator):
 
     @property
     def rounding(self) -> float:
-        """A sum of as many products as the longest line has entries, in whatever order."""
-        return EPS * (self.entries.longest + 8) * self.entries.norm(self.values)
+        """A sum of as many products as the longest line has entries, in whatever order.
+
+        Of unlabeled cells what the parts' products round by, all together, and as much for the
+        sums over the partitions.
+        """
+        own = EPS * (self.entries.longest + 8) * self.entries.norm(self.values)
+        if not self.inside.behind:
+            return own
+        return own + 2.0 * float(self.entries.partitions.sum(RoundingBehind(self.inside)))
 
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
-        return PartitionedMatrix(self.entries, factor * self.values)
+        return PartitionedMatrix(self.entries, self.inside.multiple(factor))
 
     def between(self, left: Array, right: Array) -> "PartitionedMatrix":
         """diag(left) A diag(right)."""
+        assert not self.inside.behind
         values = Between(size=self.values.size, of=self.values, left=ByRows(left), right=right)
-        return PartitionedMatrix(self.entries, values)
+        return PartitionedMatrix(self.entries, MatrixInPartitions(values))
 
     def _matmat(self, block: Array) -> Array:
-        return self.entries.partitions.concatenate(Product(self.values, block))
+        return self.entries.partitions.concatenate(Product(self.inside, block))
 
     def _rmatmat(self, block: Array) -> Array:
-        product: Array = self.entries.partitions.sum(ProductOfColumns(self.values, ByRows(block)))
+        product: Array = self.entries.partitions.sum(ProductOfColumns(self.inside, ByRows(block)))
         return product
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
-        task = BothProducts(self.values, ByRows(left), right)
+        task = BothProducts(self.inside, ByRows(left), right)
         rows, backward = self.entries.partitions.rows_and_sum(task)
         return np.concatenate(rows), backward
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
-        product: Array = self.entries.partitions.sum(GramProduct(self.values, block))
+        product: Array = self.entries.partitions.sum(GramProduct(self.inside, block))
         return product
 
 
-def matrix_of(part: Part, numbers: Numbers) -> Sampled:
-    """The rows of a matrix that a partition has."""
-    return Sampled(part.program.entries.pattern, part.numbers(numbers))
+@attrs.frozen(eq=False)
+class MatrixInPartitions(Cut):
+    """Numbers at the entries, and slopes of unlabeled cells to be added, as tasks take them."""
+
+    numbers: Numbers
+    behind: tuple[SlopesBehind, ...] = ()
+
+    def multiple(self, factor: float) -> "MatrixInPartitions":
+        """So many times the matrix."""
+        behind = tuple(slopes.multiple(factor) for slopes in self.behind)
+        return MatrixInPartitions(factor * self.numbers, behind)
+
+    def of(self, part: Part) -> Operator:
+        """The rows of the matrix that a partition has."""
+        others = [operator for slopes in self.behind for operator in slopes.of(part)]
+        return part.program.entries.matrix(part.numbers(self.numbers), others=others)
+
+
+@attrs.frozen(eq=False)
+class RoundingBehind(Task):
+    """How much of the norm of products rounding can hide, of unlabeled cells."""
+
+    matrix: MatrixInPartitions
+
+    def of(self, part: Part) -> float:
+        """What the rows of a partition add to it."""
+        return sum(own.rounding for slopes in self.matrix.behind for own in slopes.of(part))
 
 
 @attrs.frozen(eq=False)
 class Product(Task):
     """S V."""
 
-    numbers: Numbers
+    matrix: MatrixInPartitions
     block: Array
 
     def of(self, part: Part) -> Array:
         """The rows of a partition."""
-        return matrix_of(part, self.numbers) @ self.block
+        product: Array = self.matrix.of(part) @ self.block
+        return product
 
 
 @attrs.frozen(eq=False)
 class ProductOfColumns(Task):
     """S' U."""
 
-    numbers: Numbers
+    matrix: MatrixInPartitions
     block: Any
 
     def of(self, part: Part) -> Array:
         """What the rows of a partition add to it."""
-        return matrix_of(part, self.numbers).T @ self.block
+        product: Array = self.matrix.of(part).T @ self.block
+        return product
 
 
 @attrs.frozen(eq=False)
 class BothProducts(Task):
     """S V and S' U."""
 
-    numbers: Numbers
+    matrix: MatrixInPartitions
     left: Any
     right: Array
 
     def of(self, part: Part) -> tuple[Array, Array]:
         """The rows of a partition of the one, and what they add to the other."""
-        matrix = matrix_of(part, self.numbers)
-        return matrix @ self.right, matrix.T @ self.left
+        return self.matrix.of(part).both_products(self.left, self.right)
 
 
 @attrs.frozen(eq=False)
 class GramProduct(Task):
     """S'S V."""
 
-    numbers: Numbers
+    matrix: MatrixInPartitions
     block: Array
 
     def of(self, part: Part) -> Array:
         """What the rows of a partition add to it."""
-        return matrix_of(part, self.numbers).gram(self.block)
+        return self.matrix.of(part).gram(self.block)
 
 
 @attrs.frozen(eq=False)

@@ -15,11 +15,10 @@ from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Task
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
 from mcframe.compile.partitions.part import Part
+from mcframe.compile.partitions.unlabeled import PointInPartitions
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.tapering import LineCosts
-from mcframe.numerics.unlabeled.background import Behind
 
 __all__ = [
     "EQUATIONS",
@@ -37,22 +36,19 @@ EQUATIONS = 64_000_000
 
 @attrs.frozen(eq=False)
 class Near(Cut):
-    """A point where a quadratic is taken: Z = U V', slopes, effects, largest curvatures."""
+    """A point where a quadratic is taken: Z = U V', slopes, effects, curvatures of all rows."""
 
-    left: Any
-    right: Array
-    z: Numbers
+    point: PointInPartitions
     slopes: Numbers
     effects: tuple[Any, ...]
-    steepest: tuple[float, ...] | None
+    highest: tuple[float, ...]
 
     def lines(self, part: Part) -> Lines:
         """The quadratic of a partition."""
-        program, z = part.program, part.numbers(self.z)
-        latent = LowRank(self.left, self.right)
-        behind, slopes = Behind(program.background, latent, z, ()), part.numbers(self.slopes)
-        at = Evaluation(program.entries, Place(latent, z), behind, 0.0, slopes, self.effects)
-        return Lines(program, at, self.steepest)
+        program, slopes, behind = part.program, part.numbers(self.slopes), self.point.behind(part)
+        place = Place(behind.latent, behind.z)
+        at = Evaluation(program.entries, place, behind, 0.0, slopes, self.effects)
+        return Lines(program, at, self.highest)
 
 
 @attrs.frozen(eq=False)
@@ -68,15 +64,12 @@ class PartitionedLines:
         loss: Any = self.program.loss
         z: Any = self.at.place.z
         slopes: Any = self.at.entry_slopes
-        latent = self.at.place.factors
         effects = self.at.effects
         return Near(
-            left=ByRows(latent.left),
-            right=latent.right,
-            z=z,
+            point=PointInPartitions.of(self.at.place.factors, z),
             slopes=slopes,
             effects=loss.for_tasks(effects),
-            steepest=None if loss.bounded else loss.steepest_at(z, effects),
+            highest=tuple(loss.curvatures_at(z, effects)),
         )
 
     @property
@@ -223,12 +216,11 @@ class ColumnLosses(Task):
 
     def of(self, part: Part) -> Array:
         """What a partition adds to them."""
-        lines = self.near.lines(part)
+        lines, own = self.near.lines(part), self.near.point.right
         moved = lines.moved(self.fresh, self.other, by_rows=False)
         z = lines.at.place.z + self.share[part.program.entries.columns] * moved
-        total = np.zeros(self.share.size)
-        lines.add_losses(total, z, by_rows=False)
-        return total
+        factor = own + self.share[:, None] * (self.fresh - own)
+        return lines.losses(z, factor, self.other, by_rows=False)
 
 
 @attrs.frozen(eq=False)

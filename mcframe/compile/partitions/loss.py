@@ -7,7 +7,11 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects import Ridge
-from mcframe.compile.effects.contract import conjugate_of_sums, imbalance_of_sums
+from mcframe.compile.effects.contract import (
+    PROJECTIONS,
+    conjugate_of_sums,
+    imbalance_of_sums,
+)
 from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
 from mcframe.compile.loss import Known, LossAt, SumOfPieces
 from mcframe.compile.partitions.by_effect import in_halves, together
@@ -224,8 +228,21 @@ class PartitionedLoss(SumOfPieces):
         return tuple(pair if asked else None for pair, asked in zip(found, wanted, strict=True))
 
     def nearest_slope(self, slope: Numbers) -> Numbers:
-        """The nearest slopes at which conjugates are finite, of pieces without effects."""
-        return Repaired(size=slope.size, of=slope)
+        """Slopes close by at which conjugates are finite, by projections in turn.
+
+        Into the domains of the losses, and to slopes whose sums over effects of columns vanish: a
+        few rounds each.
+        """
+        inside: Numbers = Repaired(size=slope.size, of=slope)
+        for _ in range(PROJECTIONS if any(map(bound_by_sums, self.pieces)) else 0):
+            pairs = zip(self.pieces, self.sums_by_effect(inside), strict=True)
+            freed = [
+                conjugate_of_sums(p.ridge, *own, 0.0)[0] for p, own in pairs if bound_by_sums(p)
+            ]
+            if np.all(np.isfinite(freed)):
+                break
+            inside = Repaired(size=slope.size, of=self.centre(inside))
+        return inside
 
     def clip(self, slope: Numbers) -> Numbers:
         """The slopes of pieces without effects moved into their domains."""
@@ -272,3 +289,8 @@ class PartitionedLoss(SumOfPieces):
             if own is not None and piece.ridge is None:
                 total += imbalance_of_sums(piece.fixed, each, own)
         return total
+
+
+def bound_by_sums(piece: PartitionedPiece) -> bool:
+    """Whether conjugates are finite only where sums of slopes over columns vanish."""
+    return bool(piece.layout.n_biases) and piece.ridge is None and piece.has_conjugate()

@@ -3,6 +3,7 @@
 import itertools
 import os
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 COUNTER = itertools.count()
+# What has no rows to be cut, which is most of what a task consists of.
+WHOLE = frozenset({np.ndarray, int, float, bool, str, type(None)})
 
 
 def fresh_key() -> str:
@@ -64,16 +67,24 @@ def effects_by_rows(layout: Layout, effects: Array | Mask) -> Any:
     return ByRows(effects, layout.n_biases, layout.size - layout.n_biases - layout.n_row_effects)
 
 
+@cache
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The fields of an attrs class, which are asked for once a task and partition."""
+    return tuple(field.name for field in attrs.fields(kind))
+
+
 def for_rows(value: Any, first: int, last: int) -> Any:
     """What a partition with these rows is given of numbers, a task, a tuple or an array."""
+    if type(value) in WHOLE:
+        return value
     if isinstance(value, ByRows):
         return value.of(first, last)
     if isinstance(value, tuple):
         return tuple(for_rows(part, first, last) for part in value)
     if isinstance(value, Cut):
         kind: Any = type(value)
-        given = {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
-        return kind(**{name: for_rows(part, first, last) for name, part in given.items()})
+        given = ((name, getattr(value, name)) for name in field_names(kind))
+        return kind(**{name: for_rows(part, first, last) for name, part in given})
     return value
 
 
@@ -195,7 +206,10 @@ class Clipped(Numbers):
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Repaired(Numbers):
-    """The nearest slopes inside of the domains of blocks without effects."""
+    """The nearest slopes inside of the domains of losses.
+
+    Sums over effects of rows vanish then, those over effects of columns as they do by chance.
+    """
 
     of: Numbers
 
@@ -204,8 +218,9 @@ class Repaired(Numbers):
         slope = part.numbers(self.of)
         nearest = slope.copy()
         for piece in part.program.loss.pieces:
-            if piece.has_conjugate() and not piece.effects.size:
-                nearest[piece.part] = piece.nearest_slope(slope[piece.part])
+            if piece.has_conjugate():
+                nearer = piece.nearest_slope if piece.layout.n_biases else piece.nearest_dual
+                nearest[piece.part] = nearer(slope[piece.part])
         return nearest
 
 

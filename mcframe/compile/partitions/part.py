@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.compiling import compile_loss
+from mcframe.compile.compiling import compile_background, compile_loss
 from mcframe.compile.effects import EffectsOfClasses, OneKind, TwoKinds
 from mcframe.compile.entries import Entries, Orders
 from mcframe.compile.loss import EntryLoss
@@ -17,7 +17,8 @@ from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.model import Model, Problem
+from mcframe.model import Block, Model, Problem
+from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
@@ -55,7 +56,8 @@ class Source:
     @property
     def words(self) -> tuple[Likelihood, ...]:
         """What all parts share, and no part stores."""
-        return tuple(block.likelihood for block in self.model.blocks)
+        given = tuple(block.likelihood for block in self.model.blocks)
+        return given if self.totals is None else (*given, *self.totals.likelihoods.values())
 
     def part(self, p: int, tables: Mapping[str, Table] | None = None) -> "Part":
         """Read partition p, unless its tables are at hand, and compile it.
@@ -95,7 +97,7 @@ class Part:
     def tables(self) -> Mapping[str, Table]:
         """The tables of its rows, checked; a block may have no entry here."""
         model, data = self.source.model, self.source.data.part(self.p)
-        tables = {block.name: read_table(block, data[block.name]) for block in model.blocks}
+        tables = {block.name: read_part(block, data[block.name]) for block in model.blocks}
         first, last = self.source.data.rows(self.p)
         for name, table in tables.items():
             wanted = (last - first, self.source.data.shape(name)[1])
@@ -126,11 +128,23 @@ class Part:
         return Program(
             entries=entries,
             loss=EntryLoss(pieces),
-            background=Background((), entries.columns, entries.shape),
+            background=self.background(pieces, entries),
             penalty=None,
             names=names,
             columns=tuple(self.problem.columns(name) for name in names),
         )
+
+    def background(self, pieces: tuple[Piece, ...], entries: Entries) -> Background:
+        """The unlabeled cells of its rows, with the narrow places of the pieces' entries."""
+        found = compile_background(self.problem, EntryLoss(pieces), entries)
+        of_pieces = {(p.part.start, p.part.stop): p for p in pieces}
+        parts = []
+        for own in found.parts:
+            piece = of_pieces[own.entries.start, own.entries.stop]
+            cells: Any = own.cells
+            cells = attrs.evolve(cells, rows=piece.rows, columns=piece.columns)
+            parts.append(attrs.evolve(own, cells=cells))
+        return attrs.evolve(found, parts=tuple(parts))
 
     def numbers(self, numbers: Numbers) -> Array:
         """The numbers at its entries, found now or kept from before."""
@@ -146,6 +160,17 @@ class Part:
         self.kept[numbers.key] = found
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
+
+
+def read_part(block: Block, given: Any) -> Table:
+    """Read the rows of one block in one partition: unlabeled cells are never written out."""
+    if block.likelihood.reads_unlabeled and isinstance(given, Observations):
+        raise DataError(
+            f"block {block.name!r}: its data have weights or an offset, which unlabeled cells"
+            " that are not written out do not take; leave these out, or fit the table in one"
+            " piece"
+        )
+    return read_table(block, given, unwritten_beyond=0)
 
 
 def narrowed(places: IntArray) -> IntArray:

@@ -93,10 +93,7 @@ class LossOf(Task):
         pairs = zip(names, self.effects, strict=True)
         effects = {name: own for name, own in pairs if own is not None}
         latent = LowRank(self.left, self.right)
-        total = sum(
-            problem.loss_of_entries(name, *problem.compared(name, latent, effects), effects)
-            for name in names
-        )
+        total = sum(problem.loss_of_cells(name, latent, effects) for name in names)
         own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
         return total + sum(problem.cost_of_effects(name, effects) for name in own)
 

@@ -12,10 +12,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -83,11 +84,52 @@ def controller(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class Holders:
+    """The contexts of all threads of a process in which BLAS has one thread.
+
+    The first one limits it and the last one gives the others back. One between them takes a
+    microsecond, where to ask each pool takes twenty, unless a new pool may have come.
+    """
+
+    def __init__(self) -> None:
+        self.one_at_a_time = Lock()
+        self.count, self.n_modules = 0, -1
+        self.limits = ExitStack()
+
+    def enter(self) -> None:
+        """One context more."""
+        with self.one_at_a_time:
+            if len(sys.modules) != self.n_modules:
+                n_modules = len(sys.modules)
+                limit = controller(n_modules).limit(limits=1, user_api="blas")
+                self.limits.enter_context(limit)
+                self.n_modules = n_modules
+            self.count += 1
+
+    def leave(self) -> None:
+        """One context less."""
+        with self.one_at_a_time:
+            self.count -= 1
+            if not self.count:
+                self.n_modules = -1
+                self.limits.close()
+
+
+@cache
+def holders(process: int) -> Holders:
+    """The contexts of one process in which BLAS has one thread; a child of it begins with none."""
+    return Holders()
+
+
 @contextmanager
 def blas_alone() -> Iterator[None]:
     """BLAS with one thread inside."""
-    with controller(len(sys.modules)).limit(limits=1, user_api="blas"):
+    held = holders(os.getpid())
+    held.enter()
+    try:
         yield
+    finally:
+        held.leave()
 
 
 @cache

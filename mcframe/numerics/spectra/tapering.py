@@ -58,8 +58,8 @@ class LineCosts:
 
 def taper(
     matrix: Sampled, aim: float, costs: LineCosts, excess: float, slack: float
-) -> tuple[Sampled, float]:
-    """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, and a bound on it.
+) -> tuple[Sampled, float, float]:
+    """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, bounds on it and ||S||.
 
     About, since it does no harm if scaling D S E down to ``aim`` costs together with D and E as
     much as scaling all of S by a relative ``excess``: all ends where that is known to be so.
@@ -81,11 +81,13 @@ def taper(
     found = matrix
     # What it costs to scale all of it by exp(-h), to first order; 0 where Z pulls the wrong way.
     whole = float(min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:])))
-    above = HALF * excess
+    above, untouched = HALF * excess, np.inf
     for look in range(LOOKS):
         lanczos, spent = Lanczos(found, rng), costs.of(logs) / max(whole, TINY)
         enough = aim * (1.0 + max(excess - spent, 0.0))
         least, most = lanczos.run_to_bounds(aim, max(slack, MINOR * spent), enough)
+        if found is matrix:
+            untouched = most
         # Of what is left to gain there has to be some beside what was spent.
         short = most <= enough or least <= aim * (1.0 + max(above, MINOR * spent))
         if short or look + 1 == LOOKS or not costs.free.any():
@@ -94,7 +96,7 @@ def taper(
         near = lanczos.leading(FOLLOWED)[2]
         logs = lower_directions(matrix, near, logs, aim, above, costs)
         found = matrix.between(np.exp(-logs[:n_rows]), np.exp(-logs[n_rows:]))
-    return found, add_rounding(most, found)
+    return found, add_rounding(most, found), add_rounding(untouched, matrix)
 
 
 def lower_directions(

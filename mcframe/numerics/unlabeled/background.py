@@ -100,6 +100,10 @@ class Behind:
     z: Array
     points: tuple[UnwrittenAt, ...]
 
+    def __bool__(self) -> bool:
+        """Whether there are such cells."""
+        return bool(self.points)
+
     @property
     def value(self) -> float:
         """The sum of the losses."""
@@ -115,7 +119,7 @@ class Behind:
 
     def beyond(self, slopes: Array, share: float = 1.0) -> Array:
         """Slopes of the entries less what ``slopes`` of ``share`` times this has there."""
-        return slopes - share * self.at_entries if self.points else slopes
+        return slopes - share * self.at_entries if self else slopes
 
     def slopes(self, share: float = 1.0) -> list[Operator]:
         """``share`` times the slopes of all cells, those where entries are included, by blocks.
@@ -146,7 +150,7 @@ class Behind:
         Newton's: with Hessian N and slope T V of a row u of U, N u - T V is its image. Besides,
         the entries' ``curvature/2 x^2 - pull x`` beyond what is in there already.
         """
-        if not self.points:
+        if not self:
             return None, curvature, pull
         assert isinstance(self.latent, LowRank)
         own = self.latent.left if by_rows else self.latent.right

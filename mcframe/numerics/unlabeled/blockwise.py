@@ -85,7 +85,7 @@ class Blockwise(Unwritten):
         n_rows, n_columns = self.shape
         height = max(BLOCK // n_columns, 1)
         order = np.argsort(self.rows, kind="stable")
-        rows, columns = self.rows[order], self.columns[order]
+        rows, columns = (places[order].astype(np.intp) for places in (self.rows, self.columns))
         firsts = np.arange(0, n_rows, height)
         starts = np.searchsorted(rows, np.append(firsts, n_rows))
         blocks = []

@@ -1,0 +1,175 @@
+"""The losses of cells that are no entries, of rows in partitions: sums of what each part's are."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
+from mcframe.compile.partitions.part import Part
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.unlabeled.background import Behind
+
+__all__ = ["PartitionedBackground", "PartitionedBehind", "PointInPartitions", "SlopesBehind"]
+
+
+@attrs.frozen(eq=False)
+class PointInPartitions(Cut):
+    """Z = U V' and its numbers at the entries, as tasks take it."""
+
+    left: Any
+    right: Array
+    z: Numbers
+
+    @classmethod
+    def of(cls, latent: LowRank, z: Numbers) -> "PointInPartitions":
+        """The point Z, whose rows go to their partitions."""
+        return cls(ByRows(latent.left), latent.right, z)
+
+    def behind(self, part: Part) -> Behind:
+        """The cells of a partition's rows that are no entries, of which there may be none."""
+        return part.program.background.at(LowRank(self.left, self.right), part.numbers(self.z))
+
+
+@attrs.frozen(eq=False)
+class PartitionedBackground:
+    """What ``Background`` answers, of cells whose rows are in partitions.
+
+    Each partition has the background of its own rows: losses, conjugates and curvatures are sums
+    over the partitions, as are products and normal equations of columns, those of rows stay
+    with their partition. Of squared losses these are Gram matrices and thin products.
+    """
+
+    partitions: Partitions
+    n_read: int = 0
+    held_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        """True: without such cells a program has a ``Background`` without parts."""
+        return True
+
+    def at(self, latent: LowRank, z: Numbers) -> "PartitionedBehind":
+        """The background at Z, whose entries are z."""
+        return PartitionedBehind(self.partitions, PointInPartitions.of(latent, z))
+
+
+@attrs.frozen(eq=False)
+class PartitionedBehind:
+    """The background at a point."""
+
+    partitions: Partitions
+    point: PointInPartitions
+
+    def __bool__(self) -> bool:
+        """Whether there are such cells: there are."""
+        return True
+
+    @cached_property
+    def value(self) -> float:
+        """The sum of the losses."""
+        return float(self.partitions.sum(ValueBehind(self.point)))
+
+    def beyond(self, slopes: Numbers, share: float = 1.0) -> Numbers:
+        """Slopes of the entries less what ``slopes`` of ``share`` times this has there."""
+        return Beyond(size=slopes.size, of=slopes, point=self.point, share=share)
+
+    def slopes(self, share: float = 1.0) -> "list[SlopesBehind]":
+        """``share`` times the slopes of all cells, those where entries are included."""
+        return [SlopesBehind(self.point, share)]
+
+    @cached_property
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U for Z = U V' and the slopes T, those where entries are included."""
+        rows, backward = self.partitions.rows_and_sum(ProductsBehind(self.point))
+        return np.concatenate(rows), backward
+
+    def curvature_along(self, after: "PartitionedBehind", moved: LowRank, z: Numbers) -> float:
+        """How far F lies above its tangent after Z moves by D with entries z, twice."""
+        move = PointInPartitions.of(moved, z)
+        return float(self.partitions.sum(CurvatureBehind(self.point, after.point, move)))
+
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """The sum of the conjugates at ``share`` times the slopes, and a size for its rounding."""
+        total, size = self.partitions.sum(ConjugateBehind(self.point, share))
+        return total, size
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Beyond(Numbers):
+    """Slopes of entries less the numbers that the slopes of all cells have where entries are."""
+
+    of: Numbers
+    point: PointInPartitions
+    share: float
+
+    def find(self, part: Part) -> Array:
+        """Slopes of a partition."""
+        return self.point.behind(part).beyond(part.numbers(self.of), self.share)
+
+
+@attrs.frozen(eq=False)
+class SlopesBehind(Cut):
+    """``share`` times the slopes T of all cells, those where entries are included."""
+
+    point: PointInPartitions
+    share: float
+
+    def multiple(self, factor: float) -> "SlopesBehind":
+        """So many times these slopes."""
+        return attrs.evolve(self, share=factor * self.share)
+
+    def of(self, part: Part) -> list[Operator]:
+        """The rows of a partition, by blocks of columns."""
+        return self.point.behind(part).slopes(self.share)
+
+
+@attrs.frozen(eq=False)
+class ValueBehind(Task):
+    """The sum of the losses of unlabeled cells at a point."""
+
+    point: PointInPartitions
+
+    def of(self, part: Part) -> float:
+        """Losses of the rows of a partition."""
+        return self.point.behind(part).value
+
+
+@attrs.frozen(eq=False)
+class ProductsBehind(Task):
+    """T V and T' U for Z = U V' and its slopes T."""
+
+    point: PointInPartitions
+
+    def of(self, part: Part) -> tuple[Array, Array]:
+        """The rows of a partition of the one, and what they add to the other."""
+        return self.point.behind(part).products
+
+
+@attrs.frozen(eq=False)
+class CurvatureBehind(Task):
+    """How far the losses lie above their tangent after Z moves, twice."""
+
+    point: PointInPartitions
+    after: PointInPartitions
+    move: PointInPartitions
+
+    def of(self, part: Part) -> float:
+        """What the rows of a partition add to it."""
+        here, after = self.point.behind(part), self.after.behind(part)
+        moved = LowRank(self.move.left, self.move.right)
+        return here.curvature_along(after, moved, part.numbers(self.move.z))
+
+
+@attrs.frozen(eq=False)
+class ConjugateBehind(Task):
+    """The conjugates at ``share`` times the slopes, and a size that stands for their rounding."""
+
+    point: PointInPartitions
+    share: float
+
+    def of(self, part: Part) -> tuple[float, float]:
+        """Conjugates of the rows of a partition, and their size."""
+        return self.point.behind(part).conjugate(self.share)
