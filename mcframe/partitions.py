@@ -16,8 +16,10 @@ from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.lines import EQUATIONS
+from mcframe.compile.partitions.notes import notes_on_pieces
 from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.sizes import bytes_compiled
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
@@ -88,13 +90,15 @@ def fit_on(
         settings = attrs.evolve(settings, keep=lambda outcome: write(archive, fit_of(outcome)))
     settings = attrs.evolve(settings, start=checked_start(start, problem))
     fit = fit_of(run(solver, program, settings))
+    loss: Any = program.loss
+    notes = (*problem.notes, *notes_on_pieces(problem, loss))
     space = None
     with suppress(ModelError):
         space = fit.row_space
     # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
     partitions = problem.partitions.bound_to(problem.partitions.source)
     rested = attrs.evolve(problem, partitions=partitions)
-    return attrs.evolve(fit, problem=rested, kept=Kept(space, problem.notes))
+    return attrs.evolve(fit, problem=rested, kept=Kept(space, notes))
 
 
 def write(archive: Archive, fit: Fit) -> None:
@@ -162,7 +166,8 @@ class PartitionsExplanation:
         Why the model is not fitted to rows in partitions; None if it is.
     n_partitions : int
     partition_bytes : tuple of int
-        What each partition takes compiled, with the numbers at its entries.
+        What each partition takes compiled, with the numbers at its entries: by the classes of
+        its blocks, their weights and offsets as far as the data tell of them.
     driver_bytes : int
         Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns.
     round_bytes : int
@@ -209,7 +214,7 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
-        tuple(BYTES_PER_ENTRY * data.n_entries(p) for p in range(n_partitions)),
+        tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
         8 * (12 * lines * WIDTH + lanczos) + max(costs.held * slab, costs.brought(slab)),
         8 * WIDTH * (data.n_items + n_partitions * n_columns) + costs.brought(slab),
     )

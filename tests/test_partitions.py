@@ -4,18 +4,22 @@ import itertools
 import pickle
 from contextlib import closing
 
+import attrs
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import xlogy
 
 import mcframe as mc
 from mcframe.compile import compile_problem
 from mcframe.compile.lines import Lines
 from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.binding import bind_partitions
+from mcframe.compile.partitions.connected import ColumnParts
 from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Predictors
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import Work, bytes_of
@@ -246,6 +250,8 @@ def test_labels_alike_in_a_part_are_not_alike_in_the_table():
     (fit,) = fits_of(model, {"x": y}, [2])
     assert abs(fit.bias("x")[0]) < 5.0
     assert fit.bias("x")[1] > 100.0
+    assert fit.notes == whole.notes
+    assert "column 1 has no finite" in fit.notes[0]
     assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
@@ -262,8 +268,70 @@ def test_effects_of_both_kinds_that_no_partition_knows_to_be_infinite():
     np.testing.assert_array_equal(np.abs(fit.effects["x"]) > 100, abs(whole.effects["x"]) > 100)
     assert abs(fit.effects["x"][2]) > 100.0
     assert abs(fit.effects["x"][0]) < 50.0
+    assert fit.notes == whole.notes
+    assert "column 2 and 5 more effects" in fit.notes[0]
     assert fit.status == "certified"
     assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@attrs.frozen
+class Unflipped(mc.Bernoulli):
+    """Labels that were flipped now and then, told as -0.1 and 1.1: a loss with no lower bound."""
+
+    infimum = -np.inf
+
+    def invalid(self, y):
+        return ~np.isfinite(y)
+
+    def value(self, z, y):
+        return np.logaddexp(0.0, z) - y * z
+
+    def value_and_slope(self, z, y):
+        return self.value(z, y), 1.0 / (1.0 + np.exp(-z)) - y
+
+    def conjugate(self, slope, y):
+        t = slope + y
+        inside = (t >= 0.0) & (t <= 1.0)
+        t = np.clip(t, 0.0, 1.0)
+        return np.where(inside, xlogy(t, t) + xlogy(1.0 - t, 1.0 - t), np.inf)
+
+    def start(self, y):
+        return np.zeros(y.shape)
+
+
+def unflipped_labels():
+    """Of column 0 all in the first half of the rows are 1, and in the others 0."""
+    y = np.array(table("bernoulli", share=0.9).todense())
+    y[:24, 0], y[24:, 0] = 1.0, 0.0
+    y[:, 1:][np.random.default_rng(0).random((48, 15)) < 0.3] = 0.5
+    return 1.2 * y - 0.1
+
+
+@pytest.mark.parametrize("effects", ["biases", "both kinds"])
+def test_a_loss_that_falls_in_one_partition_alone_is_fitted(effects):
+    y = unflipped_labels()
+    model = mc.Model([mc.Block("x", Unflipped(), **EFFECTS[effects])], [mc.NuclearNorm(6.0)])
+    whole = mc.fit(model, {"x": y}, tol=1e-5, backend="alternating")
+    for fit in fits_of(model, {"x": y}, (2, 3), tol=1e-5):
+        assert fit.status == "certified"
+        assert fit.objective == pytest.approx(whole.objective, abs=2e-5 * abs(whole.objective))
+
+
+@pytest.mark.parametrize("effects", ["biases", "effects of rows", "both kinds"])
+def test_a_loss_that_falls_without_end_is_named_as_in_the_table(effects):
+    """By the row's place in the table, and not in its partition."""
+    y = unflipped_labels()
+    if "biases" in effects:
+        y[:, 3] = 1.1
+    else:
+        y[40] = 1.1
+    model = mc.Model([mc.Block("x", Unflipped(), **EFFECTS[effects])], [mc.NuclearNorm(6.0)])
+    said = []
+    for data in ({"x": y}, RowsInMemory({"x": y}, 3)):
+        with pytest.raises(mc.DataError, match=r"^block 'x'.*(bias of column 3|row 40);") as error:
+            mc.fit(model, data, backend="alternating")
+        said.append(str(error.value))
+    assert said[0] == said[1]
 
 
 def test_parts_that_partitions_connect_or_leave_apart():
@@ -316,6 +384,8 @@ def test_biases_of_classes_are_those_of_the_table(case):
     far = np.abs(whole.effects["x"]) > 100.0
     assert far.sum() == (0 if case == "ridge" else 2)
     for fit in fits_of(model, {"x": y}, (2, 5), tol=1e-5):
+        assert fit.notes == whole.notes
+        assert len(fit.notes) == (0 if case == "ridge" else 1)
         assert fit.status == "certified"
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
         assert fit.objective == pytest.approx(whole.objective, rel=2e-5)
@@ -417,6 +487,7 @@ def test_fitted_thresholds_are_those_of_the_table(levels):
         assert fit.status == "certified"
         assert fit.bound <= whole.objective * (1.0 + 1e-12)
         assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
+        assert not fit.notes
         np.testing.assert_allclose(fit.effects["x"], whole.effects["x"], atol=0.05)
 
 
@@ -457,6 +528,8 @@ def test_thresholds_of_levels_that_no_partition_has_with_offsets_and_tiny_weight
     low, meet, met, beyond = fit.effects["x"]
     assert low < meet < met == pytest.approx(meet, rel=1e-12)
     assert beyond > 900.0
+    assert fit.notes == whole.notes
+    assert "nothing was observed at the levels 5," in fit.notes[0]
 
 
 def test_a_certificate_of_thresholds_bounds_the_exact_optimum():
@@ -656,6 +729,25 @@ def test_explain_tells_bytes_without_reading_a_partition():
     assert "3 partitions" in repr(told)
 
 
+def test_parts_of_columns_add_up_to_those_of_all_entries():
+    rng, d = np.random.default_rng(0), 30
+    found = [rng.integers(0, 24, d) for _ in range(3)]
+    labels = tree_sum([ColumnParts(own) for own in found]).labels
+    starts = 30 * np.arange(3)[:, None] + np.array(found)
+    graph = sp.coo_array((np.ones(3 * d), (starts.ravel(), np.tile(100 + np.arange(d), 3))))
+    graph.resize((130, 130))
+    whole = sp.csgraph.connected_components(graph, directed=False)[1][100:]
+    assert 1 < len(set(whole)) < d
+    np.testing.assert_array_equal(labels[:, None] == labels, whole[:, None] == whole)
+
+
+def test_the_least_and_the_largest_are_answers_that_add_up():
+    x = np.random.default_rng(0).standard_normal((5, 4))
+    least, largest = tree_sum([(Least(own), Least(-own)) for own in x])
+    np.testing.assert_array_equal(least.numbers, x.min(axis=0))
+    np.testing.assert_array_equal(-largest.numbers, x.max(axis=0))
+
+
 def test_sums_are_taken_neighbours_first():
     said = []
 
@@ -740,6 +832,38 @@ def test_a_compact_fit_answers_without_its_partitions():
             ask()
     assert type(small.problem) is mc.Problem
     assert len(pickle.dumps(small)) + 12 * x.nnz < len(pickle.dumps(fit))
+
+
+@pytest.mark.parametrize(
+    ("word", "options"),
+    [
+        (mc.Poisson(), {"bias": True}),
+        (mc.Gaussian(), {"bias": True, "row_effects": True}),
+        (mc.Gaussian(), {"standardize": True}),
+        (mc.Ordinal(20, lowest=0), {}),
+        (mc.Multinomial(20), {"bias": True}),
+    ],
+    ids=["exposures", "offsets", "offsets in units", "thresholds", "classes"],
+)
+@pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
+def test_losses_of_other_values_need_no_entry(word, options):
+    """Those of the fit of the table at the same point, without offsets a compact fit's, too."""
+    y = table("poisson")
+    numbers = np.random.default_rng(1).uniform(1.0, 9.0, y.shape)
+    beside = {"exposure": numbers} if isinstance(word, mc.Poisson) else {"offset": numbers}
+    shifted = isinstance(word, mc.Poisson | mc.Gaussian)
+    data = {"x": mc.Observations(y, **beside) if shifted else y}
+    model = mc.Model([mc.Block("x", word, **options)], [mc.NuclearNorm(3.0)])
+    (fit,) = fits_of(model, data, [3], max_iter=2)
+    at = "x", np.array([0, 20, 40, 47]), np.array([1, 2, 3, 15]), np.array([0.0, 3.0, 1.0, 2.0])
+    whole = mc.Problem.bind(model, data).losses_at("x", fit.latent, fit.effects, *at[1:])
+    np.testing.assert_allclose(fit.losses_at(*at), whole, rtol=1e-9)
+    if shifted:
+        for ask in (fit.compact().losses_at, lambda *given: fit.compact().predict(*given[:3])):
+            with pytest.raises(mc.ModelError, match=r"block 'x'.*offsets.*left behind"):
+                ask(*at)
+    else:
+        np.testing.assert_array_equal(fit.compact().losses_at(*at), fit.losses_at(*at))
 
 
 def test_a_compact_fit_leaves_offsets_behind_and_says_so():

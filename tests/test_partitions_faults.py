@@ -19,27 +19,23 @@ from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.partitioned import RowsInMemory
+from tests.clusters import (
+    BUDGET,
+    KIND,
+    QUIET,
+    alone,
+    at_step,
+    bits,
+    cluster_of,
+    data_of,
+    distributed,
+)
 from tests.test_partitions import model_of, table
 
-distributed = pytest.importorskip(
-    "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
-)
-import dask  # noqa: E402
-import dask.array as da  # noqa: E402
-
-from tests.test_partitions_on_dask import BUDGET, KIND, at_step, bits, cluster_of, data_of  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def alone():
-    return bits(mc.fit(model_of(*KIND), data_of(), **BUDGET))
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array", reason='needs the extra "dask": pip install mcframe[dask]')
+pytestmark = QUIET
+__all__ = ["alone"]  # a fixture
 
 
 @pytest.fixture

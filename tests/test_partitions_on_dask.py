@@ -22,6 +22,17 @@ from mcframe.compile.partitions.numbers import ByRows
 from mcframe.compile.partitions.on_dask import OnDask, outline_of
 from mcframe.compile.partitions.part import Source
 from mcframe.model.partitioned import RowsInMemory
+from tests.clusters import (
+    BUDGET,
+    KIND,
+    QUIET,
+    alone,
+    at_step,
+    bits,
+    cluster_of,
+    data_of,
+    distributed,
+)
 from tests.test_partitions import (
     classes_of,
     levels_of,
@@ -31,29 +42,8 @@ from tests.test_partitions import (
     table,
 )
 
-distributed = pytest.importorskip(
-    "distributed", reason='needs the extra "dask": pip install mcframe[dask]'
-)
-import dask  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
-]
-KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 3}
-# Workers are forks of one process: most of the time of a worker goes into imports.
-dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
-distributed.utils.get_mp_context().set_forkserver_preload(["tests.worker_of_a_cluster"])
-
-
-def cluster_of(n_workers, **options):
-    """A cluster of processes that says nothing, and leaves the memory of this machine alone."""
-    given = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, **options}
-    return distributed.LocalCluster(
-        n_workers=n_workers, dashboard_address=":0", silence_logs=50, **given
-    )
+pytestmark = QUIET
+__all__ = ["alone"]  # a fixture
 
 
 @pytest.fixture(scope="module")
@@ -77,33 +67,6 @@ def until_there_are(client, n_workers):
             return
         time.sleep(0.05)
     pytest.fail(f"there are not {n_workers} workers after two minutes")
-
-
-def data_of(n_partitions=4):
-    return RowsInMemory({"x": table(KIND[0])}, n_partitions)
-
-
-def bits(fit):
-    arrays = [fit.latent.left, fit.latent.right, *fit.effects.values()]
-    return fit.objective, fit.bound, *(array.tobytes() for array in arrays)
-
-
-def at_step(monkeypatch, number, fault):
-    """Let something happen in front of a step of the solver."""
-    step, made = Alternating.step, []
-
-    def fault_and_step(self, program, state):
-        made.append(None)
-        if len(made) == number:
-            fault()
-        step(self, program, state)
-
-    monkeypatch.setattr(Alternating, "step", fault_and_step)
-
-
-@pytest.fixture(scope="module")
-def alone():
-    return bits(mc.fit(model_of(*KIND), data_of(), **BUDGET))
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
@@ -224,6 +187,42 @@ def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypa
     data, budget = data_of(n_partitions), {**BUDGET, "max_iter": 1}
     fit = mc.fit(model_of(*KIND), data, **budget, client=threads)
     assert bits(fit) == bits(mc.fit(model_of(*KIND), data, **budget))
+
+
+@pytest.mark.parametrize(
+    ("kind", "effects"),
+    [
+        ("bernoulli", "biases"),
+        ("bernoulli", "both kinds"),
+        ("poisson", "both kinds"),
+        ("gaussian", "ridge on both kinds"),
+    ],
+)
+def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind, effects):
+    """Not from each partition, in any round of a fit; and their bits are those of one process."""
+    monkeypatch.setattr(on_dask, "TOGETHER", 0)
+    monkeypatch.setattr(on_dask, "FAN", 2)
+    x = table(kind, n_rows=12, n_columns=200)
+    model, received, answers = model_of(kind, effects), [], OnDask.answers
+
+    def answers_noted(self, task, begin):
+        before = self.work.received
+        found = answers(self, task, begin)
+        most = received[-1]
+        name = type(task).__name__
+        most[name] = max(most.get(name, 0), self.work.received - before)
+        return found
+
+    monkeypatch.setattr(OnDask, "answers", answers_noted)
+    for n_partitions in (2, 6):
+        received.append({})
+        data, budget = RowsInMemory({"x": x}, n_partitions), {"tol": 1e-3, "max_iter": 1}
+        fit = mc.fit(model, data, **budget, client=threads)
+        assert bits(fit) == bits(mc.fit(model, data, **budget))
+    few, many = received
+    assert {"EffectSums", "Look", "Tell"} < few.keys()
+    for name in few.keys() & many.keys():
+        assert many[name] - few[name] <= 4 * 8, f"{name}: a number from each partition at most"
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 8, 9, 15, 16, 17, 64, 65, 1_000])

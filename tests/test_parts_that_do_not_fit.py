@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -23,7 +24,7 @@ from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.machine import memory
 from mcframe.numerics.machine.scratch import Scratch, packed
 
-from .test_partitions import bits_of_fit, model_of, table
+from .test_partitions import bits_of_fit, classes_of, model_of, table
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -113,6 +114,112 @@ def test_a_part_takes_the_bytes_that_are_said():
     assert "tables" not in part.__dict__, "they were forgotten"
     per_entry = packed(part.program, source.words).n_bytes / x.nnz + 8 * KEPT
     assert per_entry == pytest.approx(BYTES_PER_ENTRY, abs=2.0)
+
+
+def beside_values():
+    """Values, labels, counts and classes of as many rows, and a number above 0 for each entry."""
+    size = {"n_rows": 2000, "n_columns": 20, "share": 0.5}
+    kinds = {kind: table(kind, **size) for kind in ("gaussian", "bernoulli", "poisson")}
+    kinds["classes"] = classes_of(2000, 20, 4, 0.5)
+    numbers = np.random.default_rng(0).uniform(0.5, 2.0, (2000, 20))
+    return kinds, numbers
+
+
+def sizes():
+    """Blocks of which entries take other bytes than one of one number alone."""
+    kinds, numbers = beside_values()
+    gaussian, classes = mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Multinomial(4), bias=True)
+    labels, counts = mc.Block("x", mc.Bernoulli(), bias=True), mc.Block("x", mc.Poisson())
+    x, y, both = kinds["gaussian"], kinds["classes"], {"weights": numbers, "offset": numbers}
+    yield [gaussian], {"x": mc.Observations(x, **both)}
+    yield [labels], {"x": mc.Observations(kinds["bernoulli"], **both)}
+    yield [counts], {"x": mc.Observations(kinds["poisson"], exposure=numbers)}
+    yield [mc.Block("x", mc.Gaussian(), standardize=True)], {"x": x}
+    yield [classes], {"y": y}
+    yield [mc.Block("y", mc.Multinomial(4))], {"y": mc.Observations(y, weights=numbers)}
+    yield [gaussian, classes], {"x": x, "y": y}
+
+
+@pytest.mark.parametrize("case", range(7))
+def test_explain_tells_what_parts_take_of_classes_weights_and_offsets(case):
+    blocks, given = list(sizes())[case]
+    model, data = mc.Model(blocks, [mc.NuclearNorm(20.0)]), RowsInMemory(given, 2)
+    source, part = bound_part(data, model)
+    took = packed(part.program, source.words).n_bytes + 8 * KEPT * part.program.entries.size
+    told = mc.explain(model, data).partition_bytes[0]
+    assert told == pytest.approx(took, abs=2.0 * data.n_entries(0))
+    assert told <= mc.explain(model, Silent(data)).partition_bytes[0]
+
+
+class Silent:
+    """The rows of another one, which says no more than it has to."""
+
+    def __init__(self, data):
+        names = ("n_partitions", "n_items", "blocks", "fingerprint", "shape", "rows", "n_entries")
+        self.__dict__.update({name: getattr(data, name) for name in names})
+
+    def part(self, p):
+        raise AssertionError("it was read")
+
+    rows = n_entries = fingerprint = None  # what a class has to have to be partitions
+
+
+def test_room_is_asked_for_all_classes_of_the_parts_ahead():
+    class Asked(Scratch):
+        def put(self, found, spare, ahead=0):
+            asked.append((found.n_bytes + spare, ahead))
+            return super().put(found, spare, ahead)
+
+    asked = []
+    model = mc.Model([mc.Block("y", mc.Multinomial(4))], [mc.NuclearNorm(20.0)])
+    data = RowsInMemory({"y": classes_of(600, 20, 4)}, 3)
+    with closing(OneByOne(Source(data, model), KeptParts(0, Asked()))) as executor:
+        bind_partitions(model, executor)
+    for (_, ahead), (after, further) in pairwise(asked):
+        assert ahead == pytest.approx(after + further, rel=0.02)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.4, np.inf])
+def test_tables_are_read_once_where_they_find_room_until_they_are_compiled(share):
+    """``share`` of all compiled partitions stays in memory; tables take 24 bytes an entry."""
+
+    class Counted(RowsInMemory):
+        def part(self, p):
+            read.append(p)
+            assert kept.held + kept.read <= kept.most
+            return super().part(p)
+
+    x, read = table("gaussian"), []
+    model = mc.Model(
+        [mc.Block("x", mc.Huber(), bias=True, standardize=True)], [mc.NuclearNorm(2.0)]
+    )
+    kept = KeptParts(share * BYTES_PER_ENTRY * x.nnz, Scratch())
+    with closing(OneByOne(Source(Counted({"x": x}, 4), model), kept)) as executor:
+        bind_partitions(model, executor)
+        rounds = executor.work.rounds
+        assert len(kept.parts) + len(kept.stored) == 4
+        assert kept.read == 24 * sum(own["x"].n_entries for own in kept.tables.values()) == 0
+    assert not kept.tables
+    if share == np.inf:
+        assert sorted(read) == [0, 1, 2, 3]
+    elif share == 0.0:
+        assert len(read) == 4 * (rounds + 1) > 100  # and compiled in one
+    else:
+        assert read.count(0) == 1
+
+
+def test_tables_of_other_data_are_read():
+    """What is kept of one source is not taken for that of the next."""
+    kept = KeptParts()
+    for seed in (0, 1):
+        x = table("gaussian", seed=seed)
+        source = Source(RowsInMemory({"x": x}, 2), model_of("gaussian"))
+        with kept.borrowed(source, 0) as part:
+            np.testing.assert_array_equal(part.tables["x"].values, x[:24].data)
+        assert list(kept.tables) == [0]
+        with kept.borrowed(source, 0) as again:
+            assert again.tables is part.tables
 
 
 def test_numbers_at_entries_outlive_a_round():

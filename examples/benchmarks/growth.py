@@ -19,7 +19,7 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from measure import peak_megabytes
+from memory import peak_megabytes
 
 import mcframe as mc
 from mcframe.backends import Point

@@ -12,7 +12,6 @@ projection to tables and clusters that nobody measured, with its assumptions.
 import argparse
 import json
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from contextlib import ExitStack, closing
 import attrs
 import numpy as np
 import scipy.sparse as sp
+from memory import peak_megabytes
 from pages import markdown, write_part
 
 import mcframe as mc
@@ -71,17 +71,6 @@ def table(folder, n_partitions, size):
 
     data = mc.datasets.write_partitions(folder, {"x": blocks()}, n_partitions=n_partitions)
     return data, Point(LowRank(np.vstack(lefts), right))
-
-
-def peak_megabytes():
-    """The most memory that this process has held."""
-    status = pathlib.Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024**2 if sys.platform == "darwin" else 1024)
 
 
 def measured(n_partitions, n_workers, size):

@@ -167,8 +167,11 @@ def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> B
     return Background(tuple(parts), entries.columns, problem.shape)
 
 
-def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:
-    """The losses of all blocks, block after block, and where in Z they stand."""
+def compile_loss(problem: Problem, whole: bool = True) -> tuple[EntryLoss, Entries]:
+    """The losses of all blocks, block after block, and where in Z they stand.
+
+    ``whole`` says whether the problem has all entries, and not those of some rows alone.
+    """
     pieces, rows, columns = [], [], []
     start = 0
     for block in problem.model.blocks:
@@ -180,6 +183,7 @@ def compile_loss(problem: Problem) -> tuple[EntryLoss, Entries]:
                 problem.layout(block.name),
                 problem.ridge(block.name),
                 problem.origins.get(block.name),
+                whole,
                 likelihood=problem.likelihoods[block.name],
                 scale=scale if table.weights is None else scale * table.weights,
                 y=problem.targets(block.name),

@@ -69,9 +69,7 @@ class Lines:
         found = [(w, piece.n_numbers) for piece, w in self.by_pieces]
         if all(w.size == 1 for w, _ in found) and len({float(w[0]) for w, _ in found}) == 1:
             return found[0][0]
-        return np.concatenate(
-            [np.full(count, w[0]) if w.size == 1 else w for w, count in found]
-        )
+        return np.concatenate([np.full(count, w[0]) if w.size == 1 else w for w, count in found])
 
     @cached_property
     def by_pieces(self) -> list[tuple[Any, Array]]:

@@ -55,9 +55,14 @@ class Piece:
 
     @classmethod
     def of(
-        cls, layout: Layout, ridge: float = 0.0, origin: Array | None = None, **numbers: Any
+        cls,
+        layout: Layout,
+        ridge: float = 0.0,
+        origin: Array | None = None,
+        whole: bool = True,
+        **numbers: Any,
     ) -> "Piece":
-        """The piece with the effects that its block declares."""
+        """The piece with the effects that its block declares; ``whole`` if it has all entries."""
         piece = cls(layout=layout, **numbers)
         effects = declared_effects(
             layout,
@@ -68,6 +73,7 @@ class Piece:
             piece.scale,
             ridge,
             origin,
+            whole,
         )
         return attrs.evolve(piece, effects=effects)
 

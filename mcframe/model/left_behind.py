@@ -16,6 +16,7 @@ KEPT = frozenset(
     {
         "column_label",
         "given",
+        "given_offset",
         "index",
         "n_cells",
         "names",

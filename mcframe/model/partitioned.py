@@ -28,7 +28,9 @@ class PartitionedData(Protocol):
     object pickles to something small, such as the name of a folder.
 
     It may have ``row_labels`` and ``column_labels(name)``, both ``Labels`` or None, by which a fit
-    answers.
+    answers; ``block_entries(name, p)``, the stored entries of one block in partition p, and
+    ``additions(name)``, which of "weight", "offset" and "exposure" a block has beside its values,
+    by which ``explain`` tells bytes.
     """
 
     @property
@@ -148,8 +150,18 @@ class RowsInMemory:
 
     def n_entries(self, p: int) -> int:
         """The stored entries of partition p."""
+        return sum(self.block_entries(name, p) for name in self.blocks)
+
+    def block_entries(self, name: str, p: int) -> int:
+        """The stored entries of a block in partition p."""
         first, last = self.rows(p)
-        return sum(count_of(matrix[first:last]) for matrix in self.matrices.values())
+        return count_of(self.matrices[name][first:last])
+
+    def additions(self, name: str) -> tuple[str, ...]:
+        """What a block has beside its values."""
+        given = self.data[name]
+        there = [what for what in BESIDE if getattr(given, what, None) is not None]
+        return tuple(what.removesuffix("s") for what in there)
 
     def part(self, p: int) -> Mapping[str, Any]:
         """The data of the rows of partition p by block."""

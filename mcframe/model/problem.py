@@ -303,7 +303,7 @@ class Problem:
     ) -> Array:
         """The losses of values, as the data have them, at some entries; no weight counts."""
         fitted = self.tables[name]
-        table = Table(fitted.shape, rows, columns, values, offset=fitted.as_given().offset)
+        table = Table(fitted.shape, rows, columns, values, offset=fitted.given_offset)
         table = table.on_standard_of(fitted)
         z = self.fitted_at(name, latent, effects, rows, columns)
         y = targets_of(self.model.block(name), table, self.origins.get(name))

@@ -114,6 +114,11 @@ class Table:
         own = (given.values, given.weights, given.offset)
         return attrs.evolve(self, values=own[0], weights=own[1], offset=own[2], given=None)
 
+    @property
+    def given_offset(self) -> CellNumbers | None:
+        """The offset as the data have it, also where units have taken it off the values."""
+        return self.offset if self.given is None else self.given.offset
+
     def less_offsets(self) -> Array:
         """The values less the offsets of a location."""
         return self.values if self.offsets is None else self.values - self.offsets

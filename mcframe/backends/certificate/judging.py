@@ -152,9 +152,7 @@ def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
 
 
-def shrink_slope(
-    point: DualPoint, at: Evaluation, excess: float, slack: float
-) -> list[DualPoint]:
+def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) -> list[DualPoint]:
     """Rows and columns of the slope scaled down where it is too long for the main term's ball.
 
     And the slope as it was, where that was touched, since the costs are those of small scales:

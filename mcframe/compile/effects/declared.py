@@ -14,7 +14,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.model import Layout
 
-__all__ = ["declared_effects"]
+__all__ = ["declared_effects", "refusal_of_falling"]
 
 
 def declared_effects(
@@ -26,6 +26,7 @@ def declared_effects(
     weights: Array | float,
     ridge: float = 0.0,
     origin: Array | None = None,
+    whole: bool = True,
 ) -> Effects:
     """The effects of a block, infinite ones found.
 
@@ -39,6 +40,9 @@ def declared_effects(
         The weight of the ridge, 0 for none; it is one on the effects counted from 0.
     origin : array, optional
         What the effects are counted from.
+    whole : bool
+        Whether these are all entries; where they are those of some rows alone, others may hold a
+        loss that falls along an effect here.
 
     Raises
     ------
@@ -60,21 +64,19 @@ def declared_effects(
     groups = np.stack(kinds, axis=-1)
     fixed = start
     if penalty is None:
-        refuse_falling(layout, likelihood, y, weights, groups)
+        falling = falling_effects(likelihood, y, weights, groups, size)
+        if whole and falling.size:
+            raise DataError(refusal_of_falling(likelihood, layout.name_of(int(falling[0]))))
         fixed = extreme_effects(likelihood, y, groups, size)
     if len(kinds) == 1:
         return OneKind(groups[:, 0], size, fixed, penalty, 0.0 if origin is None else origin)
     return TwoKinds(layout, rows, columns, fixed, penalty, origin)
 
 
-def refuse_falling(
-    layout: Layout, likelihood: Any, y: Array, weights: Array | float, groups: IntArray
-) -> None:
-    """A ``DataError`` where the loss falls without end along an effect."""
-    falling = falling_effects(likelihood, y, weights, groups, layout.n_effects)
-    if falling.size:
-        raise DataError(
-            f"the loss {type(likelihood).__name__} falls without end along the free"
-            f" {layout.name_of(int(falling[0]))}; give up the bias, or the share of the risk that"
-            " has no lower bound, or give the effects a ridge by effects_weight"
-        )
+def refusal_of_falling(likelihood: Any, effect: str) -> str:
+    """What is said of an effect, in words, along which the loss falls without end."""
+    return (
+        f"the loss {type(likelihood).__name__} falls without end along the free"
+        f" {effect}; give up the bias, or the share of the risk that"
+        " has no lower bound, or give the effects a ridge by effects_weight"
+    )

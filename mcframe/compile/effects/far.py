@@ -11,10 +11,12 @@ __all__ = [
     "absent_effects",
     "extreme_effects",
     "extremes_by_pulls",
+    "falling_by_sums",
     "falling_effects",
     "far_beyond",
     "far_out",
     "pulls",
+    "sums_far_out",
 ]
 
 # In units of 1 / sqrt(curvature): exp(-x) underflows to 0 well before.
@@ -117,11 +119,24 @@ def falling_effects(
     """The places of effects along which the loss falls without end."""
     if np.isfinite(likelihood.infimum):
         return np.zeros(0, dtype=np.intp)
+    return falling_by_sums(*sums_far_out(likelihood, y, weights, groups, n_effects))
+
+
+def sums_far_out(
+    likelihood: Likelihood, y: Array, weights: Array | float, groups: IntArray, n_effects: int
+) -> tuple[Array, Array, Array]:
+    """The sums over each effect of slopes far above 0, of those far below, and of their sizes."""
     up, down = (weights * side for side in slopes_far_out(likelihood, y))
-    size = sum_by_group(np.abs(up) + np.abs(down), groups, n_effects)
-    sums = sum_by_group(up, groups, n_effects), sum_by_group(down, groups, n_effects)
+    upper, lower, size = (
+        sum_by_group(slopes, groups, n_effects) for slopes in (up, down, np.abs(up) + np.abs(down))
+    )
+    return upper, lower, size
+
+
+def falling_by_sums(upper: Array, lower: Array, size: Array) -> IntArray:
+    """``falling_effects`` from what ``sums_far_out`` tells."""
     with np.errstate(invalid="ignore"):
-        falling = (sums[0] < -1e-9 * size) | (sums[1] > 1e-9 * size)
+        falling = (upper < -1e-9 * size) | (lower > 1e-9 * size)
     return np.flatnonzero(falling)
 
 

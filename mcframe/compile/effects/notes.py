@@ -3,11 +3,11 @@
 import numpy as np
 
 from mcframe.compile.effects.far import absent_effects, extreme_effects
-from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model import Block, Problem
 
-__all__ = ["infinite_effects", "notes_on_effects"]
+__all__ = ["infinite_effects", "note_on_infinite", "note_on_parameters", "notes_on_effects"]
 
 
 def infinite_effects(problem: Problem, block: Block) -> IntArray:
@@ -32,21 +32,31 @@ def notes_on_effects(problem: Problem) -> tuple[str, ...]:
     """A note for each block with an infinite effect or parameter."""
     notes = []
     for block in problem.model.blocks:
-        places = infinite_effects(problem, block)
-        likelihood = problem.likelihoods[block.name]
-        if places.size:
-            others = f" and {places.size - 1} more effects have" if places.size > 1 else " has"
-            effect = describe_effect(problem, block, int(places[0]))
-            notes.append(
-                f"block {block.name!r}: {effect}{others} no finite"
-                " best value, since all observations there pull one way; what is predicted there"
-                " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
-            )
-        if isinstance(likelihood, Parametric) and problem.layout(block.name).n_parameters:
-            note = likelihood.unbounded(problem.targets(block.name))
-            if note is not None:
-                notes.append(f"block {block.name!r}: {note}")
-    return tuple(notes)
+        notes.append(note_on_infinite(problem, block, infinite_effects(problem, block)))
+        if problem.layout(block.name).n_parameters:
+            notes.append(note_on_parameters(problem, block, problem.targets(block.name)))
+    return tuple(note for note in notes if note is not None)
+
+
+def note_on_infinite(problem: Problem, block: Block, places: IntArray) -> str | None:
+    """A note on the effects of a block at these places, which are infinite; None if none is."""
+    if not places.size:
+        return None
+    others = f" and {places.size - 1} more effects have" if places.size > 1 else " has"
+    effect = describe_effect(problem, block, int(places[0]))
+    return (
+        f"block {block.name!r}: {effect}{others} no finite"
+        " best value, since all observations there pull one way; what is predicted there"
+        " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
+    )
+
+
+def note_on_parameters(problem: Problem, block: Block, y: Array) -> str | None:
+    """A note on the parameters of a block that observations of these values leave infinite."""
+    likelihood = problem.likelihoods[block.name]
+    assert isinstance(likelihood, Parametric)
+    clause = likelihood.unbounded(y)
+    return None if clause is None else f"block {block.name!r}: {clause}"
 
 
 def describe_effect(problem: Problem, block: Block, place: int) -> str:

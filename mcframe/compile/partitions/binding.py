@@ -9,9 +9,11 @@ import numpy as np
 
 from mcframe.compile.effects import EffectsOfClasses, OneKind, Ridge
 from mcframe.compile.effects.far import far_out
+from mcframe.compile.partitions.by_effect import apart, together
 from mcframe.compile.partitions.classes import ClassEffects
 from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
+from mcframe.compile.partitions.executor import Partitions, Task, added
+from mcframe.compile.partitions.falling import refuse_falling
 from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.parameters import FittedParameters
@@ -19,7 +21,7 @@ from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
-from mcframe.compile.partitions.tied import TiedEffects, gathered_by_effect
+from mcframe.compile.partitions.tied import TiedEffects
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
@@ -32,7 +34,7 @@ from mcframe.contracts.likelihood import (
     fits_parameters,
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
-from mcframe.model import Block, Layout, Model
+from mcframe.model import Block, Model
 from mcframe.model.notes import notes_on_gaps
 from mcframe.model.origin import middles_between
 from mcframe.model.partitioned import PartitionedData
@@ -118,13 +120,13 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
         raise BackendError(f"rows in partitions: {reason}")
     data = partitions.source.data
     check_data(model, data)
-    seen = partitions.each(Look())
+    seen = partitions.sum(Look())
     totals = totals_of(model, partitions, seen)
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     notes = notes_of(model, tables, seen)
     problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
-    facts = bound.each(Tell())
+    facts = bound.sum(Tell())
     return problem, compiled(problem, bound, seen, facts)
 
 
@@ -153,7 +155,10 @@ def check_data(model: Model, data: PartitionedData) -> None:
 
 @attrs.frozen(eq=False)
 class Seen:
-    """What a partition tells of a block before it is bound."""
+    """What a partition, or neighbours together, tell of a block before it is bound.
+
+    The sum of two is what both have told: numbers are added up, rows stand below each other.
+    """
 
     total_weight: float
     counts: IntArray  # observed entries of each column
@@ -163,6 +168,16 @@ class Seen:
     rows: Mask  # with an entry
     to_bind: Array  # sums that tell the likelihood what it estimates, if any
     mixed: IntArray  # the bits of places and values, mixed and added up
+
+    def __add__(self, other: "Seen") -> "Seen":
+        return summed(
+            self,
+            other,
+            lowest=np.minimum(self.lowest, other.lowest),
+            highest=np.maximum(self.highest, other.highest),
+            has_offset=self.has_offset or other.has_offset,
+            rows=np.concatenate([self.rows, other.rows]),
+        )
 
 
 @attrs.frozen(eq=False)
@@ -177,6 +192,13 @@ class Look(Task):
             seen_of(block, part.tables[block.name], first, k)
             for k, block in enumerate(source.model.blocks)
         )
+
+
+def summed(first: Any, second: Any, **given: Any) -> Any:
+    """What two partitions told together: fields that are ``given``, the sums of all others."""
+    names = [own.name for own in attrs.fields(type(first)) if own.name not in given]
+    sums = {name: added(getattr(first, name), getattr(second, name)) for name in names}
+    return type(first)(**sums, **given)
 
 
 def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
@@ -222,18 +244,16 @@ def mixed_bits(table: Table, first: int, k: int) -> IntArray:
     return np.array(sums, dtype=np.uint64)
 
 
-def totals_of(model: Model, partitions: Partitions, seen: list[tuple[Seen, ...]]) -> Totals:
+def totals_of(model: Model, partitions: Partitions, seen: tuple[Seen, ...]) -> Totals:
     """The totals of all rows."""
     weights, centres, standards, likelihoods = {}, {}, {}, {}
-    for k, block in enumerate(model.blocks):
-        own = [part[k] for part in seen]
-        weights[block.name] = float(tree_sum([part.total_weight for part in own]))
-        if not sum(int(np.sum(part.counts)) for part in own):
+    for block, own in zip(model.blocks, seen, strict=True):
+        weights[block.name] = own.total_weight
+        if not own.counts.any():
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
         shape = partitions.source.data.shape(block.name)
-        likelihoods[block.name] = likelihood_of(block, shape, [part.to_bind for part in own])
-        lowest = np.min([part.lowest for part in own], axis=0)
-        highest = np.max([part.highest for part in own], axis=0)
+        likelihoods[block.name] = likelihood_of(block, shape, own.to_bind)
+        lowest, highest = own.lowest, own.highest
         if block.standardize:
             standard = standard_of_partitions(block, partitions, lowest, highest)
             standards[block.name] = standard
@@ -246,18 +266,18 @@ def totals_of(model: Model, partitions: Partitions, seen: list[tuple[Seen, ...]]
     return Totals(weights, centres, likelihoods, standards)
 
 
-def likelihood_of(block: Block, shape: tuple[int, int], sums: list[Array]) -> Likelihood:
+def likelihood_of(block: Block, shape: tuple[int, int], sums: Array) -> Likelihood:
     """The likelihood of a block with what it estimates from sums over all rows, if anything."""
     if not isinstance(block.likelihood, BoundBySums):
         return block.likelihood
     try:
-        return block.likelihood.bound_by_sums(shape, np.sum(sums, axis=0))
+        return block.likelihood.bound_by_sums(shape, sums)
     except DataError as error:
         raise DataError(f"block {block.name!r}: {error}") from None
 
 
 def tables_left_behind(
-    model: Model, source: Source, seen: list[tuple[Seen, ...]], totals: Totals
+    model: Model, source: Source, seen: tuple[Seen, ...], totals: Totals
 ) -> Mapping[str, Any]:
     """Tables without entries, which know shapes and which rows have any."""
     data = source.data
@@ -265,95 +285,112 @@ def tables_left_behind(
     row_labels = getattr(data, "row_labels", None)
     column_labels = getattr(data, "column_labels", None)
     tables: dict[str, Any] = {}
-    for k, block in enumerate(model.blocks):
+    for block, own in zip(model.blocks, seen, strict=True):
         names = None if column_labels is None else column_labels(block.name)
         table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0), row_labels, names)
-        rows = np.concatenate([part[k].rows for part in seen])
         offset: Any = None
-        if any(part[k].has_offset for part in seen):
+        if own.has_offset:
             width = table.shape[1] * block.likelihood.width
             offset = OffsetInPartitions((table.shape[0], width), block.name, source)
         table = attrs.evolve(table, offset=offset)
         if block.standardize:
             table = table.standardised(totals.standards[block.name])
-        tables[block.name] = TableInPartitions(block.name, table, rows, source)
+        tables[block.name] = TableInPartitions(block.name, table, own.rows, source)
     return tables
 
 
-def notes_of(
-    model: Model, tables: Mapping[str, Any], seen: list[tuple[Seen, ...]]
-) -> tuple[str, ...]:
+def notes_of(model: Model, tables: Mapping[str, Any], seen: tuple[Seen, ...]) -> tuple[str, ...]:
     """Notes on columns and rows without an entry."""
-    counts = {
-        block.name: np.sum([part[k].counts for part in seen], axis=0)
-        for k, block in enumerate(model.blocks)
-    }
-    rows = np.concatenate([np.any([own.rows for own in part], axis=0) for part in seen])
-    return notes_on_gaps(model, tables, counts, rows)
+    pairs = zip(model.blocks, seen, strict=True)
+    counts: dict[str, Any] = {block.name: own.counts for block, own in pairs}
+    return notes_on_gaps(model, tables, counts, np.any([own.rows for own in seen], axis=0))
 
 
 @attrs.frozen(eq=False)
 class Told:
-    """What a partition tells of the losses of a block once it is bound."""
+    """What a partition, or several, tell of the losses of a block once it is bound.
+
+    ``rows`` and ``others`` have by effect: how many entries there are, in how many partitions
+    these do not all pull up, and not down, and the sum of the factors of their losses.
+    """
 
     scale: float
     total_scale: float
     n_numbers: int
-    counts: IntArray  # entries of each effect
-    signs: Array  # of effects that all of its entries pull one way
-    stretch: Array  # the sum of the factors of losses of each effect
+    rows: tuple[Array, ...]
+    others: tuple[Array, ...]
     pull: float
     squares: float  # the sum of those of rough predictors
-    origin: Array | None
+
+    def __add__(self, other: "Told") -> "Told":
+        pairs = zip(self.rows, other.rows, strict=True)
+        return summed(
+            self,
+            other,
+            scale=max(self.scale, other.scale),
+            rows=tuple(np.concatenate(pair) for pair in pairs),
+            pull=max(self.pull, other.pull),
+        )
+
+
+@attrs.frozen(eq=False)
+class Facts:
+    """What is told of each block; entries of the longest row, and of each column of Z."""
+
+    told: tuple[Told, ...]
+    longest: int
+    columns: IntArray
+
+    def __add__(self, other: "Facts") -> "Facts":
+        return summed(self, other, longest=max(self.longest, other.longest))
 
 
 @attrs.frozen(eq=False)
 class Tell(Task):
     """What solvers and certificates ask of losses, and is told once; and the longest lines."""
 
-    def of(self, part: Part) -> tuple[tuple[Told, ...], int, IntArray]:
+    def of(self, part: Part) -> Facts:
         """Tell of each block, of the longest row, and of entries by columns of Z."""
         program, entries = part.program, part.program.entries
-        names = [block.name for block in part.source.model.blocks]
-        pairs = zip(program.loss.pieces, names, strict=True)
-        told = tuple(told_by(piece, part.problem.origins.get(name)) for piece, name in pairs)
         columns = np.bincount(entries.columns, minlength=entries.shape[1])
-        return told, entries.pattern.by_rows.longest, columns
+        told = tuple(told_by(piece) for piece in program.loss.pieces)
+        return Facts(told, entries.pattern.by_rows.longest, columns)
 
 
-def told_by(piece: Any, origin: Array | None) -> Told:
+def told_by(piece: Any) -> Told:
     """What the piece of one block in one partition tells."""
     kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
-    alone = isinstance(kind, OneKind | EffectsOfClasses)
+    counts: Any = np.zeros(0, dtype=np.intp)
+    pulls: Array = np.zeros(0)
+    if isinstance(kind, OneKind | EffectsOfClasses):
+        counts, pulls = kind.counts, kind.fixed
+    seen, stretch = counts > 0, kind.sum_by_effect(np.repeat(scale, piece.width))
+    not_up, not_down = 1.0 * (seen & (pulls <= 0.0)), 1.0 * (seen & (pulls >= 0.0))
+    rows, others = apart(piece.layout, counts, not_up, not_down, stretch)
     return Told(
         float(np.max(scale, initial=0.0)),
         float(np.sum(scale)),
         piece.n_numbers,
-        kind.counts if alone else np.zeros(0, dtype=np.intp),
-        np.sign(kind.fixed) if alone else np.zeros(0),
-        kind.sum_by_effect(np.repeat(scale, piece.width)),
+        rows,
+        others,
         piece.pull if piece.has_conjugate() else 0.0,
         float(np.sum(np.square(piece.start()))),
-        origin,
     )
 
 
 def compiled(
     problem: PartitionedProblem,
     partitions: Partitions,
-    seen: list[tuple[Seen, ...]],
-    facts: list[tuple[tuple[Told, ...], int, IntArray]],
+    seen: tuple[Seen, ...],
+    facts: Facts,
 ) -> Program:
     """The program of all partitions."""
-    pieces = tuple(
-        piece_of(problem, partitions, k, [told[k] for told, _, _ in facts])
-        for k, block in enumerate(problem.model.blocks)
-    )
+    pieces = tuple(piece_of(problem, partitions, k, told) for k, told in enumerate(facts.told))
     size = sum(piece.n_numbers for piece in pieces)
-    squares = tree_sum([sum(own.squares for own in told) for told, _, _ in facts])
+    squares = sum(own.squares for own in facts.told)
     unit = float(np.sqrt(squares / size)) or 1.0
-    mixed = np.sum([own.mixed for part in seen for own in part], axis=0, dtype=np.uint64)
-    longest = max(max(rows for _, rows, _ in facts), int(np.max(sum(c for _, _, c in facts))))
+    mixed = np.sum([own.mixed for own in seen], axis=0, dtype=np.uint64)
+    longest = max(facts.longest, int(np.max(facts.columns)))
     entries: Any = PartitionedEntries(
         partitions, problem.shape, size, longest, digest_of_bits(mixed, problem.shape)
     )
@@ -384,22 +421,25 @@ def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
 
 
 def piece_of(
-    problem: PartitionedProblem, partitions: Partitions, k: int, told: list[Told]
+    problem: PartitionedProblem, partitions: Partitions, k: int, told: Told
 ) -> PartitionedPiece:
     """The losses of block k of all partitions."""
     block = problem.model.blocks[k]
+    refuse_falling(problem, partitions, k, block)
     layout, ridge = problem.layout(block.name), problem.ridge(block.name)
     origin, likelihood = problem.origins.get(block.name), problem.likelihoods[block.name]
     towards = np.zeros(layout.n_effects) if origin is None else -origin
     penalty = Ridge(ridge, towards) if ridge and layout.n_effects else None
-    stretch = gathered_by_effect(layout, [own.stretch for own in told])
+    counts: Any
+    counts, not_up, not_down, stretch = together(layout, [told.rows], told.others)
     shared = partitions, k, layout, likelihood, penalty, stretch
     tied: TiedEffects | None = None
     if layout.n_biases and layout.n_row_effects:
         tied = JointEffects.of(*shared, origin)
-        counts, fixed = np.zeros(0, dtype=np.intp), tied.fixed
+        fixed = tied.fixed
     else:
-        counts, fixed = gathered_effects(layout, block, told)
+        far = far_out(likelihood)
+        fixed = np.where(counts > 0, far * (1.0 * (not_up == 0) - 1.0 * (not_down == 0)), 0.0)
         if layout.n_parameters:
             fixed = np.zeros(layout.size)
             tied = FittedParameters(*shared, fixed)
@@ -408,28 +448,13 @@ def piece_of(
     return PartitionedPiece(
         likelihood=likelihood,
         layout=layout,
-        scale=max(own.scale for own in told),
-        total_scale=float(tree_sum([own.total_scale for own in told])),
-        n_numbers=sum(own.n_numbers for own in told),
+        scale=told.scale,
+        total_scale=told.total_scale,
+        n_numbers=told.n_numbers,
         counts=counts,
         fixed=fixed,
         ridge=penalty,
         origin=0.0 if origin is None else origin,
-        pull=max(own.pull for own in told),
+        pull=told.pull,
         tied=tied,
     )
-
-
-def gathered_effects(layout: Layout, block: Block, told: list[Told]) -> tuple[IntArray, Array]:
-    """The entries of each effect, and far values for those that all entries pull one way."""
-    far = far_out(block.likelihood)
-    if layout.n_row_effects:
-        counts = np.concatenate([own.counts for own in told])
-        return counts, far * np.concatenate([own.signs for own in told])
-    counts = np.sum([own.counts for own in told], axis=0)
-    # Of the partitions that have entries of a column all have to agree.
-    up, down = (
-        np.all([(sign * own.signs > 0.0) | (own.counts == 0) for own in told], axis=0)
-        for sign in (1.0, -1.0)
-    )
-    return counts, np.where(counts > 0, far * (1.0 * up - 1.0 * down), 0.0)

@@ -33,6 +33,8 @@ class Costs:
       counted.
     - Received: new rows of U, n k numbers, and the sum of the lower triangles of the normal
       equations and their right sides, d k (k + 3) / 2.
+    - With biases of columns 4 d numbers are received in a Newton step, and 2 d in a round that
+      asks for sums of slopes: sums over all partitions. With effects of rows as many times n.
     - Unlabeled cells of a squared risk add (n + d) k^2 operations to an evaluation and to what is
       solved, of which the partitions have their rows' shares, and a round to each evaluation,
       in which a sweep spares the one that asks whether steps descend.

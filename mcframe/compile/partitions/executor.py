@@ -155,4 +155,5 @@ def added(first: Any, second: Any) -> Any:
     """The sum of two answers, tuples part by part."""
     if isinstance(first, tuple):
         return tuple(added(a, b) for a, b in zip(first, second, strict=True))
-    return None if first is None else first + second
+    with np.errstate(over="ignore", invalid="ignore"):  # far from where a loss is finite
+        return None if first is None else first + second

@@ -19,11 +19,14 @@ from mcframe.compile.effects.two_kinds import (
     inverted,
     representative,
 )
+from mcframe.compile.partitions.by_effect import apart, together
+from mcframe.compile.partitions.connected import connected
 from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Numbers, effects_by_rows
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.tasks import EffectSums
-from mcframe.compile.partitions.tied import LocalSums, TiedEffects, gathered_by_effect
+from mcframe.compile.partitions.tied import FiniteAt, TiedEffects
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Layout
 
@@ -39,8 +42,8 @@ class JointEffects(TiedEffects):
     """``TwoKinds`` of a block: a Newton step by rounds of tasks.
 
     Effects of rows are eliminated within the partitions; conjugate gradients solve for those of
-    columns, d numbers back from each partition a step. ``parts`` are what entries connect, None
-    with a ridge.
+    columns, a sum of d numbers over the partitions a step. ``parts`` are what entries connect,
+    None with a ridge.
     """
 
     origin: Array | None
@@ -63,15 +66,12 @@ class JointEffects(TiedEffects):
         if ridge is None:
 
             def pulls_without(found: Mask) -> tuple[Array, Array, Array]:
-                answers = partitions.each(Pulls(k, effects_by_rows(layout, found)))
-                counts, rises, falls = (
-                    gathered_by_effect(layout, list(own)) for own in zip(*answers, strict=True)
-                )
+                task = Pulls(k, effects_by_rows(layout, found))
+                counts, rises, falls = together(layout, *partitions.rows_and_sum(task))
                 return counts, rises, falls
 
             fixed = extremes_by_pulls(far_out(likelihood), layout.size, pulls_without)
-            answers = partitions.each(LocalParts(k, effects_by_rows(layout, fixed)))
-            parts = connected(layout.n_biases, answers)
+            parts = connected(partitions, k, effects_by_rows(layout, fixed))
         return cls(partitions, k, layout, likelihood, ridge, stretch, fixed, origin, parts)
 
     def solve(self, z: Numbers, warm: Array | None) -> Array:
@@ -85,7 +85,7 @@ class JointEffects(TiedEffects):
 
         def step(effects: Array, here: Local) -> Array:
             second = SecondDerivatives(size=z.size, z=z, k=self.k, effects=self.cut(effects))
-            sums = self.gathered(SumsOf(second, self.k))
+            sums = self.sums_of(second)
             damped = damping(self.likelihood, sums, lambda: self.stretch, here.left)
             return self.newton_step(
                 second, sums + damped, sums, here.gradient, free, exactness(here)
@@ -95,14 +95,18 @@ class JointEffects(TiedEffects):
 
     def finite_at(self, z: Numbers, effects: Array) -> bool:
         """Whether no slope overflows at some effects."""
-        answers = self.partitions.each(LocalSums(z, self.k, self.cut(effects)))
-        return all(bool(np.all(np.isfinite(sizes))) for _, _, sizes in answers)
+        return all(self.partitions.each(FiniteAt(z, self.k, self.cut(effects))))
+
+    def sums_of(self, numbers: Numbers) -> Array:
+        """The sums of numbers over each effect."""
+        task = SumsOf(numbers, self.k)
+        [sums] = together(self.layout, *self.partitions.rows_and_sum(task))
+        return sums
 
     def below_zero(self, z: Numbers) -> Array:
         """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""
         effects = np.zeros(self.layout.size)
-        answers = self.partitions.each(BelowZero(z, self.k))
-        self.layout.biases(effects)[:] = np.min(answers, axis=0)
+        self.layout.biases(effects)[:] = self.partitions.sum(BelowZero(z, self.k)).numbers
         return effects
 
     def newton_step(
@@ -140,17 +144,14 @@ class JointEffects(TiedEffects):
             return slope
         size, free = slope.size, self.fixed == 0.0
         tied = Tied(size=size, k=self.k, fixed=self.cut(self.fixed))
-        counts = self.gathered(SumsOf(tied, self.k))
+        counts = self.sums_of(tied)
 
         def moved(slope: Numbers, step: Array) -> Numbers:
             return Moved(size=size, of=slope, tied=tied, k=self.k, step=self.cut(step))
 
         def sums_of(slope: Numbers) -> tuple[Array, Array]:
-            answers = self.partitions.each(EffectSums(slope))
-            sums, sizes = (
-                gathered_by_effect(self.layout, [own[self.k][i] for own in answers])
-                for i in (0, 1)
-            )
+            rows, others = self.partitions.rows_and_sum(EffectSums(slope))
+            sums, sizes = together(self.layout, [own[self.k] for own in rows], others[self.k])
             return sums, sizes
 
         found: Numbers = centred(
@@ -264,25 +265,12 @@ class Pulls(Task):
     k: int
     found: Any
 
-    def of(self, part: Part) -> tuple[Array, Array, Array]:
+    def of(self, part: Part) -> tuple[Any, Any]:
         """What a partition counts."""
         piece = part.program.loss.pieces[self.k]
         kind: Any = piece.effects
-        return pulls(piece.likelihood, piece.y, kind.groups, kind.size, self.found)
-
-
-@attrs.frozen(eq=False)
-class LocalParts(Task):
-    """The parts of the table that entries connect, columns first."""
-
-    k: int
-    fixed: Any
-
-    def of(self, part: Part) -> IntArray:
-        """The parts that the entries of a partition connect by themselves."""
-        kind: Any = part.program.loss.pieces[self.k].effects
-        labels: IntArray = attrs.evolve(kind, fixed=self.fixed).parts[0]
-        return labels
+        counts = pulls(piece.likelihood, piece.y, kind.groups, kind.size, self.found)
+        return apart(piece.layout, *counts)
 
 
 @attrs.frozen(eq=False)
@@ -292,12 +280,12 @@ class BelowZero(Task):
     z: Numbers
     k: int
 
-    def of(self, part: Part) -> Array:
+    def of(self, part: Part) -> Least:
         """Effects that the predictors of a partition need, 0 at least where it has none."""
         piece = part.program.loss.pieces[self.k]
         kind: Any = piece.effects
         effects: Array = kind.below_zero(piece.offset_part(part.numbers(self.z)))
-        return kind.layout.biases(effects)
+        return Least(kind.layout.biases(effects))
 
 
 @attrs.frozen(eq=False)
@@ -307,9 +295,10 @@ class SumsOf(Task):
     numbers: Numbers
     k: int
 
-    def of(self, part: Part) -> Array:
+    def of(self, part: Part) -> tuple[Any, Any]:
         """What a partition has of them."""
-        return part.program.loss.pieces[self.k].effects.sum_by_effect(part.numbers(self.numbers))
+        piece = part.program.loss.pieces[self.k]
+        return apart(piece.layout, piece.effects.sum_by_effect(part.numbers(self.numbers)))
 
 
 @attrs.frozen(eq=False)
@@ -378,19 +367,3 @@ def reduced(part: Part, weights: Numbers, k: int, n_kept: int) -> Reduced:
     kind: Any = part.program.loss.pieces[k].effects
     table = kind.table(part.numbers(weights))
     return Reduced(table, np.zeros(n_kept), np.zeros(0))
-
-
-def connected(d: int, labels: list[IntArray]) -> tuple[IntArray, Mask]:
-    """The connected part of each column and each row, and which of them stand alone.
-
-    From the parts of each partition by itself, which columns connect.
-    """
-    starts = d + np.cumsum([0, *(int(np.max(own)) + 1 for own in labels)])
-    places = np.concatenate([start + own[:d] for start, own in zip(starts, labels, strict=False)])
-    columns = np.tile(np.arange(d), len(labels))
-    size = int(starts[-1])
-    graph = sp.coo_array((np.ones(places.size), (columns, places)), shape=(size, size))
-    part = sp.csgraph.connected_components(graph, directed=False)[1]
-    rows = [part[start + own[d:]] for start, own in zip(starts, labels, strict=False)]
-    found = np.concatenate([part[:d], *rows])
-    return found, np.bincount(found)[found] == 1

@@ -1,13 +1,15 @@
 """Compiled partitions that a process keeps from round to round: in memory, then on the disk."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
 import numpy as np
 
 from mcframe.compile.partitions.part import KEPT, Part, Source
+from mcframe.compile.partitions.work import bytes_of
 from mcframe.contracts.arrays import Array
+from mcframe.model.table import Table
 from mcframe.numerics.machine.scratch import Scratch, Stored, packed
 
 __all__ = ["KeptParts"]
@@ -16,6 +18,9 @@ __all__ = ["KeptParts"]
 @attrs.define(eq=False)
 class KeptParts:
     """Compiled partitions of the source asked for last: the first in memory, others in a file.
+
+    Tables that were read before all was known that compiling needs stay in memory until then, as
+    far as there is room; what is compiled comes first.
 
     Attributes
     ----------
@@ -32,6 +37,9 @@ class KeptParts:
     stored: dict[int, "StoredPart"] = attrs.field(factory=dict)
     held: int = 0
     compiled: int = 0  # how often a partition was
+    key_of_tables: str = ""
+    tables: dict[int, Mapping[str, Table]] = attrs.field(factory=dict)
+    read: int = 0  # the bytes of these tables
 
     @contextmanager
     def borrowed(self, source: Source, p: int, n_ahead: int = 0) -> Iterator[Part]:
@@ -40,16 +48,16 @@ class KeptParts:
         What it has found by then is kept with it. ``n_ahead`` are the entries of partitions that
         are known to come here after it: there has to be room for them, too.
         """
-        if source.totals is None:  # tables, which are looked at once
-            yield source.part(p)
+        self.turn_to(source)
+        if source.totals is None:
+            looked_at = source.part(p, self.tables.get(p))
+            yield looked_at
+            self.take_tables(looked_at)
             return
-        if self.key != source.key:
-            self.forget()
-            self.key = source.key
         stored = self.stored.get(p)
         part = self.parts.get(p) or (None if stored is None else stored.part(source))
         if part is None:
-            part = source.part(p)
+            part = source.part(p, self.tables_given_up(p))
             self.compiled += 1
         yield part
         part.leave_tables()
@@ -58,13 +66,37 @@ class KeptParts:
         elif p not in self.parts:
             self.take(part, n_ahead)
 
+    def turn_to(self, source: Source) -> None:
+        """Drop what was kept of another source, but for tables that are those of this one."""
+        if self.key == source.key:
+            return
+        tables, read = self.tables, self.read
+        self.forget()
+        if self.key_of_tables == source.key_of_tables:
+            self.tables, self.read = tables, read
+        self.key, self.key_of_tables = source.key, source.key_of_tables
+
+    def take_tables(self, part: Part) -> None:
+        """Keep the tables of a part where there is room for them."""
+        size = bytes_of_tables(part.tables)
+        if part.p not in self.tables and self.read + size <= self.most:
+            self.tables[part.p], self.read = part.tables, self.read + size
+
+    def tables_given_up(self, p: int) -> Mapping[str, Table] | None:
+        """The tables of partition p if they were kept, which they are no more."""
+        tables = self.tables.pop(p, None)
+        self.read -= 0 if tables is None else bytes_of_tables(tables)
+        return tables
+
     def take(self, part: Part, n_ahead: int) -> None:
         """Keep a part that was compiled just now."""
         found = packed(part.program, part.source.words)
-        n_entries = part.program.entries.size
-        numbers = 8 * KEPT * n_entries
+        n_entries = part.source.data.n_entries(part.p)
+        numbers = 8 * KEPT * part.program.entries.size
         size = found.n_bytes + numbers
         if self.held + size <= self.most:
+            while self.held + size + self.read > self.most:  # tables that are wanted last go first
+                self.tables_given_up(next(reversed(self.tables)))
             self.parts[part.p], self.held = part, self.held + size
         elif self.scratch is not None:
             ahead = size * n_ahead // max(n_entries, 1)
@@ -76,6 +108,7 @@ class KeptParts:
     def forget(self) -> None:
         """Drop all parts, and give their room back."""
         self.parts, self.stored, self.held = {}, {}, 0
+        self.tables, self.read = {}, 0
         if self.scratch is not None:
             self.scratch.close()
 
@@ -83,6 +116,11 @@ class KeptParts:
         """Drop all parts; those that are asked for from now on are not kept."""
         self.forget()
         self.most, self.scratch = 0.0, None
+
+
+def bytes_of_tables(tables: Mapping[str, Table]) -> int:
+    """The bytes of arrays of tables, those over the pages of a file among them."""
+    return bytes_of(tuple(tables.values()))
 
 
 @attrs.define(eq=False)

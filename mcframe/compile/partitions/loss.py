@@ -14,7 +14,8 @@ from mcframe.compile.effects.contract import (
 )
 from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
 from mcframe.compile.loss import Known, LossAt, SumOfPieces
-from mcframe.compile.partitions.executor import Partitions, tree_sum
+from mcframe.compile.partitions.by_effect import in_halves, together
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.numbers import (
     ByRows,
@@ -36,7 +37,7 @@ from mcframe.compile.partitions.tasks import (
     SteepestAt,
     ValueOf,
 )
-from mcframe.compile.partitions.tied import TiedEffects, begun_far_out, gathered_by_effect
+from mcframe.compile.partitions.tied import TiedEffects, begun_far_out
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate
 from mcframe.model import Layout
@@ -96,10 +97,6 @@ class PartitionedPiece:
     def for_tasks(self, effects: Array | None) -> Any:
         """Effects as tasks take them: those of rows go to their partitions."""
         return None if effects is None else effects_by_rows(self.layout, effects)
-
-    def by_effect(self, sums: list[Array]) -> Array:
-        """Sums over each effect from those of the partitions."""
-        return gathered_by_effect(self.layout, sums)
 
 
 @attrs.frozen(eq=False)
@@ -188,11 +185,10 @@ class PartitionedLoss(SumOfPieces):
         start = begun_far_out(self.partitions, z, k, piece.fixed, start)
 
         def at(effects: Array) -> GroupSums:
-            answers = self.partitions.each(BiasSums(z, k, effects))
-            value, slopes, sizes, curvature = tree_sum([sums for sums, _ in answers])
+            largest, sums = self.partitions.rows_and_sum(BiasSums(z, k, effects))
+            value, slopes, sizes, curvature = sums
             tried.append((effects, value))
-            reached = max(largest for _, largest in answers)
-            return GroupSums(slopes, sizes, lambda: curvature, reached)
+            return GroupSums(slopes, sizes, lambda: curvature, max(largest))
 
         found = piece.groups.solve(at, start, first_reach(piece.likelihood))
         last, value = tried[-1]
@@ -200,14 +196,13 @@ class PartitionedLoss(SumOfPieces):
 
     def sums_by_effect(self, slope: Numbers) -> list[tuple[Array, Array]]:
         """The sums of slopes and of their sizes over each effect, of each piece."""
-        answers = self.partitions.each(EffectSums(slope))
-        return [
-            (
-                piece.by_effect([own[k][0] for own in answers]),
-                piece.by_effect([own[k][1] for own in answers]),
-            )
-            for k, piece in enumerate(self.pieces)
-        ]
+        layouts = [piece.layout for piece in self.pieces]
+        rows, others = in_halves(self.partitions, EffectSums(slope), layouts)
+        found = []
+        for k, (layout, added) in enumerate(zip(layouts, others, strict=True)):
+            sums, sizes = together(layout, [own[k] for own in rows], added)
+            found.append((sums, sizes))
+        return found
 
     def conjugate(self, slope: Numbers, scale: float, known: Known) -> tuple[float, float]:
         """F* at slopes whose sums vanish where an effect is free, and sum of |summands|."""

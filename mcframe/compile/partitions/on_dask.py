@@ -20,7 +20,8 @@ from mcframe.compile.partitions.executor import Partitions, Task, answer_of, tre
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, fresh_key
-from mcframe.compile.partitions.part import BYTES_AT_WORK, Source
+from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.sizes import bytes_at_work
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.scratch import Scratch
@@ -59,7 +60,6 @@ class OnDask(Partitions):
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # its environment and its source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
-    rounds: int = 0
     keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
@@ -114,9 +114,8 @@ class OnDask(Partitions):
         if self.begun is None:
             self.keys.add(self.source.key)
             self.begun = self.submitted((environment_here(), self.source))
-        if self.rounds % REFRESHED == 0:
+        if not self.homes or self.work.rounds % REFRESHED == 0:
             self.refresh_homes()
-        self.rounds += 1
         homes, nodes = self.homes, []
         for p, (first, last) in enumerate(self.rows):
             arrays: list[Any] = []
@@ -204,8 +203,9 @@ class OnDask(Partitions):
 
     def size_of_partition(self) -> str:
         """What the largest partition takes of a worker, as a sentence without its end."""
-        largest = max(self.source.data.n_entries(p) for p in range(len(self.rows)))
-        return f"A partition takes up to {BYTES_AT_WORK * largest / 1e9:.2g} GB of a worker"
+        model, data = self.source.model, self.source.data
+        largest = max(bytes_at_work(model, data, p) for p in range(len(self.rows)))
+        return f"A partition takes up to {largest / 1e9:.2g} GB of a worker"
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
@@ -292,8 +292,7 @@ def answer_in_environment(
 def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any]) -> Any:
     """The sum of answers, of a worker that computes with what the fit computes with."""
     refuse_another_environment(begun[0])
-    with np.errstate(over="ignore", invalid="ignore"):
-        return tree_sum(answers)
+    return tree_sum(answers)
 
 
 def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) -> Any:
@@ -304,7 +303,7 @@ def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) ->
     limit = worker.memory_manager.memory_limit or np.inf
     with ONE_AT_A_TIME, thread_limit(worker.state.nthreads):
         if KEPT.key != source.key:
-            KEPT.forget()
+            KEPT.turn_to(source)
             KEPT.most = KEPT_SHARE * limit
             KEPT.scratch = Scratch(source.scratch or worker.local_directory)
         with KEPT.borrowed(source, p) as part:

@@ -41,7 +41,8 @@ BYTES_AT_WORK = 110
 class Source:
     """The data, the model and what all rows told: any process makes any partition of these.
 
-    Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same.
+    Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same,
+    and with one ``key_of_tables`` they have the same tables.
     ``scratch`` names a folder for parts that do not fit into the memory of who makes them.
     """
 
@@ -50,6 +51,7 @@ class Source:
     totals: Totals | None = None
     scratch: str | None = None
     key: str = attrs.field(factory=fresh_key)
+    key_of_tables: str = attrs.field(factory=fresh_key)
 
     @property
     def words(self) -> tuple[Likelihood, ...]:
@@ -57,9 +59,14 @@ class Source:
         given = tuple(block.likelihood for block in self.model.blocks)
         return given if self.totals is None else (*given, *self.totals.likelihoods.values())
 
-    def part(self, p: int) -> "Part":
-        """Read partition p, and compile it; a ``DataError`` says which one it is."""
+    def part(self, p: int, tables: Mapping[str, Table] | None = None) -> "Part":
+        """Read partition p, unless its tables are at hand, and compile it.
+
+        A ``DataError`` says which one it is.
+        """
         part = Part(self, p)
+        if tables is not None:
+            part.__dict__["tables"] = tables
         try:
             _ = part.tables if self.totals is None else part.program
         except DataError as error:
@@ -72,7 +79,7 @@ class Source:
 
     def bound_with(self, totals: Totals) -> "Source":
         """The source of the same data with what all rows told."""
-        return Source(self.data, self.model, totals, self.scratch)
+        return attrs.evolve(self, totals=totals, key=fresh_key())
 
 
 @attrs.define(eq=False, slots=False)
@@ -112,7 +119,7 @@ class Part:
     @cached_property
     def program(self) -> Program:
         """The program of its rows, Z in factors."""
-        loss, wide = compile_loss(self.problem)
+        loss, wide = compile_loss(self.problem, whole=False)
         entries = narrowed_entries(wide)
         pieces = tuple(
             without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.model import Block
@@ -75,9 +76,9 @@ class SumsAtConstants:
 
     def starts(self) -> tuple[Array, Array]:
         """The ranges of rough predictors."""
-        answers = self.partitions.each(self.asked("starts"))
-        lows, highs = zip(*answers, strict=True)
-        return np.min(lows, axis=0), np.max(highs, axis=0)
+        task = StartsAtConstants(self.block, self.standard, self.several, "starts", ())
+        lowest, highest = self.partitions.sum(task)
+        return lowest.numbers, -highest.numbers
 
     def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
         """Weights, losses and sizes at one predictor a column."""
@@ -132,3 +133,13 @@ class AskedAtConstants(Task):
             offsets,
         )
         return getattr(sums, self.word)(*self.given)
+
+
+@attrs.frozen(eq=False)
+class StartsAtConstants(AskedAtConstants):
+    """The ranges of rough predictors of each column."""
+
+    def of(self, part: Part) -> tuple[Least, Least]:
+        """The least of a partition, and the largest with the other sign."""
+        lowest, highest = super().of(part)
+        return Least(lowest), Least(-highest)

@@ -27,10 +27,14 @@ class TableInPartitions(LeftBehind):
 
     def without_data(self) -> LeftBehind:
         """The shape and the labels alone, without the way to the partitions."""
-        empty = self.empty
-        if empty.offset is not None:
-            gone: Any = OffsetLeftBehind(empty.offset.shape, self.block)
-            empty = attrs.evolve(empty, offset=gone)
+        empty, given = self.empty, self.empty.given
+        if empty.given_offset is not None:
+            gone: Any = OffsetLeftBehind(empty.given_offset.shape, self.block)
+            empty = attrs.evolve(
+                empty,
+                offset=None if empty.offset is None else gone,
+                given=None if given is None else attrs.evolve(given, offset=gone),
+            )
         return LeftBehind(self.block, empty, self.rows_with_entries)
 
     def unobserved_columns(self, row: int) -> IntArray:

@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.partitions.by_effect import apart
 from mcframe.compile.partitions.executor import Task
 from mcframe.compile.partitions.numbers import Numbers, Slopes
 from mcframe.compile.partitions.part import Part
@@ -71,14 +72,14 @@ class Largest(Task):
 class BiasSums(Task):
     """Losses of block k at z and biases, their slopes, sizes of these, and second derivatives.
 
-    By columns, but for the losses; and the largest predictor before the biases.
+    By columns, but for the losses; in front of them the largest predictor before the biases.
     """
 
     z: Numbers
     k: int
     effects: Array
 
-    def of(self, part: Part) -> tuple[tuple[float, Array, Array, Array], float]:
+    def of(self, part: Part) -> tuple[float, tuple[float, Array, Array, Array]]:
         """What a partition adds to them."""
         piece: Any = part.program.loss.pieces[self.k]
         z = piece.offset_part(part.numbers(self.z))
@@ -86,25 +87,27 @@ class BiasSums(Task):
         second = piece.likelihood.second_derivative(piece.predictor(z, self.effects), piece.y)
         total = piece.effects.sum_by_effect
         sums = value, total(slopes), total(np.abs(slopes)), total(piece.scale * second)
-        return sums, float(np.max(np.abs(z), initial=0.0))
+        return float(np.max(np.abs(z), initial=0.0)), sums
 
 
 @attrs.frozen(eq=False)
 class EffectSums(Task):
-    """The sums of slopes and of their sizes over each effect, of each block."""
+    """The sums of slopes and of their sizes over each effect, of each block.
+
+    Those of the rows, of all blocks, and those of the others.
+    """
 
     slope: Numbers
 
-    def of(self, part: Part) -> tuple[tuple[Array, Array], ...]:
+    def of(self, part: Part) -> tuple[Any, Any]:
         """What a partition has of them."""
-        slope = part.numbers(self.slope)
-        return tuple(
-            (
-                piece.effects.sum_by_effect(slope[piece.part]),
-                piece.effects.sum_by_effect(np.abs(slope[piece.part])),
-            )
-            for piece in part.program.loss.pieces
-        )
+        slope, rows, others = part.numbers(self.slope), [], []
+        for piece in part.program.loss.pieces:
+            own, total = slope[piece.part], piece.effects.sum_by_effect
+            of_rows, of_others = apart(piece.layout, total(own), total(np.abs(own)))
+            rows.append(of_rows)
+            others.append(of_others)
+        return tuple(rows), tuple(others)
 
 
 @attrs.frozen(eq=False)

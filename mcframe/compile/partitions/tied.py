@@ -9,14 +9,15 @@ import numpy as np
 from mcframe.compile.effects import Ridge
 from mcframe.compile.effects.far import far_beyond
 from mcframe.compile.effects.newton import Local
-from mcframe.compile.partitions.executor import Partitions, Task, tree_sum
+from mcframe.compile.partitions.by_effect import apart, in_halves, together
+from mcframe.compile.partitions.executor import Partitions, Task
 from mcframe.compile.partitions.numbers import Numbers, effects_by_rows
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.tasks import Largest
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.model import Layout
 
-__all__ = ["LocalSums", "TiedEffects", "begun_far_out", "gathered_by_effect"]
+__all__ = ["LocalSums", "TiedEffects", "begun_far_out"]
 
 
 @attrs.frozen(eq=False)
@@ -42,10 +43,6 @@ class TiedEffects(ABC):
         """Effects as tasks take them."""
         return effects_by_rows(self.layout, effects)
 
-    def gathered(self, task: Task) -> Array:
-        """Sums over each effect."""
-        return gathered_by_effect(self.layout, self.partitions.each(task))
-
     def begin(self, z: Numbers, warm: Array | None) -> Array:
         """The start of a solve: effects of a point nearby or 0, infinite ones far beyond z."""
         start = np.zeros(self.layout.size) if warm is None else warm
@@ -53,10 +50,9 @@ class TiedEffects(ABC):
 
     def local_at(self, z: Numbers, effects: Array, free: Mask) -> Local:
         """Losses, gradient and sizes at z and effects, with the ridge."""
-        answers = self.partitions.each(LocalSums(z, self.k, self.cut(effects)))
-        value, summands = tree_sum([answer[0] for answer in answers])
-        gradient = gathered_by_effect(self.layout, [answer[1] for answer in answers])
-        sizes = gathered_by_effect(self.layout, [answer[2] for answer in answers])
+        task = LocalSums(z, self.k, self.cut(effects))
+        rows, (losses, others) = in_halves(self.partitions, task, (self.layout,))
+        (value, summands), (gradient, sizes) = losses, together(self.layout, rows, others)
         if self.ridge is not None:
             pull = self.ridge.slope(effects)
             gradient, sizes = gradient + pull, sizes + np.abs(pull)
@@ -66,31 +62,37 @@ class TiedEffects(ABC):
 
 @attrs.frozen(eq=False)
 class LocalSums(Task):
-    """Losses of block k at z and effects and their sizes; gradient and its sizes by effect."""
+    """Losses of block k at z and effects and their sizes; gradient and its sizes by effect.
+
+    Of the latter those of rows in front.
+    """
 
     z: Numbers
     k: int
     effects: Any
 
-    def of(self, part: Part) -> tuple[tuple[float, float], Array, Array]:
+    def of(self, part: Part) -> tuple[Any, Any]:
         """What a partition adds to them."""
+        here = self.local(part)
+        rows, others = apart(part.program.loss.pieces[self.k].layout, here.gradient, here.sizes)
+        return rows, ((here.value, here.summands), others)
+
+    def local(self, part: Part) -> Local:
+        """What a partition has of them."""
         piece = part.program.loss.pieces[self.k]
         kind: Any = piece.effects
         z = piece.offset_part(part.numbers(self.z))
-        here = kind.local_at(piece.likelihood, z, piece.y, piece.scale, self.effects, True)
-        return (here.value, here.summands), here.gradient, here.sizes
+        found: Local = kind.local_at(piece.likelihood, z, piece.y, piece.scale, self.effects, True)
+        return found
 
 
-def gathered_by_effect(layout: Layout, sums: list[Array]) -> Array:
-    """Sums over each effect from those of the partitions.
+@attrs.frozen(eq=False)
+class FiniteAt(LocalSums):
+    """Whether no slope of block k overflows at z and effects."""
 
-    Those of columns and of the intercept are added up, those of rows stand below each other.
-    """
-    d, end = layout.n_biases, layout.n_effects - layout.n_biases - layout.n_row_effects
-    stops = [own.size - end for own in sums]
-    own_rows = [own[d:stop] for own, stop in zip(sums, stops, strict=True)]
-    ends = tree_sum([own[stop:] for own, stop in zip(sums, stops, strict=True)])
-    return np.concatenate([np.sum([own[:d] for own in sums], axis=0), *own_rows, ends])
+    def of(self, part: Part) -> Any:
+        """Whether none of a partition does."""
+        return bool(np.all(np.isfinite(self.local(part).sizes)))
 
 
 def begun_far_out(partitions: Partitions, z: Numbers, k: int, fixed: Array, start: Array) -> Array:

@@ -105,6 +105,14 @@ class DaskPartitions:
         """The entries of partition p, all blocks together."""
         return sum(facts[p].n_entries for facts in self.facts.values())
 
+    def block_entries(self, name: str, p: int) -> int:
+        """The entries of a block in partition p."""
+        return self.facts[name][p].n_entries
+
+    def additions(self, name: str) -> tuple[str, ...]:
+        """What the entries of a block have beside their values."""
+        return tuple(sorted({what for each in self.facts[name] for what in each.additions}))
+
     def part(self, p: int) -> Mapping[str, Any]:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 

@@ -87,6 +87,14 @@ class PartitionsOnDisk:
         """The entries of partition p, all blocks together."""
         return sum(counts[p] for counts in self.header.entries.values())
 
+    def block_entries(self, name: str, p: int) -> int:
+        """The entries of a block in partition p."""
+        return self.header.entries[name][p]
+
+    def additions(self, name: str) -> tuple[str, ...]:
+        """What the entries of a block have beside their values."""
+        return self.header.additions[name]
+
     def part(self, p: int) -> Mapping[str, Any]:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 
