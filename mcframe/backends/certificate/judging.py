@@ -129,8 +129,12 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
     if candidate.dual is None and candidate.latent.width and tapers(program):
         points = shrink_slope(point, reached.at, excess, slack)
     aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
-    bounds = [(fenchel_bound(p, candidate.latent, aim), p) for p in points]
-    bound, best = max(bounds, key=lambda pair: pair[0].value)
+    bound, best = NO_BOUND, point
+    for tried in points:
+        if reached.objective - bound.value > aim.room:
+            found = fenchel_bound(tried, candidate.latent, aim)
+            if found.value >= bound.value:
+                bound, best = found, tried
     return bound, best.imbalance(reached.at.effects)
 
 
