@@ -33,6 +33,7 @@ from mcframe.backends.certificate import judge
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN, TOGETHER, Costs
 from mcframe.compile.partitions.lines import EQUATIONS
+from mcframe.numerics.machine.threads import thread_limit
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions import executor_for
 
@@ -77,6 +78,7 @@ def measured(n_partitions, n_workers, size):
     """The line of a table: seconds, rounds and bytes of a sweep and a certificate, and memory."""
     with ExitStack() as stack:
         client = client_of(stack, n_workers)
+        stack.enter_context(thread_limit(1))  # as workers have: what is projected is by cores
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         data, start = table(pathlib.Path(folder) / "x", n_partitions, size)
         share = size[2] / (size[0] * size[1])
@@ -251,8 +253,8 @@ def report(lines, size):
     return [
         f"A partition has {size[0]:,} rows, {size[1]:,} columns and {size[2]:,} entries, from"
         f" a folder; {WIDTH} columns of the factors. A sweep is the median of {SWEEPS}, a"
-        f" certificate at a tolerance of {TOLERANCE:g}. Workers are processes of one thread on one"
-        " machine.",
+        f" certificate at a tolerance of {TOLERANCE:g}. Workers are processes on one machine;"
+        " each, and the one process without, has one thread.",
         "",
         *measured_lines(lines),
         "",
