@@ -254,3 +254,18 @@ def test_classes_that_all_observations_of_a_column_pull_one_way_have_a_bound():
     with pytest.warns(mc.UnobservedWarning):
         fit = mc.fit(model, RowsInMemory(data, 2), tol=1e-6)
     assert fit.status == "certified"
+
+
+@pytest.mark.parametrize("n_partitions", [0, 1, 4], ids="{} partitions".format)
+def test_a_tolerance_below_what_norms_are_told_to_ends_and_says_so(n_partitions):
+    """An objective that is small beside its main term: of a gap of 1e-10 norms would decide."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) > 1.0
+    y = np.where(rng.random(truth.shape) < 0.3, 1.0 * truth, np.nan)
+    risk = mc.RiskMixture.pnu(0.5, likelihood=SQUARED)
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(4.0)])
+    data = RowsInMemory({"y": y}, n_partitions) if n_partitions else {"y": y}
+    with pytest.warns(mc.NotCertifiedWarning, match="norms are told to"):
+        fit = mc.fit(model, data, backend="alternating", tol=1e-10, max_iter=400)
+    assert fit.status == "limited_by_rounding"
+    assert fit.gap < 1e-7

@@ -49,8 +49,8 @@ GRACE = 3.0
 SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
 LIMITED = (
-    "objective and bound differ by no more than their own rounding in double precision; columns of"
-    " one scale, or a larger tol, help"
+    "objective and bound differ by no more than their own rounding in double precision, or by what"
+    " norms are told to; columns of one scale, or a larger tol, help"
 )
 BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"

@@ -20,6 +20,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
 from mcframe.numerics.machine.clock import OutOfTime
 from mcframe.numerics.operators import LowRank, Sampled
+from mcframe.numerics.spectra.lanczos import NEAREST
 from mcframe.numerics.spectra.tapering import taper
 
 __all__ = ["at_zero", "judge", "judge_objective"]
@@ -27,6 +28,8 @@ __all__ = ["at_zero", "judge", "judge_objective"]
 # The share of the gap asked for by which the bound on a norm may be too large in any case, and
 # that of what the norm of a slope may be too large by for the gap to be as small as that.
 BOUNDED, ACCURATE = 0.1, 0.2
+# So exactly norms of slopes are told that are known by their products, some rounding counted in.
+TOLD = 1.25 * NEAREST
 # Of what is left of a gap so much is worth proving: rounding and estimates take the rest.
 SURE = 0.9
 
@@ -83,6 +86,8 @@ class Reached:
         moved += summed_rounding(self.objective, at.entries.size)
         mixed = self.program.penalty.mixes_columns
         resolved = loss.moved_by(EPS * length, at.entry_slopes) if mixed else 0.0
+        if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
+            resolved += TOLD * self.main  # what a slope scaled down by so much costs
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0

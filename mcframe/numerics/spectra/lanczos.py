@@ -13,16 +13,18 @@ from mcframe.numerics.operators import Dense, Operator, as_operator, without
 from mcframe.numerics.spectra.shrinkage import upright
 from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 
-__all__ = ["Lanczos", "add_rounding", "norm_bound", "spectral_bound"]
+__all__ = ["NEAREST", "Lanczos", "add_rounding", "norm_bound", "spectral_bound"]
 
 # Columns of a block: with one, the bound takes three times the steps; with more than four, a
 # step costs more than it saves.
 WIDTH = 4
 # The share of random starts for which a bound may fail.
 FAILURE = 1e-12
-# How far above the largest Ritz value a bound is tried: at most, at least, and by which ratio less
-# from one place to the next; and the terms of Taylor's series that bound a function in between.
-FARTHEST, NEAREST, NEARER, TERMS = 10.0, 1e-9, 0.8, 24
+# How far above the largest Ritz value a bound is tried at least: so exactly norms are told.
+NEAREST = 1e-9
+# How far above it at most, and by which ratio less from one place to the next; and the terms of
+# Taylor's series that bound a function in between.
+FARTHEST, NEARER, TERMS = 10.0, 0.8, 24
 # Steps before the first look at the bound, between two looks, and at most.
 FIRST_STEPS, STRIDE, MOST_STEPS = 10, 10, 150
 # A bound that further steps would lower by less than this, relatively, is left as it is.
