@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import mcframe as mc
 from mcframe.compile.effects import declared_effects
 from mcframe.model import Layout
+from mcframe.numerics.descent import quasi_newton
 from mcframe.numerics.descent.charts import Flat, OneSphere, ScaledSpheres, Spheres
 from mcframe.numerics.machine.threads import blas_alone
 from mcframe.numerics.operators import LowRank
@@ -213,3 +214,10 @@ def test_blas_has_one_thread_until_the_last_context_ends():
         assert counts() == {1}
         second.close()
         assert counts() == before
+
+
+def test_a_first_step_of_no_length_is_asked_for_and_ends():
+    """Where the first length underflows: nothing descends then, and nothing breaks down."""
+    line = quasi_newton.Line(lambda x: (float(x @ x), 2.0 * x), np.ones(2), -np.ones(2))
+    assert line(0.0) == (2.0, -4.0)
+    assert quasi_newton.wolfe_step(line, 2.0, -4.0, 0.0) == 0.0

