@@ -198,7 +198,7 @@ def test_a_step_that_memory_does_not_suffice_for_loses_no_work(monkeypatch, part
 
     def short_of_memory(solver, program, state):
         steps.append(state)
-        if len(steps) == 4:
+        if len(steps) == 2:
             raise MemoryError("unable to allocate 267 MiB")
         step(solver, program, state)
 
