@@ -262,7 +262,7 @@ def test_parts_travel_with_their_tasks(table):
 def test_what_only_workers_hold_is_refused(table):
     distributed = pytest.importorskip("distributed", reason="the extra for Dask is not installed")
     cluster = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
-    with distributed.Client(**cluster, dashboard_address=None) as client:
+    with distributed.Client(**cluster, dashboard_address=":0") as client:
         held = client.persist(array_of(table))
         with pytest.raises(mc.DataError, match=r"made by persist\(\).*before persist"):
             datasets.from_dask({"y": held})
