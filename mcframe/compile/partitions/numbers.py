@@ -52,10 +52,14 @@ class ByRows:
     after: int = 0
 
     def of(self, first: int, last: int) -> Any:
-        """What the partition with these rows is given."""
+        """What the partition with these rows is given.
+
+        Row by row in memory, as rows arrive that have travelled: of columns BLAS adds up in
+        another order.
+        """
         own = self.array[self.before + first : self.before + last]
         if not (self.before or self.after):
-            return own
+            return np.ascontiguousarray(own)
         end = len(self.array) - self.after
         return np.concatenate([self.array[: self.before], own, self.array[end:]])
 
