@@ -306,15 +306,7 @@ def far_models(draw):
         single = likelihood.width == 1 and likelihood.smooth and not fitted
         bias, rows = not fitted and draw(st.booleans()), single and draw(st.booleans())
         ridged = likelihood.smooth and (bias or rows) and draw(st.integers(0, 2)) == 0
-        block = mc.Block(
-            f"block{k}",
-            likelihood,
-            weight=draw(MAGNITUDES),
-            reduce=draw(st.sampled_from(["sum", "mean"])),
-            bias=bias,
-            row_effects=rows,
-            effects_weight=draw(MAGNITUDES) * 10.0 ** draw(st.integers(-4, 4)) if ridged else None,
-        )
+        block = block_with_effects(draw, f"block{k}", likelihood, bias, rows, ridged)
         blocks.append(block)
         table = draw(tables(likelihood, n_items, draw(st.integers(1, 4))))
         data[block.name] = far(draw, rng, block, values_of(table), scale)
@@ -322,6 +314,19 @@ def far_models(draw):
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         main = far_main(draw, blocks, data, scale)
     return mc.Model(blocks, main), data
+
+
+def block_with_effects(draw, name, likelihood, bias, row_effects, ridged):
+    """A block of any weight; a ridge on its effects is of any weight, too."""
+    return mc.Block(
+        name,
+        likelihood,
+        weight=draw(MAGNITUDES),
+        reduce=draw(st.sampled_from(["sum", "mean"])),
+        bias=bias,
+        row_effects=row_effects,
+        effects_weight=draw(MAGNITUDES) * 10.0 ** draw(st.integers(-4, 4)) if ridged else None,
+    )
 
 
 def far(draw, rng, block, values, scale):
@@ -378,16 +383,9 @@ def models_for_partitions(draw):
         bias = not fitted and not labels and draw(st.booleans())
         rows = not fitted and not labels and word.width == 1 and draw(st.integers(0, 2)) == 0
         ridged = (bias or rows) and draw(st.integers(0, 2)) == 0
-        block = mc.Block(
-            f"block{k}",
-            word,
-            weight=draw(MAGNITUDES),
-            reduce=draw(st.sampled_from(["sum", "mean"])),
-            bias=bias,
-            row_effects=rows,
-            effects_weight=draw(MAGNITUDES) * 10.0 ** draw(st.integers(-4, 4)) if ridged else None,
-            standardize=word.width == 1 and not fitted and not labels and draw(st.booleans()),
-        )
+        block = block_with_effects(draw, f"block{k}", word, bias, rows, ridged)
+        standard = word.width == 1 and not fitted and not labels and draw(st.booleans())
+        block = attrs.evolve(block, standardize=standard)
         values = values_of(draw(tables(word, n_items, draw(st.integers(1, 4)))))
         data[block.name] = values if labels else far(draw, rng, block, values, scale)
         blocks.append(block)

@@ -161,8 +161,9 @@ def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> B
     """The losses of unwritten cells; no parts where all are written out."""
     parts = []
     for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
-        cells = problem.unwritten(block.name)
-        if cells is not None:
+        cells: Any = problem.unwritten(block.name)
+        if cells is not None:  # whose entries stand where the piece has them
+            cells = attrs.evolve(cells, rows=piece.rows, columns=piece.columns)
             parts.append(Part(cells, problem.columns(block.name), piece.part))
     return Background(tuple(parts), entries.columns, problem.shape)
 

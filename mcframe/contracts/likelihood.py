@@ -349,11 +349,15 @@ class BoundBySums(ABC):
 
     @abstractmethod
     def sums_to_bind(self, values: Array) -> Array:
-        """What some of the observed values add to the sums."""
+        """What some of the observed values (N,) add to the sums, an array of any fixed shape."""
 
     @abstractmethod
     def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
-        """The likelihood with whatever it estimates, from the sums over all of its block."""
+        """The likelihood with whatever it estimates, from the sums over all of its block.
+
+        ``shape`` is the block's. It equals ``bound_to(shape, values)`` of all values, and raises
+        the same ``DataError`` where they do not tell what is needed.
+        """
 
 
 class ParametricBySums(Parametric):

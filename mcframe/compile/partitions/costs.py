@@ -35,8 +35,8 @@ class Costs:
       equations and their right sides, d k (k + 3) / 2.
     - With biases of columns 4 d numbers are received in a Newton step, and 2 d in a round that
       asks for sums of slopes: sums over all partitions. With effects of rows as many times n.
-    - Unlabeled cells of a squared risk add (n + d) k^2 operations to an evaluation and to what is
-      solved, of which the partitions have their rows' shares, and a round to each evaluation.
+    - Unlabeled cells of a squared risk add (n + P d) k^2 operations to an evaluation and to what
+      is solved, since each partition multiplies V' V, and a round to each evaluation.
     - A certificate of L Lanczos steps of 4 columns: L rounds and some 14 others, 16 N operations
       a step, 4 d numbers sent and 4 d received.
     - Sums are taken on the cluster, ``FAN`` neighbours by a task: each partition's answer goes to

@@ -23,7 +23,6 @@ from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.totals import Totals
-from mcframe.numerics.unlabeled.background import Background
 
 __all__ = ["BYTES_AT_WORK", "BYTES_PER_ENTRY", "KEPT", "Part", "Source"]
 
@@ -124,27 +123,16 @@ class Part:
         pieces = tuple(
             without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces
         )
+        loss = EntryLoss(pieces)
         names = tuple(block.name for block in self.source.model.blocks)
         return Program(
             entries=entries,
-            loss=EntryLoss(pieces),
-            background=self.background(pieces, entries),
+            loss=loss,
+            background=compile_background(self.problem, loss, entries),
             penalty=None,
             names=names,
             columns=tuple(self.problem.columns(name) for name in names),
         )
-
-    def background(self, pieces: tuple[Piece, ...], entries: Entries) -> Background:
-        """The unlabeled cells of its rows, with the narrow places of the pieces' entries."""
-        found = compile_background(self.problem, EntryLoss(pieces), entries)
-        of_pieces = {(p.part.start, p.part.stop): p for p in pieces}
-        parts = []
-        for own in found.parts:
-            piece = of_pieces[own.entries.start, own.entries.stop]
-            cells: Any = own.cells
-            cells = attrs.evolve(cells, rows=piece.rows, columns=piece.columns)
-            parts.append(attrs.evolve(own, cells=cells))
-        return attrs.evolve(found, parts=tuple(parts))
 
     def numbers(self, numbers: Numbers) -> Array:
         """The numbers at its entries, found now or kept from before."""

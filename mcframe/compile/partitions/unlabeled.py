@@ -44,8 +44,9 @@ class PartitionedBackground:
     """
 
     partitions: Partitions
-    n_read: int = 0
-    held_bytes: int = 0
+
+    #: None is read one by one, and nothing is held of them.
+    n_read, held_bytes = 0, 0
 
     def __bool__(self) -> bool:
         """True: without such cells a program has a ``Background`` without parts."""
