@@ -149,13 +149,19 @@ def test_a_ridge_joins(mixed):
 def test_squares_with_a_ridge_are_their_sum():
     rng = np.random.default_rng(0)
     term = mc.GaussianRows(covariance_of(4, 1e4), rng.standard_normal(4), 2.0)
-    z, squares = rng.standard_normal((5, 4)), term.squares.with_ridge(0.7)
-    wanted = term.value(z) + mc.Ridge(0.7).value(z)
-    assert squares.value(z) == pytest.approx(wanted, rel=1e-11)
+    (z, other), squares = rng.standard_normal((2, 5, 4)), term.squares.with_ridge(0.7)
+
+    def both(rows):
+        return term.value(rows) + mc.Ridge(0.7).value(rows)
+
+    # They are that less a constant.
+    differ = squares.value(z) - squares.value(other)
+    assert differ == pytest.approx(both(z) - both(other), rel=1e-9)
     dual = squares.slope(z)  # where Fenchel's inequality is an equality
     np.testing.assert_allclose(dual, term.squares.slope(z) + 0.7 * z, rtol=1e-9)
     reached = np.vdot(dual, z) - squares.value(z)
     assert squares.dual(dual).conjugate() == pytest.approx(reached, rel=1e-9)
+    np.testing.assert_allclose(squares.best_rows(dual), z, rtol=1e-9, atol=1e-9)
     latent = squares.latent(squares.coordinates(z))
     np.testing.assert_allclose(latent.dense(), z, atol=1e-12)
 
@@ -327,6 +333,6 @@ def test_terms_and_fits_are_values(mixed):
 
 
 def test_loadings_of_any_scale_are_inverted():
-    squares = RowSquares(np.zeros(2), np.array([[1e-12, 0.0], [5e11, 1e12]]))
+    squares = RowSquares.of_loadings(np.zeros(2), np.array([[1e-12, 0.0], [5e11, 1e12]]))
     t = np.array([[0.3, -0.7]])
     np.testing.assert_allclose(squares.coordinates(t @ squares.loadings.T), t, rtol=1e-12)

@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Point
-from mcframe.backends.new_rows.losses import At, RowLosses, Scored
+from mcframe.backends.certificate import Dual, Point
+from mcframe.backends.new_rows.losses import RowLosses, Scored
 from mcframe.backends.new_rows.newton import newton
 from mcframe.backends.new_rows.space import RowSpace
 from mcframe.backends.refusing import rough_parts
@@ -24,23 +24,35 @@ SETTLED = "no row's objective falls any further"
 
 @attrs.frozen(eq=False)
 class ByRows:
-    """The entries of a piece, row after row, and where each row's begin."""
+    """The entries of a piece, row after row, and where each row's begin.
+
+    ``order`` has their places in the piece that they come from.
+    """
 
     piece: Piece
     starts: IntArray
+    order: IntArray
 
     @classmethod
     def of(cls, piece: Piece, n_rows: int) -> "ByRows":
         """Sort the entries of a piece where they do not come so."""
+        order: IntArray = np.arange(piece.y.size)
         if np.any(np.diff(piece.rows) < 0):
-            piece = some_entries(piece, np.argsort(piece.rows, kind="stable"))
-        return cls(piece, np.searchsorted(piece.rows, np.arange(n_rows + 1)))
+            order = np.argsort(piece.rows, kind="stable")
+            piece = some_entries(piece, order)
+        return cls(piece, np.searchsorted(piece.rows, np.arange(n_rows + 1)), order)
 
     def cut(self, first: int, last: int, begin: int) -> Piece:
         """Return the piece of some rows, its numbers from ``begin`` on, its rows from 0."""
         own = some_entries(self.piece, slice(self.starts[first], self.starts[last]))
         part = slice(begin, begin + own.n_numbers)
         return attrs.evolve(own, rows=own.rows - first, part=part)
+
+    def numbers(self, first: int, last: int) -> IntArray:
+        """Return where the numbers of some rows stand among those of the whole loss."""
+        entries, width = self.order[self.starts[first] : self.starts[last]], self.piece.width
+        places: IntArray = (entries[:, None] * width + np.arange(width)).ravel()
+        return places + self.piece.part.start
 
 
 def some_entries(piece: Piece, which: Any) -> Piece:
@@ -57,11 +69,15 @@ def some_entries(piece: Piece, which: Any) -> Piece:
 
 @attrs.define(eq=False)
 class RowwiseState:
-    """The coordinates of all rows in the loadings of the main term, and what they amount to."""
+    """The coordinates of all rows in the loadings of the main term, and what they amount to.
+
+    ``slopes`` are those of the losses where Newton's systems have them, for each number of z.
+    """
 
     coordinates: Array
     pieces: tuple[ByRows, ...]
     objective: float
+    slopes: Array | None = None
     residual: float = np.inf
     finished: str | None = None
 
@@ -129,14 +145,20 @@ class Rowwise(Solver[Program, RowwiseState]):
         """Newton's method for each row, to its end, batch by batch."""
         space = RowSpace.of_squares(program.penalty.squares)
         n_rows, before = program.shape[0], state.objective
-        total, steep, size = n_rows * program.penalty.squares.least, 0.0, rows_at_a_time(program)
+        total, steep, size = 0.0, 0.0, rows_at_a_time(program)
+        state.slopes = np.zeros(program.entries.size)
         for first in range(0, n_rows, size):
             part = slice(first, min(first + size, n_rows))
-            here = best_of(program, state, part, space)
-            state.coordinates[part] = 0.0 if here is None else here.scores
-            if here is not None:
-                total += float(np.sum(here.objectives))
-                steep += float(np.sum(np.square(here.gradient)))
+            losses = losses_of(program, state, part, space)
+            if losses is None:
+                state.coordinates[part] = 0.0
+                continue
+            here = newton(losses, losses.at(state.coordinates[part]))
+            state.coordinates[part] = here.scores
+            total += float(np.sum(here.objectives))
+            steep += float(np.sum(np.square(here.gradient)))
+            own = [piece.numbers(part.start, part.stop) for piece in state.pieces]
+            state.slopes[np.concatenate(own)] = losses.dual_slopes(here)
         state.objective, state.residual = total, float(np.sqrt(steep))
         if before - total <= EPS * abs(total):
             state.finished = SETTLED
@@ -146,12 +168,18 @@ class Rowwise(Solver[Program, RowwiseState]):
         return EPS if np.isfinite(state.residual) else np.inf
 
     def candidate(self, program: Program, state: RowwiseState) -> Point:
-        """The iterate in the loadings of the main term."""
-        return Point(program.penalty.squares.latent(state.coordinates))
+        """The iterate in the loadings of the main term, with the slopes that are known."""
+        latent = program.penalty.squares.latent(state.coordinates)
+        if state.slopes is None:
+            return Point(latent)
+        dual = Dual.of(program, program.evaluate(latent), ())
+        return Point(latent, attrs.evolve(dual, slope=state.slopes))
 
 
-def best_of(program: Program, state: RowwiseState, part: slice, space: RowSpace) -> At | None:
-    """Return the best of some rows, from where they stand; None where nothing was observed."""
+def losses_of(
+    program: Program, state: RowwiseState, part: slice, space: RowSpace
+) -> RowLosses | None:
+    """Return the losses of some rows; None where nothing was observed."""
     pieces: list[Piece] = []
     columns: list[slice] = []
     for by_rows, own in zip(state.pieces, program.columns, strict=True):
@@ -163,8 +191,7 @@ def best_of(program: Program, state: RowwiseState, part: slice, space: RowSpace)
         return None
     n_rows = part.stop - part.start
     scored = Scored.of(n_rows, tuple(pieces), tuple(columns), space)
-    losses = RowLosses(tuple(pieces), scored)
-    return newton(losses, losses.at(state.coordinates[part]))
+    return RowLosses(tuple(pieces), scored)
 
 
 def rows_at_a_time(program: Program) -> int:

@@ -49,6 +49,10 @@ class Penalty(ABC):
     def value(self, latent: LowRank) -> float:
         """R at Z."""
 
+    def rounding(self, latent: LowRank) -> float:
+        """Bound on how far rounding moves R at Z, beyond that of a short sum; by default 0."""
+        return 0.0
+
     @abstractmethod
     def factors_of(self, dense: Array) -> LowRank:
         """Z in the factors in which R is told exactly."""
@@ -180,7 +184,7 @@ class RowPenalty(Penalty):
 
     @cached_property
     def squares(self) -> RowSquares:
-        """R, the ridge joined."""
+        """R, the ridge joined, less a constant: for solvers; certificates take the two apart."""
         squares: RowSquares = self.main.squares
         return squares.with_ridge(self.ridge)
 
@@ -191,7 +195,12 @@ class RowPenalty(Penalty):
 
     def value(self, latent: LowRank) -> float:
         """R at Z."""
-        return self.squares.value(latent.dense())
+        dense = latent.dense()
+        return self.main.value(dense) + 0.5 * self.ridge * float(np.vdot(dense, dense))
+
+    def rounding(self, latent: LowRank) -> float:
+        """That of the main term; the ridge is a sum of squares."""
+        return self.main.rounding(latent.dense())
 
     def factors_of(self, dense: Array) -> LowRank:
         """Z in the loadings of R."""

@@ -66,6 +66,13 @@ class Term(ABC):
         What certificates add up: it must never be too small.
         """
 
+    def rounding(self, latent: Array) -> float:
+        """Bound on how far rounding moves the value at a dense Z, beyond that of a short sum.
+
+        By default 0: the value is known to some units in its last place.
+        """
+        return 0.0
+
     def nearest_dual(self, dual: Array) -> Array:
         """A dual matrix close by at which the conjugate is finite; by default the same one."""
         return dual

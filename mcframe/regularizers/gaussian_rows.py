@@ -80,9 +80,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     @cached_property
     def squares(self) -> RowSquares:
         """The term as a square of each row: loadings L with L L' = covariance / weight."""
-        spreads = np.sqrt(np.diag(self.covariance))
-        factor = np.linalg.cholesky(correlations(self.covariance))
-        return RowSquares(self.mean, spreads[:, None] * factor / np.sqrt(self.weight))
+        return RowSquares.of_covariance(self.mean, self.covariance, self.weight)
 
     def bound_to(
         self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
@@ -101,7 +99,12 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
 
     def conjugate(self, dual: Array) -> float:
         """<Y, 1 mean'> + ||Y L||_F^2 / (2 weight), with covariance = L L'."""
-        return self.squares.dual(dual).conjugate()
+        seen = self.squares.dual(dual)
+        return seen.conjugate() + seen.rounding()
+
+    def rounding(self, latent: Array) -> float:
+        """That of Z, and of the Cholesky factor: much where columns are nearly dependent."""
+        return self.squares.rounding(latent)
 
     def value_and_slope(self, latent: Array) -> tuple[float, Array]:
         """The value, and weight (Z - 1 mean') covariance^-1."""

@@ -78,14 +78,15 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
 
 def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
     """The bound from a scaled dual point and the main term's unscaled matrix."""
-    return bound_from_conjugates(point.multiple(scale), main.conjugate(scale))
+    taken, rounding = main.conjugate(scale), main.rounding(scale)
+    return bound_from_conjugates(point.multiple(scale), taken, rounding)
 
 
 def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
     """The bound from the sum of all conjugates, less what rounding may have added.
 
-    ``taken`` is that of the main term, ``outside`` what it is worth that the point lies outside
-    of its domain by rounding.
+    ``taken`` is that of the main term, ``outside`` what its own rounding is worth, and that the
+    point lies outside of its domain by rounding.
     """
     conjugates, size = point.conjugates()
     rounding = summed_rounding(size + abs(taken), point.slope.size) + outside
@@ -104,6 +105,7 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: 
         found = main_term(repaired, latent, aim)
         if found.largest >= 1.0 - DUAL_ROUNDING:
             beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
-            return bound_from_conjugates(repaired, found.conjugate(1.0), beyond)
+            outside = beyond + found.rounding(1.0)
+            return bound_from_conjugates(repaired, found.conjugate(1.0), outside)
         scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
     return NO_BOUND

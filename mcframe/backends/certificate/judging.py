@@ -84,6 +84,9 @@ class Reached:
         lowered_by = bound.rounding + unsettled
         moved = loss.rounding(at.place.z, at.effects, at.entry_slopes) + lowered_by
         moved += summed_rounding(self.objective, at.entries.size)
+        moved += self.program.penalty.rounding(self.candidate.latent)
+        for attached in self.program.terms:
+            moved += attached.term.rounding(at.place.columns(attached.columns))
         mixed = self.program.penalty.mixes_columns
         resolved = loss.moved_by(EPS * length, at.entry_slopes) if mixed else 0.0
         if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):

@@ -37,7 +37,11 @@ class MainTerm(ABC):
 
     @abstractmethod
     def conjugate(self, scale: float) -> float:
-        """R*(-scale S), or an upper bound on it."""
+        """R*(-scale S), or an upper bound on it, up to ``rounding``."""
+
+    def rounding(self, scale: float) -> float:
+        """Bound on how far rounding moves that, beyond that of a short sum; by default 0."""
+        return 0.0
 
 
 class OfFactors(MainTerm):
@@ -77,14 +81,28 @@ class OfSingularValues(MainTerm):
 
 
 class OfRows(MainTerm):
-    """The main term as a square of each row: finite at every scale, from two products of S."""
+    """The main term as a square of each row: finite at every scale, from some products of S.
+
+    The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
+    a ridge gets ``ridge * Z`` of the slope, with the rows Z that are the best ones there, and no
+    bound depends on how exactly these are known.
+    """
 
     def __init__(self, point: DualPoint, penalty: RowPenalty) -> None:
-        self.taken = penalty.squares.dual(point.matrix.dense())
+        left, self.ridged = -point.matrix.dense(), 0.0
+        if penalty.ridge:
+            own = penalty.ridge * penalty.squares.best_rows(left)
+            self.ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
+            left = left - own
+        self.taken = penalty.main.squares.dual(left)
 
     def conjugate(self, scale: float) -> float:
         """The conjugate at ``-scale`` times the slope."""
-        return self.taken.conjugate(-scale)
+        return self.taken.conjugate(scale) + scale**2 * self.ridged
+
+    def rounding(self, scale: float) -> float:
+        """That of the products."""
+        return self.taken.rounding(scale)
 
 
 def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:

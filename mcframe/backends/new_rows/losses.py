@@ -103,13 +103,17 @@ class Scored:
         row's numbers, with L their loadings, has by Woodbury's identity ``t_new = L' S q`` where
         ``(I + S L L' S) q = S L t - g / S``.
         """
-        found, lines = np.empty(self.rows.size), self.pattern.by_rows
         roots = np.sqrt(np.maximum(curvatures, FLATTEST))
         wanted = roots * (self.numbers(scores) - self.base) - slopes / roots
+        return self.pulled(self.short_systems(roots, wanted))
+
+    def short_systems(self, roots: Array, wanted: Array) -> Array:
+        """S q of ``(I + S L L' S) q = wanted`` for each row, S with these ``roots``."""
+        found, lines = np.empty(self.rows.size), self.pattern.by_rows
         order = (lines.starts, lines.across, lines.places)
         gram = self.loadings @ self.loadings.T
         kernels.short_solutions(*order, roots, wanted, gram, found)
-        return self.pulled(found)
+        return found
 
     @property
     def n_rows(self) -> int:
@@ -201,6 +205,25 @@ class RowLosses:
         order = (lines.starts, lines.across, lines.places)
         kernels.ridge_solutions(*order, curvatures, -here.slopes, scored.reach, 0.0, steps, shared)
         found: Array = steps[:, : scored.width]
+        return found
+
+    def dual_slopes(self, here: At) -> Array:
+        """The slopes after one more Newton step, not by way of z, one for each of its numbers.
+
+        A loss of a large curvature leaves rounding of z in its slope; Newton's systems have the
+        slope itself: ``S q`` less its sign, of ``short_solutions``. Numbers of classes, whose
+        curvatures are small, and those without a conjugate keep the slope at z, which moves where
+        the scores of the others begin.
+        """
+        scored, solved = self.scored, np.zeros(here.z.size, dtype=bool)
+        for piece in self.pieces:
+            solved[piece.part] = piece.width == 1 and piece.has_conjugate()
+        kept = np.where(solved, 0.0, here.slopes)
+        curvatures = np.maximum(self.curvatures(here)[0], FLATTEST)
+        roots = np.where(solved, np.sqrt(curvatures), 0.0)
+        rest = scored.numbers(here.scores + scored.pulled(kept)) - scored.base
+        wanted = roots * rest - np.where(solved, here.slopes, 0.0) / np.sqrt(curvatures)
+        found: Array = kept - scored.short_systems(roots, wanted)
         return found
 
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
