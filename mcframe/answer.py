@@ -94,8 +94,11 @@ class Fit(AnswersByLabel):
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
-        """The way back from an outcome: its objective is the problem's own."""
-        return cls(
+        """The way back from an outcome: its objective is the problem's own.
+
+        So is the last word on whether it is certified.
+        """
+        fit = cls(
             problem=problem,
             point=outcome.point,
             effects=outcome.effects,
@@ -108,6 +111,25 @@ class Fit(AnswersByLabel):
             history=outcome.history,
             random_state=random_state,
             paused=outcome.paused,
+        )
+        if fit.status == "certified" and not fit.gap <= outcome.tol:
+            status, message = fit.withdrawal(outcome.tol)
+            fit = attrs.evolve(fit, status=status, message=message)
+        return fit
+
+    def withdrawal(self, tol: float) -> tuple[str, str]:
+        """Status and message of a fit that a backend certified and whose own gap is too large.
+
+        Where rounding explains the difference that is said; else the package contradicts itself.
+        """
+        asked = tol * max(abs(self.objective), abs(self.bound))
+        if abs(self.objective - self.bound) <= asked + self.rounding.moved:
+            return "limited_by_rounding", f"the gap exceeds tol={tol:g} by rounding alone"
+        return "interrupted", (
+            f"{self.backend} certified this point, but its objective and its bound, computed"
+            f" anew, have a gap of {self.gap:.1e}, above tol={tol:g}. This is a bug in mcframe:"
+            " please report it with the model and, if possible, the data. Another backend may"
+            " still answer"
         )
 
     @property

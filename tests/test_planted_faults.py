@@ -6,8 +6,10 @@ import pytest
 from scipy.special import expit
 
 import mcframe as mc
-from mcframe.backends import Point, Proximal
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends.certificate import main_term
+from mcframe.compile import CompiledProblem
 from mcframe.contracts.validators import positive
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
@@ -446,3 +448,37 @@ def test_laws_hold_without_assertions():
         # ``assert isinstance`` narrows a type for the checker; nothing else may be asserted.
         asserted = [s for s in statements if s.startswith("assert ") and "isinstance" not in s]
         assert asserted == []
+
+
+class JudgesAnotherPoint(mc.Reference):
+    """Certifies one point and answers with another, whose objective is not the one it judged."""
+
+    def solve(self, compiled, settings):
+        found = super().solve(compiled, settings)
+        moved = Point(found.point.latent.multiple(0.99), found.point.dual)
+        return attrs.evolve(found, point=moved)
+
+
+def test_a_certificate_that_the_problem_denies_is_withdrawn():
+    """The gap by the problem's own objective decides, whatever a backend claims."""
+    model, data = mc.laws.solver.examples()[0]
+    with pytest.warns(mc.NotCertifiedWarning, match="bug in mcframe: please report"):
+        fit = mc.fit(model, data, backend=JudgesAnotherPoint())
+    assert fit.status == "interrupted"
+    assert fit.gap > 1e-6
+    assert fit.objective == fit.problem.objective(fit.latent, fit.effects)
+    honest = mc.fit(model, data, backend="reference")
+    assert honest.status == "certified"
+    assert honest.gap <= 1e-6
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.5, "limited_by_rounding"), (1.5, "certified")])
+def test_a_gap_of_rounding_alone_is_no_bug(share, status):
+    """Two summations of one objective differ by rounding, which is no contradiction."""
+    model, data = mc.laws.solver.examples()[0]
+    compiled = CompiledProblem(mc.Problem.bind(model, data))
+    found = mc.Reference().solve(compiled, Settings(Budget()))
+    gap = Fit.of(compiled.problem, found, "reference").gap
+    noisy = attrs.evolve(found.rounding, moved=gap * abs(found.bound))
+    outcome = attrs.evolve(found, tol=share * gap, rounding=noisy)
+    assert Fit.of(compiled.problem, outcome, "reference").status == status

@@ -96,7 +96,10 @@ class Settings:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """The best point seen, the best bound, why the run stopped, and where it stood."""
+    """The best point seen, the best bound, why the run stopped, and where it stood.
+
+    ``tol`` is the gap that the status "certified" promises.
+    """
 
     point: Point
     effects: dict[str, Array]
@@ -105,6 +108,7 @@ class Outcome:
     status: str
     message: str
     history: History
+    tol: float
     paused: Paused | None = None
 
 

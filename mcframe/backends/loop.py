@@ -257,6 +257,7 @@ class Watch:
             status=status,
             message=message,
             history=History(tuple(self.records)),
+            tol=self.budget.tol,
             paused=self.paused,
         )
 

@@ -170,6 +170,7 @@ class Reference(Backend):
                 else f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
             ),
             history=History((record,)),
+            tol=budget.tol,
         )
 
     def opinions(
