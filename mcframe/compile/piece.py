@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import Effects, NoEffects, declared_effects, length_scale
+from mcframe.compile.effects import Effects, NoEffects, declared_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -17,7 +17,7 @@ __all__ = ["Piece"]
 
 # The least second derivative that steps count with, relative to the curvature.
 FLATTEST = 0.1
-# Moves along a line that are extrapolated, in units of 1 / sqrt(curvature): momentum may be ten
+# Moves along a line that are extrapolated, in units of the length scale: momentum may be ten
 # times as long as the step whose curvature is measured from there.
 CLOSE = 0.005
 # Entries whose losses are computed at a time.
@@ -149,7 +149,7 @@ class Piece:
         if self.is_envelope:
             return False
         longest = float(np.max(np.abs(moved), initial=0.0))
-        return self.likelihood.quadratic or longest <= CLOSE * length_scale(self.likelihood)
+        return self.likelihood.quadratic or longest <= CLOSE * self.likelihood.length_scale
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z (an ``offset_part``) plus the effects."""
