@@ -327,9 +327,9 @@ class Piece:
 
     @cached_property
     def at_constants(self) -> Array:
-        """The losses of each column where all its predictors are the mean of their starts.
+        """The losses of each column at a constant: the mean of its starts or 0, the better one.
 
-        Of a column whose values are all the same, where that is 0, those at 0.
+        Of a column whose values are all the same, where its mean leaves nothing, those at 0.
         """
         starts = self.start().reshape(-1, self.width)
         counts = np.maximum(np.bincount(self.columns), 1)
@@ -344,7 +344,7 @@ class Piece:
             finite = np.where(np.isfinite(losses), losses, 0.0)
             found.append(np.bincount(self.columns, weights=finite))
         alike = found[0] <= SAME * found[1]
-        return np.where(alike, found[1], found[0])
+        return np.where(alike, found[1], np.minimum(*found))
 
     def moved_by(self, away: float, slope: Array) -> float:
         """How far the losses move, to second order, where all predictors are off by ``away``."""
