@@ -25,7 +25,7 @@ __all__ = [
 VANISHING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.
 PROJECTIONS = 50
-# Predictors that move by less than this, in units of the loss's length scale, leave second derivatives
+# Predictors that move by less than this, in units of the length scale, leave second derivatives
 # as they are but for a few hundredths: a Newton step's expansion is trusted so far.
 CLOSE = 0.05
 
