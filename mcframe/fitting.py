@@ -3,8 +3,9 @@
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import attrs
@@ -143,8 +144,10 @@ def fit(
 
     Once the steps of that backend are worth, by the model of the estimates, what another is
     expected to take in all, and what lies ahead of it, at the rate at which its gap fell, is worth
-    twice as much, the other goes on from its point with its bound. ``Fit.message`` says so. Clocks
-    have no part in it: equal tables are fitted by equal steps.
+    twice as much, the other goes on from its point with its bound. On tables of up to 5,000 cells
+    the next one in the list has its turn after 500 steps where more than 1,000 lie ahead. With
+    each change the next one waits twice as long. ``Fit.message`` says so. Clocks have no part in
+    it: equal tables are fitted by equal steps.
 
     Examples
     --------
@@ -218,31 +221,40 @@ def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> Fit:
     backends = able(compiled, tol)
     chosen = begun or next(iter(backends), None) or choose(compiled, tol)
     others = [backend for backend in backends if backend.name != chosen.name]
-    doubt = Doubt(compiled, chosen, others, settings)
     try:
-        fit = solve_with(compiled, chosen, attrs.evolve(settings, callback=doubt))
+        return solve_in_turn(compiled, chosen, others, settings)
     except NothingFeasible as nothing:
         for backend in others if start is None else ():
             with suppress(BackendError):
                 return solve_with(compiled, backend, settings)
         raise nothing
-    if doubt.better is None or fit.status != "interrupted":
-        return fit
-    return hand_over(compiled, fit, doubt.better, settings)
 
 
-def hand_over(compiled: CompiledProblem, fit: Fit, better: Backend, settings: Settings) -> Fit:
-    """The answer of a backend that goes on from the point and the bound of a fit by another."""
-    known = Judgement(fit.objective, fit.bound, dict(fit.effects), fit.rounding)
-    made = fit.history[-1].iteration
-    if settings.progress:
-        print(f"{fit.backend} hands over to {better.name}", flush=True)
-    rest = attrs.evolve(settings, start=Start(fit.point, known), made=made)
-    last = solve_with(compiled, better, rest)
-    said = f"{fit.backend}, slower than expected, handed over after {made} iterations"
-    # The first record of the second backend is the last one of the first.
-    records = (*fit.history.records, *last.history.records[1:])
-    return attrs.evolve(last, message=f"{last.message}; {said}", history=History(records))
+def solve_in_turn(
+    compiled: CompiledProblem, chosen: Backend, others: Sequence[Backend], settings: Settings
+) -> Fit:
+    """The answer of a backend, or of another that goes on from its point and its bound."""
+    # What proximal can run splitting leaves to it whole: its steps are the same.
+    again = any(backend.name == "proximal" for backend in [chosen, *others])
+    turn = [b for b in others if b.refuses_start is None and not (again and b.name == "splitting")]
+    turn.insert(0, chosen)
+    said, records = "", ()
+    for n_changes in count():
+        doubt = Doubt(compiled, turn[0], turn[1:], settings, n_changes)
+        fit = solve_with(compiled, turn[0], attrs.evolve(settings, callback=doubt))
+        # The first record of a later backend is the last one of the one before.
+        records += fit.history.records[min(n_changes, 1) :]
+        if doubt.better is None or fit.status != "interrupted":
+            break
+        known = Judgement(fit.objective, fit.bound, dict(fit.effects), fit.rounding)
+        made = fit.history[-1].iteration
+        settings = attrs.evolve(settings, start=Start(fit.point, known), made=made)
+        said += f"; {fit.backend}, slower than expected, handed over after {made} iterations"
+        if settings.progress:
+            print(f"{fit.backend} hands over to {doubt.better.name}", flush=True)
+        turn.remove(doubt.better)
+        turn = [doubt.better, *turn[1:], turn[0]]
+    return attrs.evolve(fit, message=fit.message + said, history=History(records))
 
 
 def solve_with(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:

@@ -126,6 +126,27 @@ def test_a_small_table_stays_where_it_is(wrong):
     assert slow.backend == "alternating"
 
 
+def test_a_stuck_backend_hands_over_on_a_small_table():
+    """Counts beside a heavier block: proximal makes no headway, alternating is soon done."""
+    counts = np.zeros((7, 5))
+    counts[0, 4], counts[1, 1], counts[3, 1], counts[6, 1:] = 2.0, 5.0, 3.0, [38.0, 5.0, 4.0, 10.0]
+    counts[4, 0], counts[4, 2], counts[2, 0] = 2.0, np.nan, np.nan
+    away = np.array([[-0.7, -0.6, -0.8, -0.6, -0.2, -0.1, 2.1]]).T
+    x = np.array([[1.7, -0.4, 1.6, 1.1, 1.7, 0.2, 1.8], [1.9, np.nan, 0.2, 4.1, 0.3, 0.2, 4.1]]).T
+    weights = np.array([[1, 12.1, 4.1, 0.1, 1, 1, 0.1], [1, 1, 1, 1, 6.9, 0.8, 6.2]]).T
+    block = mc.Block("a", mc.Poisson(), weight=10.0, reduce="mean", standardize=True)
+    other = mc.Block("b", mc.Gaussian(0.45), weight=200.0)
+    data = {"a": mc.Observations(counts, offset=away), "b": mc.Observations(x, weights=weights)}
+    model = mc.Model([block, other], [mc.NuclearNorm(0.01)])
+    found = mc.fit(model, data)
+    assert found.status == "certified"
+    assert found.backend == "alternating"
+    assert "proximal, slower than expected, handed over after" in found.message
+    seen = found.history.iteration
+    assert (np.diff(seen) > 0).all()
+    assert seen[-1] < 2000
+
+
 def test_what_has_no_estimate_is_not_doubted(monkeypatch):
     monkeypatch.delitem(EFFORTS, "proximal")
     monkeypatch.delitem(EFFORTS, "alternating")

@@ -20,6 +20,10 @@ __all__ = ["Doubt"]
 # that a wrong estimate of the other at most doubles the time, and if what lies ahead of it, at
 # the rate of its last looks, is worth so many times as much.
 SLOWER = 2.0
+# On small tables, where estimates say little, steps of all backends are worth the same, and the
+# next one is expected to take so many. Each change doubles what the next one needs: whichever is
+# the best, all of them in turn then make but a few times its steps.
+EXPECTED = 500.0
 # The rate is that of the fall since the last look within this share of the steps so far.
 LOOKED_BACK = 0.5
 
@@ -30,21 +34,21 @@ class Doubt:
 
     Nothing but gaps, ranks and counts of iterations decides, each step worth what the model of
     effort says: a fit of the same table changes at the same step on a slow machine and on a busy
-    one. ``others`` are those that can run the problem, too.
+    one. ``others`` are those that can run the problem, too, in the order of their turns;
+    ``n_changes`` is how often the backend changed before.
     """
 
     compiled: CompiledProblem
     running: Backend
     others: Sequence[Backend]
     settings: Settings
+    n_changes: int = 0
     records: list[Record] = attrs.field(factory=list)
     better: Backend | None = None
 
     @cached_property
     def works(self) -> dict[str, Work]:
         """What the backends have to do, by their names, where that is known."""
-        if is_small(self.compiled):
-            return {}
         backends, size = [self.running, *self.others], Size.of(self.compiled)
         works = {each.name: work_of(each, size) for each in backends}
         return {name: work for name, work in works.items() if work is not None}
@@ -66,14 +70,21 @@ class Doubt:
         made = record.iteration - self.records[0].iteration
         if not self.others or made == 0 or record.gap <= tol:
             return None
+        other, worth, step = self.next_one(tol, record.rank)
+        worth *= 2.0**self.n_changes
+        ahead = step * iterations_ahead(self.records, tol)
+        return other if step * made >= worth and ahead >= SLOWER * worth else None
+
+    def next_one(self, tol: float, rank: int) -> tuple[Backend | None, float, float]:
+        """Another backend, what it is expected to take, and what a step of this one is worth."""
+        if is_small(self.compiled):
+            return self.others[0], EXPECTED, 1.0
         known = [other for other in self.others if other.name in self.works]
         if not known or self.running.name not in self.works:
-            return None
+            return None, math.inf, 0.0
         other = min(known, key=lambda each: self.works[each.name].seconds(tol))
-        seconds = self.works[other.name].seconds(tol)
-        step = self.works[self.running.name].seconds_a_step(max(record.rank, 1))
-        ahead = step * iterations_ahead(self.records, tol)
-        return other if step * made >= seconds and ahead >= SLOWER * seconds else None
+        step = self.works[self.running.name].seconds_a_step(max(rank, 1))
+        return other, self.works[other.name].seconds(tol), step
 
 
 def iterations_ahead(records: Sequence[Record], tol: float) -> float:

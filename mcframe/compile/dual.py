@@ -11,7 +11,7 @@ from mcframe.compile.loss import Known
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.term import Constraint
+from mcframe.contracts.term import Composed, Constraint
 from mcframe.numerics.operators import Operator
 from mcframe.numerics.unlabeled.background import Behind
 
@@ -93,6 +93,22 @@ class DualPoint:
         """The nearest dual matrices at which the terms' conjugates are finite."""
         pairs = zip(self.program.terms, self.terms, strict=True)
         return tuple(term.nearest_dual(dual) for term, dual in pairs)
+
+    def without_main(self) -> "DualPoint":
+        """A point close by that leaves the main term as little to take up as can be.
+
+        Each term takes what is left at its columns, as far as its domain allows, and the slopes of
+        the losses become what the terms stand against. Where the optimum does not touch a ball it
+        takes up nothing, and what convergence has left of it would cost the ball's radius.
+        """
+        terms, left = list(self.terms), self.matrix.dense()
+        for k, term in enumerate(self.program.terms):
+            if not isinstance(term.term, Composed):
+                terms[k] = term.nearest_dual(terms[k] - left[:, term.columns])
+                left[:, term.columns] += terms[k] - self.terms[k]
+        own = attrs.evolve(self, slope=np.zeros(self.slope.size), terms=tuple(terms), norm=None)
+        against = -own.matrix.dense().ravel()[self.program.entries.flat]
+        return attrs.evolve(own, slope=self.program.loss.nearest_slope(against))
 
     def with_slope(self, matrix: Any, norm: float) -> "DualPoint":
         """The point with another slope of the losses: a sparse matrix, a bound on its norm."""

@@ -40,6 +40,11 @@ class SmoothedLoss(TwiceDifferentiable):
         """1 / the smallest step."""
         return 1.0 / float(self.step.min())
 
+    @property
+    def length_scale(self) -> float:
+        """1 / sqrt(curvature)."""
+        return float(np.sqrt(self.step.min()))
+
     def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
         """e(v) and Y, unscaled."""
         shifted = z + self.shift

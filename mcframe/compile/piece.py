@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import Effects, NoEffects, declared_effects, length_scale
+from mcframe.compile.effects import Effects, NoEffects, declared_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -17,7 +17,7 @@ __all__ = ["Piece"]
 
 # The least second derivative that steps count with, relative to the curvature.
 FLATTEST = 0.1
-# Moves along a line that are extrapolated, in units of 1 / sqrt(curvature): momentum may be ten
+# Moves along a line that are extrapolated, in units of the length scale: momentum may be ten
 # times as long as the step whose curvature is measured from there.
 CLOSE = 0.005
 # Entries whose losses are computed at a time.
@@ -149,7 +149,7 @@ class Piece:
         if self.is_envelope:
             return False
         longest = float(np.max(np.abs(moved), initial=0.0))
-        return self.likelihood.quadratic or longest <= CLOSE * length_scale(self.likelihood)
+        return self.likelihood.quadratic or longest <= CLOSE * self.likelihood.length_scale
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z (an ``offset_part``) plus the effects."""
@@ -327,9 +327,9 @@ class Piece:
 
     @cached_property
     def at_constants(self) -> Array:
-        """The losses of each column where all its predictors are the mean of their starts.
+        """The losses of each column at a constant: the mean of its starts or 0, the better one.
 
-        Of a column whose values are all the same, where that is 0, those at 0.
+        Of a column whose values are all the same, where its mean leaves nothing, those at 0.
         """
         starts = self.start().reshape(-1, self.width)
         counts = np.maximum(np.bincount(self.columns), 1)
@@ -344,7 +344,7 @@ class Piece:
             finite = np.where(np.isfinite(losses), losses, 0.0)
             found.append(np.bincount(self.columns, weights=finite))
         alike = found[0] <= SAME * found[1]
-        return np.where(alike, found[1], found[0])
+        return np.where(alike, found[1], np.minimum(*found))
 
     def moved_by(self, away: float, slope: Array) -> float:
         """How far the losses move, to second order, where all predictors are off by ``away``."""

@@ -131,6 +131,16 @@ class Likelihood(ABC):
         """The supremum of the second derivative of l in z; ``inf`` where there is none."""
 
     @property
+    def length_scale(self) -> float:
+        """How far z moves until the second derivative is another one, in the unit of z.
+
+        By default 1 / sqrt(curvature), and 1 where the curvature has no bound. Searches measure
+        their steps by it.
+        """
+        curvature = float(self.curvature)
+        return 1.0 / float(np.sqrt(curvature)) if np.isfinite(curvature) else 1.0
+
+    @property
     @abstractmethod
     def infimum(self) -> float:
         """A lower bound on l(z, y) over all z and all valid y; ``-inf`` where there is none."""

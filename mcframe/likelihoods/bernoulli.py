@@ -149,8 +149,8 @@ class Bernoulli(
         return (z > 0.0).astype(np.float64)
 
     def start(self, y: Array) -> Array:
-        """2 y - 1, where Goldberg et al. begin."""
-        return 2.0 * y - 1.0
+        """scale * (2 y - 1); with the scale 1 where Goldberg et al. begin."""
+        return self.scale * (2.0 * y - 1.0)
 
     def sample(self, z: Array, rng: Any) -> Array:
         """A draw of 0 or 1."""

@@ -50,6 +50,11 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
         return 1.0
 
     @property
+    def length_scale(self) -> float:
+        """Delta: the curvature jumps from 1 to 0 there, whatever its size."""
+        return self.delta
+
+    @property
     def infimum(self) -> float:
         """0, at z = y."""
         return 0.0

@@ -18,6 +18,7 @@ from mcframe.compile import (
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
+from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine.clock import OutOfTime
 from mcframe.numerics.operators import LowRank, Sampled
 from mcframe.numerics.spectra.lanczos import NEAREST
@@ -143,7 +144,22 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
             found = fenchel_bound(tried, candidate.latent, aim)
             if found.value >= bound.value:
                 bound, best = found, tried
+    if reached.objective - bound.value > aim.room and inside_a_ball(program, point):
+        tried = point.without_main()
+        # A ball takes at least 0.
+        if -tried.conjugates()[0] > bound.value:
+            found = fenchel_bound(tried, candidate.latent, aim)
+            if found.value >= bound.value:
+                bound, best = found, tried
     return bound, best.imbalance(reached.at.effects)
+
+
+def inside_a_ball(program: Program, point: DualPoint) -> bool:
+    """Whether the main term is a ball, beside slopes that are written out and free to choose."""
+    written = not (
+        program.entries.sparse or point.behind or any(k is not None for k in point.known)
+    )
+    return isinstance(program.main, Constraint) and written
 
 
 def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:

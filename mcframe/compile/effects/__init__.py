@@ -1,7 +1,7 @@
 """What is free beside Z in one block, solved out of its losses: nothing, or one of four kinds."""
 
 from mcframe.compile.effects.classes import EffectsOfClasses
-from mcframe.compile.effects.contract import Effects, NoEffects, Ridge, length_scale
+from mcframe.compile.effects.contract import Effects, NoEffects, Ridge
 from mcframe.compile.effects.declared import declared_effects
 from mcframe.compile.effects.notes import notes_on_effects
 from mcframe.compile.effects.one_kind import OneKind
@@ -17,6 +17,5 @@ __all__ = [
     "Ridge",
     "TwoKinds",
     "declared_effects",
-    "length_scale",
     "notes_on_effects",
 ]

@@ -19,14 +19,13 @@ __all__ = [
     "conjugate_of_sums",
     "corrected",
     "imbalance_of_sums",
-    "length_scale",
 ]
 
 # A sum of slopes that is this small beside the sum of their sizes is rounding.
 VANISHING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.
 PROJECTIONS = 50
-# Predictors that move by less than this, in units of 1 / sqrt(curvature), leave second derivatives
+# Predictors that move by less than this, in units of the length scale, leave second derivatives
 # as they are but for a few hundredths: a Newton step's expansion is trusted so far.
 CLOSE = 0.05
 
@@ -239,13 +238,7 @@ def corrected(
     ``bent`` are the moves times the losses' second derivatives, by which slopes change.
     """
     longest = float(np.max(np.abs(moved), initial=0.0))
-    if not (likelihood.quadratic or longest <= CLOSE * length_scale(likelihood)):
+    if not (likelihood.quadratic or longest <= CLOSE * likelihood.length_scale):
         return None
     value = 0.5 * float(np.dot(gradient, step))
     return Correction(effects + step, value, bent.ravel()) if np.isfinite(value) else None
-
-
-def length_scale(likelihood: Any) -> float:
-    """Over which predictors a second derivative changes: 1 where it has no bound."""
-    curvature = float(likelihood.curvature)
-    return 1.0 / float(np.sqrt(curvature)) if np.isfinite(curvature) else 1.0

@@ -19,7 +19,7 @@ __all__ = [
     "sums_far_out",
 ]
 
-# In units of 1 / sqrt(curvature): exp(-x) underflows to 0 well before.
+# In units of the length scale: exp(-x) underflows to 0 well before.
 FAR = 1000.0
 # How much farther out effects lie that were found a round before.
 FARTHER = 4.0
@@ -27,8 +27,7 @@ FARTHER = 4.0
 
 def far_out(likelihood: Likelihood) -> float:
     """A predictor so far out that a loss that falls to a limit there has reached it."""
-    curvature = float(likelihood.curvature)
-    return FAR / float(np.sqrt(curvature)) if np.isfinite(curvature) else FAR
+    return FAR * float(likelihood.length_scale)
 
 
 def far_beyond(fixed: Array, z: Array) -> Array:
@@ -41,11 +40,12 @@ def far_beyond(fixed: Array, z: Array) -> Array:
 
 
 def slopes_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
-    """The slopes far above 0 and far below."""
-    far = far_out(likelihood)
+    """The slopes far above 0 and far below; of a location far above and below the values."""
+    middle = y if likelihood.location else np.zeros(y.shape)
+    far = far_out(likelihood) + np.abs(middle)
     with np.errstate(over="ignore"):
-        up = likelihood.value_and_slope(np.full(y.shape, far), y)[1]
-        down = likelihood.value_and_slope(np.full(y.shape, -far), y)[1]
+        up = likelihood.value_and_slope(middle + far, y)[1]
+        down = likelihood.value_and_slope(middle - far, y)[1]
     return up, down
 
 

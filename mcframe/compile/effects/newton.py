@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine.clock import check_time
 
 __all__ = ["Local", "newton"]
@@ -76,7 +77,7 @@ def newton(
             length *= 0.5
         else:
             break
-        still = np.all(length * np.abs(direction) <= 4e-16 * (1.0 + np.abs(effects)))
+        still = np.all(length * np.abs(direction) <= 2.0 * EPS * np.abs(moved))
         effects, here = moved, there
         if still:
             break

@@ -18,7 +18,7 @@ MAX_STEPS = 200
 LONGEST = 1e300
 # Bisections for a shift: to the last bit of numbers of one size.
 HALVINGS = 80
-# The longest first step of Newton's method, in units of 1 / sqrt(curvature).
+# The longest first step of Newton's method, in units of the length scale.
 REACH = 8.0
 
 
@@ -192,10 +192,7 @@ class Groups:
 
 def first_reach(likelihood: Any) -> float:
     """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
-    if likelihood.quadratic:
-        return LONGEST
-    curvature = float(likelihood.curvature)
-    return REACH / float(np.sqrt(curvature)) if np.isfinite(curvature) else 1.0
+    return LONGEST if likelihood.quadratic else REACH * float(likelihood.length_scale)
 
 
 def newton_step(
