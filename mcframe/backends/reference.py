@@ -314,6 +314,8 @@ def null_size(program: Program) -> float:
         losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
         total += float(np.sum(piece.scale * losses))
         counted += float(np.sum(piece.scale * np.ones(piece.y.size)))
+        if effects is not None and piece.effects.ridge is not None:
+            total += piece.effects.ridge.value(effects)
     return total or counted
 
 

@@ -104,8 +104,8 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         return constant + (self.shape - 1.0) * np.log(y) - self.value(z, y)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
-        """shape (z + y exp(-z))."""
-        return self.shape * (z + cp.multiply(y, cp.exp(-z)))
+        """shape (z + exp(log y - z)): a conic solver sees no number of the size of y."""
+        return self.shape * (z + cp.exp(np.log(y) - z))
 
     def formula(self, z: str, y: str) -> str:
         """(z + y exp(−(z))), or with the shape."""
