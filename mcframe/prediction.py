@@ -233,7 +233,8 @@ def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpac
     n_rows, width = max(table.shape[0] for table in tables.values()), space.directions.shape[1]
     widths = {name: problem.model.block(name).likelihood.width for name in tables}
     numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
-    each = numbers / n_rows + width * (width if max(widths.values()) > 1 else 1)
+    classes = max(widths.values())
+    each = numbers / n_rows + width * (width + classes if classes > 1 else 1)
     each += sum(own.stop - own.start for own, _, _ in space.bounds)
     return max(1, int(BATCH / (1.0 + each)))
 

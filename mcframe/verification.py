@@ -1,7 +1,8 @@
 """The verbs that look before or beside a fit: ``explain``, ``verify``, ``to_cvxpy``."""
 
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import numpy as np
@@ -15,6 +16,8 @@ from mcframe.backends import (
     Verdict,
     able,
     backend_from,
+    checked_backend,
+    relative_gap,
     verdicts,
     with_ladder,
 )
@@ -133,9 +136,21 @@ def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]
 class Verification:
     """The fast and the exact reading of one problem, side by side.
 
+    Each reading says that the optimum lies between its bound and its objective.
+
     Attributes
     ----------
     fast, reference : Fit
+    tol : float
+        How far above the optimum, relatively, an objective may be proven to be for the readings
+        to be compared.
+    verdict : "agree", "differ" or "too inexact"
+        "agree" where both objectives are within ``tol`` of the larger bound and no bound lies
+        above an objective. "differ" where a bound does, by more than rounding (``Fit.slack``):
+        one of the readings is wrong. "too inexact" where nothing is contradicted, but an
+        objective is farther off than ``tol``, mostly the reference's: nothing is proven.
+    agrees : bool
+        Whether the verdict is "agree"; the truth value of a verification, too.
     difference : float
         (fast objective - reference objective) / max of both in absolute value; negative where
         the fast answer is the better one.
@@ -143,8 +158,6 @@ class Verification:
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
     overstated : str or None
         A bound that lies above an objective by more than rounding (``Fit.slack``), in words.
-    agrees : bool
-        Whether the objectives differ by at most the tolerance and no bound is overstated.
     """
 
     fast: Fit
@@ -172,21 +185,43 @@ class Verification:
 
         Beyond ``Fit.slack``: rounding, and the room that sets have.
         """
-        ours, exact = self.fast, self.reference
-        slack = max(ours.slack, exact.slack)
-        for bound, objective, whose in (
-            (ours.bound, ours.objective, "its own objective"),
-            (ours.bound, exact.objective, "the reference's objective"),
-            (exact.bound, ours.objective, "its objective, where that bound is the reference's"),
-        ):
-            if not bound <= objective + slack:
-                return f"a bound of {bound!r} lies above {whose} {objective!r}"
+        slack = max(self.fast.slack, self.reference.slack)
+        readings = {"fast": self.fast, "reference": self.reference}
+        for name, lower in readings.items():
+            for other, upper in readings.items():
+                if not lower.bound <= upper.objective + slack:
+                    return (
+                        f"the {name} bound {lower.bound!r} lies above the {other} objective"
+                        f" {upper.objective!r}"
+                    )
         return None
+
+    @property
+    def inexact(self) -> tuple[str, ...]:
+        """The readings whose objective is not within ``tol`` of the larger bound."""
+        best = max(self.fast, self.reference, key=lambda fit: fit.bound)
+        found = []
+        for name, fit in (("reference", self.reference), ("fast reading", self.fast)):
+            rounding = fit.rounding.beside(best.rounding)
+            if not relative_gap(fit.objective, best.bound, rounding) <= self.tol:
+                found.append(name)
+        return tuple(found)
+
+    @property
+    def verdict(self) -> Literal["agree", "differ", "too inexact"]:
+        """Whether the readings confirm or contradict each other, or leave it open."""
+        if self.overstated is not None:
+            return "differ"
+        return "too inexact" if self.inexact else "agree"
 
     @property
     def agrees(self) -> bool:
         """Whether the two readings confirm each other."""
-        return abs(self.difference) <= self.tol and self.overstated is None
+        return self.verdict == "agree"
+
+    def __bool__(self) -> bool:
+        """Whether the readings agree."""
+        return self.agrees
 
     def __repr__(self) -> str:
         lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'seconds':>9}"]
@@ -196,9 +231,14 @@ class Verification:
                 f"{each.backend:<12}{each.objective:>16.9g}{each.bound:>16.9g}"
                 f"{each.gap:>10.1e}{each.rank:>6d}{seconds:>9.2f}"
             )
-        verdict = "the readings agree" if self.agrees else "THE READINGS DIFFER"
+        inexact = " and the ".join(self.inexact)
+        said = {
+            "agree": "the readings agree",
+            "differ": f"THE READINGS DIFFER ({self.overstated})",
+            "too inexact": f"no verdict, the {inexact} is too inexact to compare",
+        }
         lines.append(
-            f"{verdict}: relative difference {self.difference:.1e} (tol {self.tol:g}),"
+            f"{said[self.verdict]}: relative difference {self.difference:.1e} (tol {self.tol:g}),"
             f" distance of Z {self.distance:.1e}"
         )
         return "\n".join(lines)
@@ -210,6 +250,7 @@ def verify(
     *,
     backend: BackendLike = "auto",
     tol: float = 1e-5,
+    max_seconds: float = np.inf,
     solver: str = "auto",
     force: bool = False,
 ) -> Verification:
@@ -220,29 +261,39 @@ def verify(
     model, data : as in ``fit``
     backend : the fast one, as in ``fit``
     tol : float, default 1e-5
-        The relative difference of objectives that still counts as agreement; the fast
+        How far above the optimum, relatively, both objectives may be proven to be; the fast
         backend itself runs to a tenth of it.
+    max_seconds : float, default inf
+        For both: the fast backend comes first, the reference has what it leaves. An answer that
+        was cut short may be too inexact to compare.
     solver : "auto", "SCS" or "CLARABEL", the conic solver of the reference.
     force : bool, default False
         Solve the reference although its estimate of size or time is above the limit.
 
+    Returns
+    -------
+    Verification
+        Printed: both readings and the verdict, "agree", "differ" or "too inexact".
+
     Raises
     ------
     BackendError
-        Where the reference would be too large; verify a sample of rows then.
+        Where the reference would be too large, or has no answer; verify a sample of rows then.
 
     Examples
     --------
     >>> import numpy as np, mcframe as mc
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
-    >>> mc.verify(model, {"x": np.eye(3)}).agrees
-    True
+    >>> mc.verify(model, {"x": np.eye(3)}).verdict
+    'agree'
     """
+    began, budget = time.perf_counter(), checked_budget(tol, Budget().max_iter, max_seconds)
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen = backend_from(backend, compiled)
     if chosen.exact:
         raise ModelError("verify compares the reference with another backend; name that one")
-    reference = Reference(solver=solver)  # type: ignore[arg-type]
-    exact = fit_problem(compiled, reference, Settings(checked_budget(tol, 0, np.inf)), force=force)
-    fast = fit_problem(compiled, chosen, Settings(Budget(tol=tol / 10)))
+    reference = checked_backend(Reference(solver=solver), compiled, force)  # type: ignore[arg-type]
+    fast = fit_problem(compiled, chosen, Settings(attrs.evolve(budget, tol=tol / 10), began=began))
+    rest = attrs.evolve(budget, max_seconds=began + max_seconds - time.perf_counter())
+    exact = fit_problem(compiled, reference, Settings(rest), force=force)
     return Verification(fast, exact, tol)

@@ -249,6 +249,9 @@ class Watch:
         """The best point with a status; the sentence gets the gap."""
         assert self.point is not None
         assert self.judgement is not None
+        if not self.records:  # it ended before the first certificate was there
+            known = self.objective, self.bound, self.gap, self.point.latent.rank
+            self.records.append(Record(self.made, self.seconds, *known, self.program.entries.work))
         return Outcome(
             point=Point(self.point.latent, self.point.dual),
             effects=self.judgement.effects,

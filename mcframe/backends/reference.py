@@ -27,8 +27,15 @@ __all__ = ["Estimate", "Reference", "estimate"]
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0
 MAX_GIGABYTES = 4.0
-# Up to this order of the cone Clarabel takes about a second at most.
+# Up to this order of the cone Clarabel takes seconds at most.
 OTHER_OPINION_ORDER = 48
+# The share of SCS's iterations after which its answer is looked at: certificates mostly hold long
+# before its own tolerance is met.
+BRIEF = 0.1
+# Iterations of SCS as a rule, of losses over one column and over several.
+FEW_ITERATIONS, MORE_ITERATIONS = 300, 3_000
+# The largest number that a conic solver is given: far beyond it Clarabel's eigenvalues overflow.
+LARGEST = 1e60
 # Asked of Clarabel, which stops short of it where arithmetic does.
 CLARABEL_EPS = 1e-11
 # Bounds from below that are refined around the last answer: how far around it at first and at
@@ -45,32 +52,47 @@ MEANT = {
 
 @attrs.frozen
 class Estimate:
-    """What a reference would take: the order of the semidefinite cone, seconds, gigabytes."""
+    """What a reference would take: the order of the semidefinite cone, seconds, gigabytes.
+
+    ``seconds`` are those of most problems, ``most`` those up to the limit on iterations.
+    """
 
     order: int
     seconds: float
+    most: float
     gigabytes: float
 
     def __str__(self) -> str:
         return (
-            f"a semidefinite cone of order {self.order}, about {self.seconds:.2g} s"
-            f" and {self.gigabytes:.2g} GB"
+            f"a semidefinite cone of order {self.order}, about {self.seconds:.2g} s, up to"
+            f" {self.most:.2g} s where it converges slowly, and {self.gigabytes:.2g} GB"
         )
 
 
-def estimate(problem: Problem) -> Estimate:
+def estimate(problem: Problem, max_iters: float) -> Estimate:
     """Size and time before anything is compiled.
 
-    The nuclear norm of an n x d matrix is a semidefinite cone of order n + d. One SCS
-    iteration decomposes it, O((n + d)^3). Measured times on two cores with these tolerances
-    follow 0.05 s + 1.3 s ((n + d) / 120)^3 within a factor of three, for MC-b of orders 16 to
-    220; a problem that SCS finds hard takes up to its limit on iterations, ten times longer.
-    Memory holds a few copies of the cone and the factor of the system.
+    The nuclear norm of an n x d matrix is a semidefinite cone of order n + d, which each iteration
+    of SCS decomposes; the losses add cones of their own. Most problems take some hundred
+    iterations, losses over several columns some thousand, and those with diverging effects, as
+    classes that a column does not have, all that there are. Memory holds a few copies of the cone
+    and the factor of the system.
     """
     order = sum(problem.shape)
-    seconds = 0.05 + 1.3 * (order / 120) ** 3
-    gigabytes = (60.0 * order**2 + 400.0 * problem.n_observed) * 8 / 1e9
-    return Estimate(order, seconds, gigabytes)
+    counts = {
+        block.name: problem.tables[block.name].n_entries * block.likelihood.width
+        for block in problem.model.blocks
+    }
+    numbers = sum(counts.values())
+    an_iteration = 5e-5 + 2e-7 * order**2 + 1e-9 * order**3 + 1e-6 * numbers
+    wide = any(block.likelihood.width > 1 for block in problem.model.blocks)
+    iterations = MORE_ITERATIONS if wide else FEW_ITERATIONS
+    if order <= OTHER_OPINION_ORDER:
+        most = BRIEF * max_iters * an_iteration + 1e-9 * order**6
+    else:
+        most = (1.0 + BRIEF) * max_iters * an_iteration
+    gigabytes = (60.0 * order**2 + 400.0 * numbers) * 8 / 1e9
+    return Estimate(order, 0.05 + iterations * an_iteration, most, gigabytes)
 
 
 class Silent(Exception):
@@ -123,7 +145,7 @@ class Reference(Backend):
 
     def cost(self, compiled: CompiledProblem) -> Cost:
         """The order of its cone, seconds and gigabytes."""
-        size = estimate(compiled.problem)
+        size = estimate(compiled.problem, self.max_iters)
         small = size.seconds <= MAX_SECONDS and size.gigabytes <= MAX_GIGABYTES
         if self.force or small:
             return Cost(str(size))
@@ -136,77 +158,83 @@ class Reference(Backend):
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
         """The conic solver's answer, made feasible and certified.
 
-        ``max_iter`` and ``random_state`` mean nothing to it, ``max_seconds`` limits SCS, and the
-        callback sees the one record that there is. Ctrl-C is passed on: there is no point before
-        the end.
+        ``max_iter`` and ``random_state`` mean nothing to it, ``max_seconds`` limits the conic
+        solvers, what was spent before counted in, and the callback sees the one record that there
+        is. Ctrl-C is passed on: there is no point before the end.
         """
+        began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         with blas_alone():
-            outcome = self.solve_compiled(compiled, settings.budget, settings.progress)
+            outcome = self.solve_compiled(compiled, settings.budget, settings.progress, began)
         if settings.callback is not None:
             settings.callback(outcome.history[-1])
         return outcome
 
-    def solve_compiled(self, compiled: CompiledProblem, budget: Budget, progress: bool) -> Outcome:
+    def solve_compiled(
+        self, compiled: CompiledProblem, budget: Budget, progress: bool, began: float
+    ) -> Outcome:
         """The better one of the opinions, whatever the threads."""
-        began = time.perf_counter()
-        opinions = self.opinions(compiled, budget, progress)
-        point, best = min(opinions, key=lambda opinion: opinion[1].objective)
-        bound = max((judgement for _, judgement in opinions), key=lambda each: each.bound)
-        rounding = best.rounding.beside(bound.rounding)
-        gap = relative_gap(best.objective, bound.bound, rounding)
+        until = began + budget.max_seconds
+        opinions = self.opinions(compiled, budget.tol, until, progress)
+        best = min(opinions, key=lambda opinion: opinion.judgement.objective)
+        bound = max((opinion.judgement for opinion in opinions), key=lambda each: each.bound)
+        objective, rounding = (
+            best.judgement.objective,
+            best.judgement.rounding.beside(bound.rounding),
+        )
+        gap = relative_gap(objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, best.objective, bound.bound, gap, point.latent.rank)
-        certified = gap <= budget.tol
+        record = Record(1, seconds, objective, bound.bound, gap, best.point.latent.rank)
+        if gap <= budget.tol:
+            status, message = "certified", f"the gap is at most tol={budget.tol:g}"
+        elif time.perf_counter() >= until:
+            status, message = "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
+        else:
+            status = "iteration_limit"
+            message = f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
         return Outcome(
-            point=point,
-            effects=best.effects,
+            point=best.point,
+            effects=best.judgement.effects,
             bound=bound.bound,
             rounding=rounding,
-            status="certified" if certified else "iteration_limit",
-            message=(
-                f"the gap is at most tol={budget.tol:g}"
-                if certified
-                else f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
-            ),
+            status=status,
+            message=message,
             history=History((record,)),
             tol=budget.tol,
         )
 
     def opinions(
-        self, compiled: CompiledProblem, budget: Budget, progress: bool
-    ) -> list[tuple[Point, Judgement]]:
-        """What conic solvers answer: a second one where the first misses the tolerance.
+        self, compiled: CompiledProblem, tol: float, until: float, progress: bool
+    ) -> list["Opinion"]:
+        """What conic solvers answer: another one where the answers so far miss the tolerance.
 
         A ``BackendError`` where none answers.
         """
-        until = time.perf_counter() + budget.max_seconds
-        two = self.solver == "auto" and sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
-        first = "SCS" if self.solver == "auto" else self.solver
-        brief = attrs.evolve(self, max_iters=self.max_iters / 10) if two else self
-        found: list[tuple[Point, Judgement]] = []
+        brief = attrs.evolve(self, max_iters=max(1.0, BRIEF * self.max_iters))
+        small = sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
+        asked = [(self.solver, self)]
+        if self.solver == "auto":
+            asked = [("SCS", brief), ("CLARABEL" if small else "SCS", self)]
+        found: list[Opinion] = []
         silent: list[Silent] = []
-        for solver, own in ((first, brief), ("CLARABEL", self))[: 1 + two]:
-            rest = until - time.perf_counter()
-            if rest <= 0.0:
+        for solver, own in asked:
+            if time.perf_counter() >= until or (solver == "SCS" and found and not found[-1].cut):
                 break
-            within = attrs.evolve(budget, max_seconds=rest)
             try:
-                point, judgement = own.opinion(compiled, solver, within, progress)
+                found.append(own.opinion(compiled, solver, tol, until, progress))
             except Silent as error:
                 silent.append(error)
                 continue
-            found.append((point, judgement))
-            gap = relative_gap(judgement.objective, judgement.bound, judgement.rounding)
-            if gap <= budget.tol:
+            known = found[-1].judgement
+            if relative_gap(known.objective, known.bound, known.rounding) <= tol:
                 break
         if not found:
-            raise BackendError(said_of(silent))
+            raise BackendError(said_of(silent, time.perf_counter() >= until))
         return found
 
     def opinion(
-        self, compiled: CompiledProblem, solver: str, budget: Budget, progress: bool
-    ) -> tuple[Point, Judgement]:
+        self, compiled: CompiledProblem, solver: str, tol: float, until: float, progress: bool
+    ) -> "Opinion":
         """One conic solver's answer, made feasible, and what it is worth.
 
         Losses that have no cone are stated by bounds from below: first by global ones, then
@@ -220,30 +248,38 @@ class Reference(Backend):
             if isinstance(problem.likelihoods[block.name], Approximated)
         ]
         near: dict[str, tuple[Array, float]] = {}
+        scale, solved, cut = null_size(program), None, False
         for _ in range(REFINEMENTS):
             stated = Statement.of(problem, program=program, near=near, unit=unit_of(program))
-            scale = self.conic(null_size(program), stated, solver, budget, progress)
+            try:
+                cut = self.conic(scale, stated, solver, until, progress)
+            except Silent:
+                if solved is None:
+                    raise
+                break
+            solved = stated
             with np.errstate(over="ignore"):  # an answer that is not finite is judged as one
                 size = abs(float(stated.problem().objective.value))
             error = 0.0
             for name in approximated:
                 error += shortfall(problem, stated, name)
                 near[name] = tangent_region(problem, stated, name, near.get(name))
-            if error <= NEGLIGIBLE * budget.tol * size:
+            if error <= NEGLIGIBLE * tol * size:
                 break
-        point = point_of(problem, program, stated, scale)
+        assert solved is not None
+        point = point_of(problem, program, solved, scale)
         found, zero = judge(program, point), at_zero(program)
         if zero is None or zero[1].objective > found.objective:
-            return point, found
+            return Opinion(point, found, cut)
         # Conic solvers stop at a Z of 1e-20 where it is 0.
         point, better = zero
         rounding = better.rounding.beside(found.rounding)
-        return point, attrs.evolve(better, bound=found.bound, rounding=rounding)
+        return Opinion(point, attrs.evolve(better, bound=found.bound, rounding=rounding), cut)
 
     def conic(
-        self, scale: float, stated: Statement, solver: str, budget: Budget, progress: bool
-    ) -> float:
-        """Solve a statement with its objective divided by a scale, which is given back.
+        self, scale: float, stated: Statement, solver: str, until: float, progress: bool
+    ) -> bool:
+        """Solve a statement with its objective divided by a scale; whether iterations ran out.
 
         Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
         same for every unit and weight.
@@ -251,27 +287,49 @@ class Reference(Backend):
         options: dict[str, Any] = {}
         if solver == "SCS":
             options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
-            if np.isfinite(budget.max_seconds):
-                options["time_limit_secs"] = budget.max_seconds
         else:
             options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
-            if np.isfinite(budget.max_seconds):
-                options["time_limit"] = budget.max_seconds
         scaled = stated.problem(scale)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             # An inaccurate answer is judged by its certificate, which says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+            data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
+            refuse_numbers(data, solver)
+            rest = until - time.perf_counter()
+            if rest <= 0.0:
+                raise Silent(solver, "out of time")
+            if np.isfinite(rest):
+                options["time_limit_secs" if solver == "SCS" else "time_limit"] = rest
             try:
-                data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
                 raw = chain.solve_via_data(scaled, data, verbose=progress, solver_opts=options)
                 if was_interrupted(raw):
                     raise KeyboardInterrupt
                 scaled.unpack_results(raw, chain, inverse)
-            except cp.SolverError as error:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a panic of Clarabel is no Exception
                 raise Silent(solver, f"failed ({error})") from error
         if stated.variables["Z"].value is None:
             raise Silent(solver, scaled.status)
-        return scale
+        return bool(scaled.solver_stats.num_iters >= int(self.max_iters))
+
+
+@attrs.frozen(eq=False)
+class Opinion:
+    """A conic solver's answer, what it is worth, and whether its iterations ran out before."""
+
+    point: Point
+    judgement: Judgement
+    cut: bool
+
+
+def refuse_numbers(data: dict[str, Any], solver: str) -> None:
+    """Raise ``Silent`` where a conic program has numbers that no conic solver computes with."""
+    for part in ("A", "b", "c", "P"):
+        numbers = data.get(part)
+        numbers = getattr(numbers, "data", numbers) if part in "AP" else numbers
+        if numbers is not None and not np.all(np.abs(numbers) <= LARGEST):
+            raise Silent(solver, f"given numbers beyond {LARGEST:g}")
 
 
 def was_interrupted(raw: Any) -> bool:
@@ -287,15 +345,20 @@ def unit_of(program: Program) -> float:
     return float(2.0 ** np.clip(np.round(np.log2(program.unit)), -300, 300))
 
 
-def said_of(silent: list[Silent]) -> str:
+def said_of(silent: list[Silent], late: bool) -> str:
     """What is known where no conic solver answers: only what all of them are sure of is a fact."""
-    names = " and ".join(error.solver for error in silent) or "no conic solver"
-    statuses = {error.status for error in silent}
-    if len(silent) > 1 and len(statuses) == 1 and statuses <= set(MEANT):
+    asked = list(dict.fromkeys(error.solver for error in silent))
+    names, statuses = " and ".join(asked), {error.status for error in silent}
+    if late:
+        return (
+            "max_seconds were spent before a conic solver had an answer; allow more, or take"
+            " another backend, see mc.explain"
+        )
+    if len(asked) > 1 and len(statuses) == 1 and statuses <= set(MEANT):
         return f"{names} agree that {MEANT[statuses.pop()]}"
     said = ", ".join(f"{error.solver} says {error.status!r}" for error in silent)
     return (
-        f"{names} returned no answer ({said or 'no time was left'}), which is no proof of"
+        f"{names} returned no answer ({said}), which is no proof of"
         " anything: on columns of very different scales conic solvers err. Another backend may"
         " run, see mc.explain"
     )
@@ -315,6 +378,8 @@ def null_size(program: Program) -> float:
         losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
         total += float(np.sum(piece.scale * losses))
         counted += float(np.sum(piece.scale * np.ones(piece.y.size)))
+        if effects is not None and piece.effects.ridge is not None:
+            total += piece.effects.ridge.value(effects)
     return total or counted
 
 

@@ -11,8 +11,11 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
 
 __all__ = [
+    "LARGEST",
+    "LEAST",
     "block_name",
     "check_equations",
+    "moderate",
     "number",
     "positive",
     "read_only_matrix",
@@ -20,6 +23,9 @@ __all__ = [
     "same_matrix",
     "whole",
 ]
+
+# Parameters of losses from here to there have finite squares and inverses.
+LEAST, LARGEST = 1e-150, 1e150
 
 
 def number(value: object, what: str) -> float:
@@ -61,6 +67,16 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
             else ""
         )
         raise ModelError(f"{word}: {attribute.name}={value!r} was given; it must be above 0{off}")
+
+
+def moderate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: ``positive``, from 1e-150 to 1e150, so that its square is finite."""
+    positive(instance, attribute, value)
+    if not LEAST <= getattr(instance, attribute.name) <= LARGEST:
+        raise ModelError(
+            f"{word_of(instance)}: {attribute.name}={value!r} was given; it must lie between"
+            f" {LEAST:g} and {LARGEST:g}, so that its square is a finite number. Rescale the data"
+        )
 
 
 def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:

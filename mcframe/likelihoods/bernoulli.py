@@ -16,7 +16,7 @@ from mcframe.contracts.likelihood import (
     LinearDifference,
     TwiceDifferentiable,
 )
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import moderate
 from mcframe.likelihoods.links import LINKS, Link
 
 __all__ = ["Bernoulli"]
@@ -57,8 +57,8 @@ class Bernoulli(
     link : "logit" (default) or "probit"
         How z becomes a probability.
     scale : float, default 1
-        Positive. The width of the transition from 0 to 1; a probability function
-        ``1 / (1 + exp(-7 z))`` is ``scale=1/7``.
+        Positive, from 1e-150 to 1e150. The width of the transition from 0 to 1; a probability
+        function ``1 / (1 + exp(-7 z))`` is ``scale=1/7``.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Bernoulli(
     """
 
     link: Literal["logit", "probit"] = attrs.field(default="logit", validator=known_link)
-    scale: float = attrs.field(default=1.0, validator=positive)
+    scale: float = attrs.field(default=1.0, validator=moderate)
 
     needs = "labels 0 or 1"
     remedy = (

@@ -8,7 +8,7 @@ from scipy.special import gammaln, xlogy
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import moderate
 
 __all__ = ["Gamma"]
 
@@ -26,8 +26,8 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     Parameters
     ----------
     shape : float, default 1
-        Positive. 1 / shape is the squared coefficient of variation; shape = 1 is
-        ``Exponential``. It only scales the loss, as a block's weight would.
+        Positive, from 1e-150 to 1e150. 1 / shape is the squared coefficient of variation;
+        shape = 1 is ``Exponential``. It only scales the loss, as a block's weight would.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     array([6.])
     """
 
-    shape: float = attrs.field(default=1.0, validator=positive)
+    shape: float = attrs.field(default=1.0, validator=moderate)
 
     z_name = "the log of the mean"
     needs = "positive numbers"
@@ -104,8 +104,8 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         return constant + (self.shape - 1.0) * np.log(y) - self.value(z, y)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
-        """shape (z + y exp(-z))."""
-        return self.shape * (z + cp.multiply(y, cp.exp(-z)))
+        """shape (z + exp(log y - z)): a conic solver sees no number of the size of y."""
+        return self.shape * (z + cp.exp(np.log(y) - z))
 
     def formula(self, z: str, y: str) -> str:
         """(z + y exp(−(z))), or with the shape."""

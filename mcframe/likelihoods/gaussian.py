@@ -13,7 +13,7 @@ from mcframe.contracts.likelihood import (
     LinearDifference,
     TwiceDifferentiable,
 )
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import moderate
 
 __all__ = ["Gaussian"]
 
@@ -28,8 +28,8 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
     Parameters
     ----------
     variance : float, default 1
-        Positive. The noise variance; it only scales the loss, as ``1 / variance`` would as a
-        block's weight.
+        Positive, from 1e-150 to 1e150. The noise variance; it only scales the loss, as
+        ``1 / variance`` would as a block's weight.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
     array([2.])
     """
 
-    variance: float = attrs.field(default=1.0, validator=positive)
+    variance: float = attrs.field(default=1.0, validator=moderate)
 
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import LARGEST, LEAST, moderate
 
 __all__ = ["Huber"]
 
@@ -24,7 +24,8 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
     Parameters
     ----------
     delta : float, default 1
-        Positive; in the units of the data, about the size of an ordinary residual.
+        Positive, from 1e-150 to 1e150; in the units of the data, about the size of an ordinary
+        residual.
 
     Examples
     --------
@@ -33,16 +34,19 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
     array([0.125, 2.5  ])
     """
 
-    delta: float = attrs.field(default=1.0, validator=positive)
+    delta: float = attrs.field(default=1.0, validator=moderate)
 
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
     symbol = "x"
     location = True
 
-    def in_units(self, unit: float) -> "tuple[Huber, float]":
-        """The loss with ``delta / unit``, times unit^2."""
-        return attrs.evolve(self, delta=self.delta / unit), unit * unit
+    def in_units(self, unit: float) -> "tuple[Huber, float] | None":
+        """The loss with ``delta / unit``, times unit^2; None for a delta out of range."""
+        delta = self.delta / unit
+        if not LEAST <= delta <= LARGEST:
+            return None
+        return attrs.evolve(self, delta=delta), unit * unit
 
     @property
     def curvature(self) -> float:

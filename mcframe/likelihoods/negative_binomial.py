@@ -8,7 +8,7 @@ from scipy.special import betaln, expit
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import moderate
 
 __all__ = ["NegativeBinomial"]
 
@@ -27,8 +27,8 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
     Parameters
     ----------
     dispersion : float
-        Positive; (variance - mean) / mean^2 of a count. It is not fitted: take it from
-        repeated counts, or choose it by prediction.
+        Positive, from 1e-150 to 1e150; (variance - mean) / mean^2 of a count. It is not fitted:
+        take it from repeated counts, or choose it by prediction.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
     array([1.38629436])
     """
 
-    dispersion: float = attrs.field(validator=positive)
+    dispersion: float = attrs.field(validator=moderate)
 
     z_name = "the log of the mean"
     needs = "counts 0, 1, 2, ..."

@@ -1,6 +1,5 @@
 """The losses of new rows as functions of their scores, row by row, with free row effects."""
 
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -250,22 +249,26 @@ class RowLosses:
         return found, hessians
 
     def hessians(self, piece: Piece, likelihood: Any, predictor: Array, reach: Array) -> Array:
-        """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry."""
+        """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry.
+
+        By products of H with the columns of L: H itself, K x K, is never written out.
+        """
         n_numbers, size = piece.width, reach.shape[1]
-        if isinstance(likelihood, TwiceDifferentiable):
-            product = likelihood.hessian_at(predictor, piece.y)
-        else:
-            product = partial(np.multiply, float(likelihood.curvature))
-        bends = np.empty((piece.y.size, n_numbers, n_numbers))
-        for k, unit in enumerate(np.eye(n_numbers)):
-            bends[:, k] = piece.stretch * product(np.broadcast_to(unit, predictor.shape))
-        found: Array = np.zeros((self.scored.n_rows, size * size))
+        found: Array = np.zeros((self.scored.n_rows, size, size))
         for column, own in enumerate(reach.reshape(-1, n_numbers, size)):
             here = piece.columns == column
-            pairs = np.einsum("ap,bq->abpq", own, own).reshape(n_numbers**2, size**2)
+            shape = (int(np.count_nonzero(here)), size, n_numbers)
+            moves = np.broadcast_to(own.T, shape)
+            if isinstance(likelihood, TwiceDifferentiable):
+                z = np.broadcast_to(predictor[here][:, None], shape)
+                y = np.broadcast_to(piece.y[here][:, None], shape[:2])
+                images = likelihood.hessian_product(z, y, moves)
+            else:
+                images = float(likelihood.curvature) * moves
             # Each row has one entry in a column at most.
-            found[piece.rows[here]] += bends[here].reshape(-1, n_numbers**2) @ pairs
-        return found.reshape(self.scored.n_rows, size, size)
+            scale = np.broadcast_to(piece.scale, piece.y.shape)[here]
+            found[piece.rows[here]] += scale[:, None, None] * (images @ own)
+        return found
 
     def off(self, here: At, share: float) -> Any:
         """Rows whose gradient is longer than a share of what it sums: a mask.

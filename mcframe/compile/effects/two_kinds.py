@@ -235,11 +235,13 @@ def damping(likelihood: Any, second: Array, stretch: Callable[[], Array], left: 
     """What is added to the diagonal of a Newton system, whose sums are ``second``.
 
     ``stretch`` gives the sums of the factors of the losses; ``left`` is what is left of the
-    gradient.
+    gradient. Beside it counts what curvature the losses lack here: where they lack none Newton's
+    step is exact, and damped steps would creep along moves that only a light ridge holds.
     """
     least = LEAST_DAMPING * second
     if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
-        least = least + MOST_DAMPING * left * (float(likelihood.curvature) * stretch())
+        lacking = np.maximum(float(likelihood.curvature) * stretch() - second, 0.0)
+        least = least + MOST_DAMPING * left * lacking
     return least
 
 
