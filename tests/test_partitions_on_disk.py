@@ -733,6 +733,7 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
         datasets.impute_to(tmp_path / "to", fit, other, "kinds")
     with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
         datasets.impute_to(tmp_path / "to", fit, other, "dates")
+    whole = datasets.write_partitions(tmp_path / "whole", sources, n_partitions=2)
     (tmp_path / "table" / "p00001-b1.value.npy").unlink()
     with pytest.raises(mc.DataError, match="is not there"):
         datasets.impute_to(tmp_path / "to", fit, table, "kinds")
@@ -741,6 +742,11 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    with monkeypatch.context() as patched:  # none is seen before all are there
+        patched.setattr("os.replace", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            datasets.impute_to(tmp_path / "to", fit, whole, "dates")
+        assert not (tmp_path / "to").exists()
     monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
     with pytest.raises(mc.DataError, match=r"cannot be written .No space left on device.;"):
         datasets.impute_to(tmp_path / "to", fit, table, "dates")
