@@ -83,7 +83,11 @@ def fit_on(
         return Fit.of(problem, outcome, solver.name, seed)
 
     if checkpoint is not None:
-        identity = {"model": digest_of(model), "data": problem.digest, "random_state": str(seed)}
+        identity = {
+            "model": digest_of(model),
+            "data": problem.digest_of_data,
+            "random_state": str(seed),
+        }
         archive = Archive.at_path(checkpoint, "fit of partitions", identity)
         if LATEST in archive:
             start = fit_from_entry(problem, archive.read(LATEST))

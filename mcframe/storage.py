@@ -1,13 +1,14 @@
 """Fits on disk: arrays and JSON in one file, where each addition is whole or not there at all."""
 
+import hashlib
 import json
 import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import attrs
 import numpy as np
@@ -17,11 +18,14 @@ from mcframe.backends import Dual, History, Point, Rounding
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Problem
+from mcframe.numerics.machine.locks import held
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
 
-HEADER, FORMAT = "header.json", 1
+# Format 2 ends with a checksum of all bytes before it.
+HEADER, FORMAT = "header.json", 2
+CHECKSUM_BYTES = 16
 # Identities longer than this are digests, which say nothing to anybody.
 READABLE = 24
 # Before the names of the columns of a history.
@@ -42,6 +46,8 @@ class Archive:
 
     ``numpy.load`` reads it. Each addition is written to another file, which then takes the
     place of the first: whenever the process dies, the file holds all entries before that one.
+    The comment at its end is a checksum of all other bytes, which is compared before any of them
+    is made use of. Nothing in it can be run: arrays without objects, and JSON.
     """
 
     path: Path
@@ -137,44 +143,77 @@ class Archive:
 
     def write(self, members: Mapping[str, Any], beside: bool = True) -> None:
         """Put a file with more members in its place, ``beside`` those that are there or not."""
-        fresh = self.unfinished
         try:
-            if beside and self.path.exists():
-                shutil.copyfile(self.path, fresh)
-            else:
-                fresh.unlink(missing_ok=True)  # what a process left that died
-            with zipfile.ZipFile(fresh, "a") as file:
-                for name, value in members.items():
-                    with file.open(name, "w", force_zip64=True) as stream:
-                        if isinstance(value, str):
-                            stream.write(value.encode())
-                        else:
-                            array = np.asarray(value)
-                            np.lib.format.write_array(stream, array, allow_pickle=False)
-            with fresh.open("rb") as written:
-                os.fsync(written.fileno())
-            os.replace(fresh, self.path)
+            with held(self.unfinished) as file:
+                try:
+                    self.fill(file, members, beside)
+                    os.replace(self.unfinished, self.path)
+                except BaseException:  # half a file would fill the disk for others, too
+                    self.unfinished.unlink(missing_ok=True)
+                    raise
+        except BlockingIOError:
+            raise DataError(
+                f"checkpoint {self.path} is being written by another process; give each of them"
+                " a file of its own"
+            ) from None
         except OSError as error:
-            with suppress(OSError):  # half a file would fill the disk for others, too
-                fresh.unlink(missing_ok=True)
             raise DataError(
                 f"checkpoint {self.path} cannot be written ({error.strerror}); give a file in a"
                 " folder that exists, on a disk with room"
             ) from None
 
+    def fill(self, file: IO[bytes], members: Mapping[str, Any], beside: bool) -> None:
+        """Write members into an open file, and the checksum of all; it is on the disk then."""
+        file.truncate(0)  # a process may have left it that died
+        if beside and self.path.exists():
+            with self.path.open("rb") as before:
+                shutil.copyfileobj(before, file)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.comment = bytes(CHECKSUM_BYTES)
+            known = archive.namelist()  # another process may have added the same
+            for name, value in members.items():
+                if name in known:
+                    continue
+                with archive.open(name, "w", force_zip64=True) as stream:
+                    if isinstance(value, str):
+                        stream.write(value.encode())
+                    else:
+                        array = np.asarray(value)
+                        np.lib.format.write_array(stream, array, allow_pickle=False)
+        file.flush()
+        checksum, _ = checksums_of(file)
+        file.write(checksum)
+        file.flush()
+        os.fsync(file.fileno())
+
     @contextmanager
     def reading(self) -> Iterator[zipfile.ZipFile]:
-        """The file to read from; where it turns out to be no archive, a ``DataError``."""
+        """The file to read from; where it is no archive, or a damaged one, a ``DataError``."""
         try:
-            with zipfile.ZipFile(self.path) as file:
-                yield file
-        except DataError:
-            raise
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+            with self.path.open("rb") as file:
+                checksum, there = checksums_of(file)
+                if checksum != there:
+                    raise zipfile.BadZipFile
+                with zipfile.ZipFile(file) as archive:
+                    yield archive
+        except (OSError, zipfile.BadZipFile):
             raise DataError(
-                f"checkpoint {self.path} is no file of finished fits; give another path, or"
-                " delete the file"
+                f"checkpoint {self.path} is no file of finished fits, or it is damaged: its bytes"
+                " do not agree with their checksum. Give another path, or delete the file to begin"
+                " afresh"
             ) from None
+
+
+def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
+    """The checksum of all bytes but the last ones, and these, at which the file is left."""
+    end = max(file.seek(0, os.SEEK_END) - CHECKSUM_BYTES, 0)
+    file.seek(0)
+    digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+    while chunk := file.read(min(end - file.tell(), 1 << 20)):
+        digest.update(chunk)
+    there = file.read(CHECKSUM_BYTES)
+    file.seek(end)
+    return digest.digest(), there
 
 
 def difference(key: str, there: str, here: str) -> str:

@@ -9,6 +9,7 @@ import warnings
 
 import attrs
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import mcframe as mc
@@ -409,3 +410,22 @@ def sampled(draw):
     order = rng.permutation(rows.size)
     rows, columns = rows[order], columns[order]
     return Pattern.of(shape, rows, columns), rows, columns, rng
+
+
+@st.composite
+def damaged(draw, content):
+    """Other content of a file: some bytes changed, a run of zeros, cut off, or with more."""
+    found, at = bytearray(content), draw(st.integers(0, len(content) - 1))
+    kind = draw(st.sampled_from(["flips", "flips", "zeros", "cut", "more"]))
+    if kind == "flips":
+        for place in {at, *draw(st.lists(st.integers(0, len(content) - 1), max_size=4))}:
+            found[place] ^= draw(st.integers(1, 255))
+    elif kind == "zeros":
+        length = min(draw(st.sampled_from([4, 64, 4096])), len(content) - at)
+        found[at : at + length] = bytes(length)
+    elif kind == "cut":
+        del found[at:]
+    else:
+        found[at:at] = draw(st.binary(min_size=1, max_size=4))
+    assume(bytes(found) != content)
+    return bytes(found)

@@ -7,16 +7,24 @@ import signal
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 
 import attrs
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.model import Problem
+from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.digest import digest_of
+from mcframe.numerics.machine.locks import held
 from mcframe.selection import HeldOutLoss, LabelError, RelativeError, RowFolds, paths, scoring
 from mcframe.storage import Archive, Entry, fit_from_entry, fit_to_entry
+
+from .strategies import damaged
 
 pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
 
@@ -362,7 +370,7 @@ def test_a_file_of_another_cross_validation_is_refused(tmp_path, change, named):
     mc.cross_validate(**options)
     with pytest.raises(mc.DataError, match=f"another cross-validation: .*{named}"):
         mc.cross_validate(**(options | change))
-    with pytest.raises(mc.DataError, match="holds a cross-validation of format 1, and a path"):
+    with pytest.raises(mc.DataError, match="holds a cross-validation of format 2, and a path"):
         mc.path(options["models"], options["data"], checkpoint=options["checkpoint"])
 
 
@@ -407,14 +415,129 @@ def test_digests_of_functions_and_objects_are_those_of_what_they_do():
     assert digest_of([1, "a", None, 2.0]) != digest_of([1, "a", None, 2])
 
 
-def test_an_entry_that_is_damaged_is_said(tmp_path):
-    archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
-    archive.add("a", Entry({"x": np.arange(1000.0)}, {}))
-    content = bytearray(archive.path.read_bytes())
-    content[content.index(np.arange(1000.0).tobytes()) + 80] ^= 1
-    archive.path.write_bytes(bytes(content))
-    with pytest.raises(mc.DataError, match="no file of finished fits"):
-        archive.read("a")
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A model, data in partitions, a checkpoint of their fit, and its bytes."""
+    model, file = CASES["a bias"][0], tmp_path_factory.mktemp("kept") / "fit.npz"
+    data = RowsInMemory({"x": X}, n_partitions=2)
+    mc.fit(model, data, tol=1e-4, checkpoint=file)
+    return model, data, file, file.read_bytes()
+
+
+def is_refused(kept, content):
+    """A fit from other content of its checkpoint ends in the one error, and leaves it there."""
+    model, data, file, _ = kept
+    file.write_bytes(content)
+    with pytest.raises(mc.DataError, match=r"it is damaged: its bytes do not agree") as error:
+        mc.fit(model, data, checkpoint=file)
+    assert str(file) in str(error.value)
+    assert "delete the file to begin afresh" in str(error.value)
+    assert file.read_bytes() == content
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_any_damage_to_a_checkpoint_is_refused(kept, data):
+    is_refused(kept, data.draw(damaged(kept[3])))
+
+
+@pytest.mark.slow
+@settings(max_examples=2000)
+@given(st.data())
+def test_any_of_much_damage_to_a_checkpoint_is_refused(kept, data):
+    is_refused(kept, data.draw(damaged(kept[3])))
+
+
+def without(name, members):
+    return {key: value for key, value in members.items() if key != name}
+
+
+FACTS, LEFT = "latest/facts.json", "latest/left.npy"
+BETTER = {"bound": 1e9, "status": "certified"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda members: members | {FACTS: json.dumps(json.loads(members[FACTS]) | BETTER)},
+        lambda members: without(FACTS, members),
+        lambda members: without(LEFT, members),
+        lambda members: without(LEFT, members) | {"latest/LEFT.npy": members[LEFT]},
+        lambda members: members | {LEFT: members[LEFT].replace(b"<f8", b"<i8")},
+        lambda members: {"thesis.txt": b"years"},
+    ],
+)
+def test_a_checkpoint_that_other_hands_have_packed_is_refused(kept, change):
+    """Each is a zip file without a fault."""
+    with zipfile.ZipFile(BytesIO(kept[3])) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for name, value in change(members).items():
+            file.writestr(name, value)
+    is_refused(kept, packed.getvalue())
+
+
+def test_what_differs_from_a_checkpoint_is_said_and_nothing_else(kept):
+    model, data, file, content = kept
+    file.write_bytes(content)
+    heavier = attrs.evolve(model, terms=[mc.NuclearNorm(0.7)])
+    others = {"values": RowsInMemory({"x": 2.0 * X}, 2), "partitions": RowsInMemory({"x": X}, 3)}
+    of_model, of_data = "the model there differs", "the data there differs"
+    for own, rows, said in [
+        (heavier, data, (of_model,)),
+        (model, others["values"], (of_data,)),
+        (model, others["partitions"], (of_data,)),
+        (heavier, others["values"], (of_model, of_data)),
+    ]:
+        with pytest.raises(mc.DataError, match="holds another fit of partitions") as error:
+            mc.fit(own, rows, checkpoint=file)
+        assert [text in str(error.value) for text in (of_model, of_data)] == [
+            text in said for text in (of_model, of_data)
+        ]
+    with pytest.raises(mc.DataError, match="partitions: random_state is 0 there and 1 here"):
+        mc.fit(model, data, checkpoint=file, random_state=1)
+    assert file.read_bytes() == content
+
+
+def test_a_checkpoint_that_another_process_writes_is_left_alone(kept, tmp_path):
+    model, data, _, content = kept
+    file = tmp_path / "fit.npz"
+    file.write_bytes(content)
+    with held(tmp_path / "fit.npz.writing") as other:
+        other.write(b"half")
+        other.flush()
+        with pytest.warns(UserWarning, match="is being written by another process.*goes on"):
+            fit = mc.fit(model, data, tol=1e-9, checkpoint=file)
+        with pytest.raises(mc.DataError, match="is being written by another process; give each"):
+            Archive(file).add("a", Entry({}, {}))
+        assert (tmp_path / "fit.npz.writing").read_bytes() == b"half"
+    assert fit.status == "certified"
+    assert file.read_bytes() == content
+    mc.fit(model, data, tol=1e-9, checkpoint=file)
+    assert list(tmp_path.iterdir()) == [file], "what one has left that died is cleared away"
+
+
+def test_two_writers_of_one_file_leave_whole_ones(tmp_path):
+    """What is there at any moment is whole; who comes in between two steps of a write is told."""
+    file = tmp_path / "fit.npz"
+
+    def write_often(number):
+        archive, said = Archive.at_path(file, "fit", {}), []
+        for k in range(40):
+            try:
+                archive.replace("latest", Entry({"x": np.full(50_000, k)}, {"k": k}))
+            except mc.DataError as error:
+                said.append(str(error))
+            entry = archive.read("latest")
+            assert (entry.arrays["x"] == entry.facts["k"]).all()
+        return said
+
+    Archive.at_path(file, "fit", {}).add("latest", Entry({"x": np.zeros(1)}, {"k": 0}))
+    with ThreadPoolExecutor(2) as pool:
+        said = [line for lines in pool.map(write_often, range(2)) for line in lines]
+    assert all("is being written by another process" in line for line in said)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_objects_are_not_stored(tmp_path):

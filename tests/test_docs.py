@@ -1,8 +1,13 @@
 """The documents: every example runs and prints what they show, every public name is there."""
 
 import contextlib
+import importlib.util
 import io
+import json
+import os
 import re
+import subprocess
+import sys
 import warnings
 from itertools import zip_longest
 from pathlib import Path
@@ -13,6 +18,10 @@ import pytest
 import mcframe as mc
 
 from .test_floors import FLOORS
+
+if importlib.util.find_spec("distributed"):
+    # Processes of clusters are forks of one that has imported what they need.
+    importlib.import_module(".clusters", __package__)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,11 +43,11 @@ class Example:
 
 
 def examples_of(page: str) -> list[Example]:
-    """All ```python blocks, each with the ```text block that follows it directly."""
+    """All ```python and ```py blocks, each with the ```text block that follows it directly."""
     found = []
     fences = list(FENCE.finditer(page))
     for fence, after in zip_longest(fences, fences[1:]):
-        if fence[1] != "python":
+        if fence[1] not in ("python", "py"):
             continue
         shown, digits_vary = None, False
         if after is not None and after[1] == "text":
@@ -84,7 +93,9 @@ def comparable(output: str, digits_vary: bool) -> str:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_examples_print_what_the_page_shows(path):
+def test_examples_print_what_the_page_shows(path, tmp_path, monkeypatch):
+    """One after the other, in a folder where nothing is but what they write."""
+    monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples_of(path.read_text(encoding="utf-8")):
         printed = run(example, namespace, path.name)
@@ -92,6 +103,40 @@ def test_examples_print_what_the_page_shows(path):
         assert comparable(printed, example.digits_vary) == expected, (
             f"{path.name}, line {example.line}, prints\n{printed}"
         )
+
+
+# Runs blocks that come as JSON, (code, output or None), as if they were pasted.
+PASTED = """
+import json, sys
+namespace = {"__name__": "__main__"}
+for code, shown in json.load(sys.stdin):
+    try:
+        exec(code, namespace)
+    except Exception as error:
+        if type(error).__name__ not in (shown or ""):
+            raise
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_run_when_they_are_pasted_into_a_fresh_interpreter(path, tmp_path):
+    """Neither imports, nor files, nor settings of the tests are there."""
+    blocks = [(own.code, own.shown) for own in examples_of(path.read_text(encoding="utf-8"))]
+    done = subprocess.run(
+        [sys.executable, "-c", PASTED],
+        input=json.dumps(blocks),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_blocks_of_both_names_are_run():
+    page = "```py\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nx = 2\n```\n\n```sh\nls\n```\n"
+    assert [own.code for own in examples_of(page)] == ["print(1)\n", "x = 2\n"]
 
 
 def test_a_wrong_output_and_an_unshown_warning_are_noticed():

@@ -377,13 +377,18 @@ def test_parts_that_do_not_fit_go_to_the_folders_of_workers_until_the_fit_ends(c
     assert set(client.run(kept_here).values()) == {(0, 0, False)}
 
 
-def test_a_folder_that_no_worker_has_is_named(client, tmp_path):
-    before = next(iter(client.run(keep_nothing_in_memory, -1.0).values()))
-    try:
-        with pytest.raises(mc.BackendError, match=r"missing.*scratch="):
-            mc.fit(model_of(*KIND), data_of(), client=client, scratch=tmp_path / "missing")
-    finally:
-        client.run(keep_nothing_in_memory, before)
+def test_a_folder_that_no_worker_has_is_named_before_anything_is_read(client, tmp_path):
+    class Unread(RowsInMemory):
+        def part(self, p):
+            raise RuntimeError("it was read")
+
+    with pytest.raises(mc.ModelError, match=r"scratch='.*missing'.* on worker tcp.*No such file"):
+        mc.fit(
+            model_of(*KIND),
+            Unread({"x": table(KIND[0])}, 2),
+            client=client,
+            scratch=tmp_path / "missing",
+        )
 
 
 def other_environment(dask_worker=None):

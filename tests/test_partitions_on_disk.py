@@ -2,7 +2,10 @@
 
 import errno
 import json
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe import datasets
 from mcframe.datasets.partitions import sorted_block, sorting, workshop, writing
-from mcframe.datasets.partitions.header import HEADER, WORKSHOP
+from mcframe.datasets.partitions.header import HEADER, WORKSHOP, checksum_of_facts
 from mcframe.datasets.partitions.sorting import cuts_of_rows
 from mcframe.model.partitioned import PartitionedData
+
+from .strategies import damaged
 
 TRIPLES = [(3, 1, 2.5), (0, 0, -1.0), (2, 2, 0.0), (0, 2, 4.0), (3, 0, 1e12)]
 
@@ -107,29 +112,20 @@ def test_each_partition_has_entries_and_all_rows_are_in_one(counts, n_partitions
     assert parts.max() <= counts.sum() / n_partitions + 2 * counts.max()
 
 
-def test_what_is_read_is_what_fit_is_given_and_is_mapped(folder):
+def test_what_is_read_is_what_fit_is_given_and_cannot_be_changed(folder):
     table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
     assert isinstance(table, PartitionedData)
     assert (table.blocks, table.n_items, table.shape("y")) == (("y",), 4, (4, 3))
     assert sum(table.n_entries(p) for p in range(2)) == len(TRIPLES)
     part = table.part(0)["y"]
-    mapped = np.load(folder / "p00000-b0.value.npy", mmap_mode="r")
-    np.testing.assert_array_equal(part.data, mapped)
-    for array in (part.data, part.indices, part.indptr):
-        assert isinstance(base_of(array), np.memmap | type(base_of(mapped)))
+    for array, what in ((part.data, "value"), (part.indices, "columns"), (part.indptr, "indptr")):
+        np.testing.assert_array_equal(array, np.load(folder / f"p00000-b0.{what}.npy"))
         assert not array.flags.writeable
     with pytest.warns(mc.UnobservedWarning):
         problem = mc.Problem.bind(
             mc.Model([mc.Block("y", mc.Gaussian())], [mc.NuclearNorm(1.0)]), table.part(0)
         )
     assert problem.n_observed == table.n_entries(0)
-
-
-def base_of(array):
-    """What an array is a view of, to the end."""
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
 
 
 @pytest.mark.parametrize(("value", "kept"), [(0.5, np.float32), (0.1, np.float64)])
@@ -408,18 +404,6 @@ def test_an_interrupted_writing_leaves_nothing(folder):
     assert not folder.exists()
 
 
-def test_what_a_killed_process_left_is_told_and_cleared(folder):
-    (folder / WORKSHOP).mkdir(parents=True)
-    (folder / WORKSHOP / "b0.spool").write_bytes(b"half")
-    with pytest.raises(mc.DataError, match="is not finished"):
-        datasets.on_disk(folder)
-    with pytest.raises(mc.DataError, match="rest of an unfinished writing"):
-        datasets.write_partitions(folder, {"y": TRIPLES})
-    table = datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
-    assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
-    assert not (folder / WORKSHOP).exists()
-
-
 @pytest.mark.parametrize("at", ["spool", "bucket", "array"])
 def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
     def full(*_):
@@ -463,15 +447,172 @@ def test_a_file_of_another_size_is_seen_at_once(folder, change):
         table.part(1)
 
 
-def test_a_changed_byte_is_seen_by_its_checksum(folder):
-    datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
-    damaged = folder / "p00001-b0.value.npy"
-    content = bytearray(damaged.read_bytes())
-    content[-1] ^= 1
-    damaged.write_bytes(content)
-    datasets.on_disk(folder)
-    with pytest.raises(mc.DataError, match=f"{damaged.name} holds other bytes"):
+def read_all(folder):
+    """The entries of all partitions, and the labels, as they are read."""
+    table = datasets.on_disk(folder)
+    parts = [table.part(p)["y"] for p in range(table.n_partitions)]
+    arrays = [array for part in parts for array in (part.indptr, part.indices, part.data)]
+    return [array.tobytes() for array in arrays], list(table.row_labels)
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    """A folder with labels, and what is read from it."""
+    place = tmp_path_factory.mktemp("intact") / "table"
+    rows = ["a", "b", "c", "d"]
+    table = datasets.write_partitions(place, {"y": TRIPLES}, n_partitions=2, row_labels=rows)
+    return table.folder, read_all(table.folder)
+
+
+def check_refused(intact, file, content):
+    """A folder with other content in a file is refused by its name, or it says the same.
+
+    The header alone may do so: it is JSON, of which white space is no part.
+    """
+    (folder, expected), said, found = intact, None, None
+    before = (folder / file).read_bytes()
+    (folder / file).write_bytes(content)
+    try:
+        found = read_all(folder)
+    except mc.DataError as error:
+        said = str(error)
+    (folder / file).write_bytes(before)
+    if said is None:
+        assert found == expected
+        assert json.loads(content) == json.loads(before)
+    else:
+        assert f"folder {str(folder)!r}" in said
+        assert file in said
+        assert "rite it again with" in said
+
+
+def damage(folder, data):
+    """Draw a file of a folder and other content for it."""
+    file = data.draw(st.sampled_from(sorted(path.name for path in folder.iterdir())))
+    return file, data.draw(damaged((folder / file).read_bytes()))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_any_damage_to_any_file_is_refused_by_name_when_it_is_read(intact, data):
+    check_refused(intact, *damage(intact[0], data))
+
+
+@pytest.mark.slow
+@settings(max_examples=2000)
+@given(st.data())
+def test_any_of_much_damage_is_refused(intact, data):
+    check_refused(intact, *damage(intact[0], data))
+
+
+@pytest.mark.slow
+def test_a_fit_of_a_damaged_folder_never_ends_its_process(tmp_path):
+    """In a process of its own, since crashes are what is looked for."""
+    done = subprocess.run(
+        [sys.executable, "-c", FITS_OF_DAMAGED, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == ["300", "refused"]
+
+
+FITS_OF_DAMAGED = """
+import pathlib, sys, warnings
+import numpy as np
+import mcframe as mc
+
+warnings.simplefilter("ignore")
+rng, folder = np.random.default_rng(0), pathlib.Path(sys.argv[1], "table")
+model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(5.0)])
+x = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 12))
+mc.datasets.write_partitions(folder, {"x": [np.where(rng.random(x.shape) < 0.6, np.nan, x)]},
+                             n_partitions=3)
+files, refused = sorted(folder.glob("*.npy")), 0
+for k in range(300):
+    file = files[k % len(files)]
+    before = file.read_bytes()
+    bad = np.frombuffer(before, np.uint8).copy()
+    places = rng.integers(0, bad.size, 1 + k % 5)
+    bad[places] ^= rng.integers(1, 256, places.size).astype(np.uint8)
+    file.write_bytes(bad.tobytes() if k % 4 else before[: places[0]])
+    try:
+        mc.fit(model, mc.datasets.on_disk(folder), max_iter=3)
+    except mc.DataError as error:
+        refused += file.name in str(error)
+    file.write_bytes(before)
+print(refused, "refused")
+"""
+
+
+def test_a_file_that_changes_after_it_was_read_is_refused_when_it_is_read_again(folder):
+    """Neither what was read before nor the time at which it was changed hides it."""
+    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    file = folder / "p00001-b0.value.npy"
+    before, times = file.read_bytes(), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    whole = table.part(1)["y"].toarray()
+    file.write_bytes(before[:-1] + b"?")
+    os.utime(file, ns=times)
+    with pytest.raises(mc.DataError, match=rf"{file.name} holds other bytes than were written"):
+        table.part(1)
+    with pytest.raises(mc.DataError, match=f"{file.name} holds other bytes"):
         datasets.on_disk(folder, verify=True)
+    file.write_bytes(before)
+    np.testing.assert_array_equal(table.part(1)["y"].toarray(), whole)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(mc.DataError, match=rf"{file.name} (has|cannot be read)"):
+        table.part(1)
+
+
+def test_a_second_writer_is_refused_and_the_first_one_ends_whole(folder):
+    """Whenever it comes: to an empty folder, to one that is written again, or to another's."""
+    found = []
+
+    def triples():
+        yield TRIPLES[0]
+        for options in ({"overwrite": True}, {}):
+            with pytest.raises(mc.DataError) as refused:
+                datasets.write_partitions(folder, {"y": TRIPLES[:2]}, **options)
+            found.append(str(refused.value))
+        yield from TRIPLES[1:]
+
+    for _ in range(2):
+        table = datasets.write_partitions(folder, {"y": triples()}, overwrite=True)
+        assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
+        assert table.n_entries(0) == len(TRIPLES)
+        assert not (folder / WORKSHOP).exists()
+    assert f"another write_partitions is at work in folder {str(folder)!r}" in found[0]
+    assert "rest of an unfinished writing" in found[1]
+
+
+WRITER = """
+import sys, time
+import mcframe as mc
+
+def triples():
+    print("writing", flush=True)
+    yield 0, 0, 1.0
+    time.sleep(float(sys.argv[2]))
+
+mc.datasets.write_partitions(sys.argv[1], {"y": triples()}, overwrite=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_nothing_that_looks_whole(folder):
+    killed = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), "60"], stdout=subprocess.PIPE, text=True
+    )
+    with killed:
+        assert killed.stdout.readline() == "writing\n"
+        with pytest.raises(mc.DataError, match="another write_partitions is at work"):
+            datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+        killed.kill()
+    with pytest.raises(mc.DataError, match="is not finished"):
+        datasets.on_disk(folder)
+    with pytest.raises(mc.DataError, match="rest of an unfinished writing"):
+        datasets.write_partitions(folder, {"y": TRIPLES})
+    table = datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+    assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
+    assert not (folder / WORKSHOP).exists()
 
 
 def test_another_version_and_damaged_headers_are_told(folder):
@@ -483,12 +624,14 @@ def test_another_version_and_damaged_headers_are_told(folder):
         with pytest.raises(mc.DataError, match=sentence):
             datasets.on_disk(folder)
 
-    refused(
-        r"written by mcframe 9.1 in format 2, and mcframe .* reads format 1",
-        format=2,
-        version="9.1",
-    )
+    later = {key: value for key, value in header.items() if key != "checksum"}
+    later |= {"format": 3, "version": "9.1"}
+    known = r"written by mcframe 9.1 in format 3, and mcframe .* reads format 2"
+    refused(known, **later, checksum=checksum_of_facts(later))
+    refused("in format 1, and mcframe", format=1, checksum=None)
+    refused("does not agree with itself", format=3)
     refused("says no mcframe partitions", kind="something")
+    refused("does not agree with itself", version="9.1")
     refused("does not agree with itself", starts=[0, 5])
     refused("does not agree with itself", files={})
     refused("does not agree with itself", columns=3)
@@ -496,7 +639,7 @@ def test_another_version_and_damaged_headers_are_told(folder):
     with pytest.raises(mc.DataError, match=r"its header .* cannot be read"):
         datasets.on_disk(folder)
     (folder / HEADER).unlink()
-    with pytest.raises(mc.DataError, match=r"holds no partitions: .* is not there"):
+    with pytest.raises(mc.DataError, match=r"holds no mcframe partitions: .* is not there"):
         datasets.on_disk(folder)
     with pytest.raises(mc.DataError, match="there is no folder"):
         datasets.on_disk(folder / "elsewhere")
@@ -590,6 +733,7 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
         datasets.impute_to(tmp_path / "to", fit, other, "kinds")
     with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
         datasets.impute_to(tmp_path / "to", fit, other, "dates")
+    whole = datasets.write_partitions(tmp_path / "whole", sources, n_partitions=2)
     (tmp_path / "table" / "p00001-b1.value.npy").unlink()
     with pytest.raises(mc.DataError, match="is not there"):
         datasets.impute_to(tmp_path / "to", fit, table, "kinds")
@@ -598,6 +742,11 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    with monkeypatch.context() as patched:  # none is seen before all are there
+        patched.setattr("os.replace", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            datasets.impute_to(tmp_path / "to", fit, whole, "dates")
+        assert not (tmp_path / "to").exists()
     monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
     with pytest.raises(mc.DataError, match=r"cannot be written .No space left on device.;"):
         datasets.impute_to(tmp_path / "to", fit, table, "dates")

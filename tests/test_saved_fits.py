@@ -124,7 +124,7 @@ def test_a_writing_that_is_killed_is_no_fit(folder, fitted, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         datasets.save_fit(folder, fit_of(seed=1)[0], overwrite=True)
     monkeypatch.undo()
-    with pytest.raises(mc.DataError, match="holds no fit, or one that is not finished"):
+    with pytest.raises(mc.DataError, match=r"holds no mcframe fit: mcframe-fit\.json is not"):
         datasets.load_fit(folder)
     datasets.save_fit(folder, fitted[0], overwrite=True)
     assert datasets.load_fit(folder).objective == fitted[0].objective
@@ -137,12 +137,12 @@ def test_a_writing_that_is_killed_is_no_fit(folder, fitted, monkeypatch):
         (lambda path: (path / "rest.npy").write_bytes(b""), r"rest.npy has 0 bytes"),
         (lambda path: flip(path / "right.npy"), r"right.npy holds other bytes"),
         (lambda path: flip(path / "rest.npy"), r"rest.npy holds other bytes"),
-        (lambda path: (path / HEADER).write_text("{"), r"does not agree with itself"),
-        (lambda path: (path / HEADER).write_text('{"kind": "x"}'), r"does not agree"),
-        (lambda path: edit(path, format=2), r"in format 2.*reads format 1"),
+        (lambda path: (path / HEADER).write_text("{"), r"its header .* cannot be read"),
+        (lambda path: (path / HEADER).write_text('{"kind": "x"}'), r"says no mcframe fit"),
+        (lambda path: edit(path, format=1, checksum=None), r"in format 1.*reads format 2"),
         (lambda path: edit(path, starts=[0, 48]), r"does not agree with itself"),
-        (lambda path: (path / HEADER).unlink(), r"holds no fit"),
-        (shutil.rmtree, r"holds no fit"),
+        (lambda path: (path / HEADER).unlink(), r"holds no mcframe fit"),
+        (shutil.rmtree, r"there is no folder .*save_fit writes one"),
     ],
 )
 def test_what_is_damaged_is_told(folder, change, sentence):

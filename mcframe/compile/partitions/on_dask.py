@@ -303,9 +303,10 @@ def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) ->
     limit = worker.memory_manager.memory_limit or np.inf
     with ONE_AT_A_TIME, thread_limit(worker.state.nthreads):
         if KEPT.key != source.key:
+            scratch = Scratch(source.scratch or worker.local_directory)
+            scratch.check(f" on worker {worker.address}")
             KEPT.turn_to(source)
-            KEPT.most = KEPT_SHARE * limit
-            KEPT.scratch = Scratch(source.scratch or worker.local_directory)
+            KEPT.most, KEPT.scratch = KEPT_SHARE * limit, scratch
         with KEPT.borrowed(source, p) as part:
             return answer_of(filled(task, arrays), part)
 

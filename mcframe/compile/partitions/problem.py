@@ -53,11 +53,11 @@ class PartitionedProblem(Problem):
         return Problem(**fields).without_data()
 
     @cached_property
-    def digest(self) -> str:
-        """A digest of the model and of what the data say of themselves, with their partitions."""
+    def digest_of_data(self) -> str:
+        """A digest of what the data say of themselves, with their partitions."""
         data = self.partitions.source.data
         rows = [data.rows(p) for p in range(data.n_partitions)]
-        return digest_of((self.model, data.fingerprint, rows))
+        return digest_of((data.fingerprint, rows))
 
     @property
     def n_observed(self) -> int:

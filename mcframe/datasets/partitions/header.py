@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,22 +19,56 @@ from mcframe.numerics.digest import digest_of
 
 __all__ = [
     "HEADER",
+    "LOCK",
+    "PARTITIONS",
     "WORKSHOP",
     "Header",
     "StoredFile",
-    "check_content",
+    "Written",
+    "as_text",
     "check_size",
     "damaged",
     "file_name",
     "path_of",
+    "read_array",
+    "read_facts",
     "read_header",
     "save_array",
 ]
 
-KIND, FORMAT = "mcframe partitions", 1
+# Of folders of partitions and of fits: 2 since a header has a checksum of its own.
+FORMAT = 2
 HEADER = "mcframe-partitions.json"
-# Where files are until all of them are there.
-WORKSHOP = "mcframe-writing"
+# Where files are until all of them are there, and the file that their writer holds.
+WORKSHOP, LOCK = "mcframe-writing", "lock"
+
+
+@attrs.frozen
+class Written:
+    """What one function writes into a folder: that, its own name, its header, and other files."""
+
+    kind: str  # by which its header is known
+    what: str
+    writer: str
+    header: str
+    files: str  # a regular expression
+
+    def is_ours(self, path: Path) -> bool:
+        """Whether a path inside a folder was written by that function."""
+        if path.name == WORKSHOP and path.is_dir():
+            return all(file.name == LOCK or self.is_ours(file) for file in path.iterdir())
+        named = path.name == self.header or re.fullmatch(self.files, path.name) is not None
+        return path.is_file() and named
+
+
+PARTITIONS = Written(
+    "mcframe partitions",
+    "partitions",
+    "write_partitions",
+    HEADER,
+    r"p\d+-b\d+\.(indptr|columns|value|weight|offset|exposure)\.npy|b\d+\.spool"
+    r"|p\d+-b\d+\.bucket|(rows|b\d+)\.(labels|ends)\.npy",
+)
 
 
 @attrs.frozen
@@ -83,8 +119,7 @@ class Header:
 
     def as_json(self) -> str:
         """Return the header as text."""
-        facts = {"kind": KIND, "format": FORMAT, **attrs.asdict(self)}
-        return json.dumps({**facts, "fingerprint": self.fingerprint}, indent=1)
+        return as_text(PARTITIONS, attrs.asdict(self))
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Header":
@@ -109,56 +144,73 @@ def file_name(partition: int, block: int, what: str) -> str:
     return f"p{partition:05d}-b{block}.{what}.npy"
 
 
+def as_text(ours: Written, facts: Mapping[str, Any]) -> str:
+    """Return the facts of a header as JSON, with a checksum of them."""
+    known = {"kind": ours.kind, "format": FORMAT, **facts}
+    return json.dumps({**known, "checksum": checksum_of_facts(known)}, indent=1)
+
+
+def checksum_of_facts(facts: Mapping[str, Any]) -> str:
+    """Return the checksum of what a header says, however it is written down."""
+    return checksum_of(json.dumps(facts, sort_keys=True).encode())
+
+
 def read_header(folder: Path) -> Header:
-    """Return the header of a folder.
+    """Return the header of a folder, or raise a ``DataError`` as ``read_facts`` does."""
+    return Header.from_json(read_facts(folder, PARTITIONS))
+
+
+def read_facts(folder: Path, ours: Written) -> dict[str, Any]:
+    """Return the facts of a folder's header.
 
     Raises
     ------
     DataError
-        Where there is none, or it is damaged, or of another format.
+        Where there is no header, or it is damaged, or of another format.
     """
     if not folder.is_dir():
         raise DataError(
-            f"there is no folder {str(folder)!r}; mcframe.datasets.write_partitions writes one"
+            f"there is no folder {str(folder)!r}; mcframe.datasets.{ours.writer} writes one"
         )
     try:
-        facts = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+        facts = json.loads((folder / ours.header).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError(without_header(folder)) from None
-    except (OSError, ValueError) as error:
-        raise DataError(damaged(folder, f"its header {HEADER} cannot be read: {error}")) from None
-    if not isinstance(facts, dict) or facts.get("kind") != KIND:
-        raise DataError(damaged(folder, f"its header {HEADER} says no {KIND}"))
-    if facts.get("format") != FORMAT:
+        raise DataError(without_header(folder, ours)) from None
+    except (OSError, ValueError, RecursionError) as error:
+        how = f"its header {ours.header} cannot be read: {error}"
+        raise DataError(damaged(folder, how, ours.writer)) from None
+    if not isinstance(facts, dict) or facts.get("kind") != ours.kind:
+        how = f"its header {ours.header} says no {ours.kind}"
+        raise DataError(damaged(folder, how, ours.writer))
+    # Headers of format 1 had none: they are told apart from later ones that are damaged.
+    checksum = facts.pop("checksum", None)
+    whole = checksum == checksum_of_facts(facts)
+    if facts.get("format") != FORMAT and (whole or checksum is None):
         raise DataError(
             f"folder {str(folder)!r} was written by mcframe {facts.get('version')} in format"
             f" {facts.get('format')}, and mcframe {__version__} reads format {FORMAT};"
             " write it again with this version, or read it with that one"
         )
-    try:
-        header = Header.from_json(facts)
-        whole = header.fingerprint == facts["fingerprint"]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        whole = False
     if not whole:
-        raise DataError(damaged(folder, f"its header {HEADER} does not agree with itself"))
-    return header
+        how = f"its header {ours.header} does not agree with itself"
+        raise DataError(damaged(folder, how, ours.writer))
+    return facts
 
 
-def without_header(folder: Path) -> str:
+def without_header(folder: Path, ours: Written) -> str:
     """Say what a folder without a header is."""
     if (folder / WORKSHOP).is_dir():
         return (
-            f"folder {str(folder)!r} is not finished: write_partitions is still at work there, or"
+            f"folder {str(folder)!r} is not finished: {ours.writer} is still at work there, or"
             " was stopped; write it again with overwrite=True"
         )
     return (
-        f"folder {str(folder)!r} holds no partitions: {HEADER} is not there; give a folder that"
-        " mcframe.datasets.write_partitions has written"
+        f"folder {str(folder)!r} holds no {ours.kind}: {ours.header} is not there; give a folder"
+        f" that mcframe.datasets.{ours.writer} has written"
     )
 
 
-def damaged(folder: Path, how: str, writer: str = "write_partitions") -> str:
+def damaged(folder: Path, how: str, writer: str) -> str:
     """Say that a folder is damaged, how, and what to do."""
     return f"folder {str(folder)!r} is damaged: {how}. Write it again with {writer}"
 
@@ -188,30 +240,50 @@ class Summed:
         return self.file.write(data)
 
 
-def checksum_of(path: Path) -> str:
-    """Return the checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+def checksum_of(content: bytes) -> str:
+    """Return the checksum of some bytes."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def check_size(
-    folder: Path, name: str, stored: StoredFile, writer: str = "write_partitions"
-) -> None:
+def check_size(folder: Path, name: str, stored: StoredFile, writer: str) -> None:
     """Raise a ``DataError`` where a file is not there or has another size."""
     try:
         size = (folder / name).stat().st_size
     except FileNotFoundError:
         raise DataError(damaged(folder, f"its file {name} is not there", writer)) from None
+    except OSError as error:
+        raise DataError(damaged(folder, unreadable(name, error), writer)) from None
     if size != stored.size:
         how = f"its file {name} has {size} bytes and should have {stored.size}"
         raise DataError(damaged(folder, how, writer))
 
 
-def check_content(
-    folder: Path, name: str, stored: StoredFile, writer: str = "write_partitions"
-) -> None:
-    """Raise a ``DataError`` where a file holds other bytes than were written."""
+def read_array(folder: Path, name: str, stored: StoredFile, writer: str) -> npt.NDArray[Any]:
+    """Return the array of a file, read-only, whose bytes are those that were written.
+
+    All of it is read into memory: where a file that is mapped there is cut off, the system ends
+    the process, and where it is changed nobody notices.
+
+    Raises
+    ------
+    DataError
+        Where the file is not there, cannot be read, or holds other bytes.
+    """
     check_size(folder, name, stored, writer)
-    if checksum_of(folder / name) != stored.checksum:
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise DataError(damaged(folder, unreadable(name, error), writer)) from None
+    if checksum_of(content) != stored.checksum:
         how = f"its file {name} holds other bytes than were written"
         raise DataError(damaged(folder, how, writer))
+    stream = BytesIO(content)
+    np.lib.format.read_magic(stream)
+    shape, columnwise, dtype = np.lib.format.read_array_header_1_0(stream)
+    numbers = np.frombuffer(content, dtype, offset=stream.tell())
+    return numbers.reshape(shape, order="F" if columnwise else "C")
+
+
+def unreadable(name: str, error: OSError) -> str:
+    """Say that a file is there and cannot be read."""
+    return f"its file {name} cannot be read ({error.strerror})"

@@ -11,7 +11,8 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.datasets.partitions.header import path_of
+from mcframe.datasets.partitions.header import Written, path_of
+from mcframe.datasets.partitions.workshop import Needed, workshop
 from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_values
@@ -23,6 +24,7 @@ pa: Any = Deferred("pyarrow", "writing Parquet files")
 pq: Any = Deferred("pyarrow.parquet", "writing Parquet files")
 
 CELLS = ("missing", "all")
+CELLS_WRITTEN = Written("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
 # So many cells are in memory at a time.
 AT_ONCE = 1 << 18
 
@@ -62,8 +64,8 @@ def impute_to(
     Raises
     ------
     DataError
-        Where the folder is not empty or cannot be written, and where the data have another shape
-        than those of the fit. No file is left then.
+        Where the folder is not empty or cannot be written, another call is at work there, or the
+        data have another shape than those of the fit. No file is left then.
     ModelError
         Where ``name`` is no block, or ``cells`` neither of these.
 
@@ -84,24 +86,21 @@ def impute_to(
         raise ModelError(f"cells={cells!r} was given; take one of {', '.join(map(repr, CELLS))}")
     refuse_other_data(fit, data, name)
     place = path_of(folder)
-    fresh = not place.exists()
-    prepare_empty(place)
-    files = [place / f"part-{p:05d}.parquet" for p in range(data.n_partitions)]
-    try:
-        for p, file in enumerate(files):
-            write_file(file, filled_cells(fit, data, name, p, cells == "all"))
-    except BaseException as error:
-        for file in files:
-            file.unlink(missing_ok=True)
-        if fresh:
-            place.rmdir()
-        if isinstance(error, OSError):
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
+    files = [f"part-{p:05d}.parquet" for p in range(data.n_partitions)]
+    with workshop(place, Needed(), overwrite=True, ours=CELLS_WRITTEN) as unfinished:
+        try:
+            for p, file in enumerate(files):
+                write_file(unfinished / file, filled_cells(fit, data, name, p, cells == "all"))
+        except OSError as error:
             raise DataError(
                 f"folder {str(place)!r} cannot be written ({error.strerror}); its files are"
                 " deleted. Give a folder on a disk with more room"
             ) from error
-        raise
-    return tuple(files)
+        for file in files:
+            os.replace(unfinished / file, place / file)
+    return tuple(place / file for file in files)
 
 
 def refuse_other_data(fit: Fit, data: PartitionedData, name: str) -> None:
@@ -115,13 +114,6 @@ def refuse_other_data(fit: Fit, data: PartitionedData, name: str) -> None:
             f"block {name!r}: the data are {data.shape(name)[0]} x {data.shape(name)[1]} and the"
             f" fit is of {fitted[0]} x {fitted[1]}; give the data that were fitted"
         )
-
-
-def prepare_empty(place: Path) -> None:
-    """Make a folder, or raise a ``DataError`` where there is something in it."""
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
-    place.mkdir(parents=True, exist_ok=True)
 
 
 def write_file(file: Path, tables: Iterator[dict[str, Any]]) -> None:

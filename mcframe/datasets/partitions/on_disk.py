@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import numpy.typing as npt
 
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.assembling import data_of
 from mcframe.datasets.partitions.header import (
     HEADER,
+    PARTITIONS,
     Header,
-    check_content,
     check_size,
-    damaged,
     file_name,
     path_of,
+    read_array,
     read_header,
 )
 from mcframe.datasets.partitions.labels import labels_from
@@ -98,19 +97,22 @@ class PartitionsOnDisk:
     def part(self, p: int) -> Mapping[str, Any]:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 
-        Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block) over
-        memory-mapped files, or ``Observations`` of one, with such matrices beside it.
+        Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block), or
+        ``Observations`` of one, with such matrices beside it. Each time all bytes that are read
+        are compared with their checksums.
 
         Raises
         ------
         DataError
-            Where a file is not there, or was cut off, or the folder was written anew.
+            Where a file is not there, or does not hold what was written, or the folder was
+            written anew with another table.
         """
-        found = {name: self.block_of(p, position) for position, name in enumerate(self.blocks)}
-        # Writing takes the header away first: what was mapped before is of the same table.
-        if stamp_of(self.folder) != self.stamp:
-            reopen(str(self.folder), self.fingerprint)
-        return found
+        try:
+            return {name: self.block_of(p, position) for position, name in enumerate(self.blocks)}
+        except DataError:
+            if stamp_of(self.folder) != self.stamp:
+                reopen(str(self.folder), self.fingerprint)
+            raise
 
     def block_of(self, p: int, position: int) -> Any:
         """Return one block of partition p."""
@@ -140,16 +142,12 @@ class PartitionsOnDisk:
         return labels_from(numbers, ends, name)
 
     def array(self, p: int, position: int, what: str) -> npt.NDArray[Any]:
-        """Return an array of a block of partition p, mapped into memory and read-only."""
+        """Return an array of a block of partition p, read-only."""
         return self.stored(file_name(p, position, what))
 
     def stored(self, name: str) -> npt.NDArray[Any]:
-        """Return the array of a file, mapped into memory and read-only."""
-        check_size(self.folder, name, self.header.files[name])
-        try:
-            return np.load(self.folder / name, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
-            raise DataError(damaged(self.folder, f"its file {name}: {error}")) from None
+        """Return the array of a file, read-only, its checksum compared."""
+        return read_array(self.folder, name, self.header.files[name], PARTITIONS.writer)
 
     def __repr__(self) -> str:
         tables = ", ".join(
@@ -166,13 +164,14 @@ class PartitionsOnDisk:
 def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> PartitionsOnDisk:
     """Open a folder that ``write_partitions`` has written, as data of ``fit``.
 
-    The header, and that all files are there in their sizes, is checked always.
+    The header, and that all files are there in their sizes, is checked here. Each time a file is
+    read its bytes are compared with their checksum.
 
     Parameters
     ----------
     folder : path
     verify : bool, default False
-        Read all files and compare their checksums, too.
+        Read all files and compare their checksums now.
 
     Returns
     -------
@@ -197,7 +196,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     path = path_of(folder)
     stamp, header = stamp_of(path), read_header(path)
     for name, stored in header.files.items():
-        (check_content if verify else check_size)(path, name, stored)
+        (read_array if verify else check_size)(path, name, stored, PARTITIONS.writer)
     return PartitionsOnDisk(path, header, stamp)
 
 

@@ -1,10 +1,8 @@
 """A fit in a folder: its left factor in a file for each partition, and all else beside them."""
 
-import json
 import os
 import pickle
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,26 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.header import (
     StoredFile,
-    check_content,
-    damaged,
+    Written,
+    as_text,
     path_of,
+    read_array,
+    read_facts,
     save_array,
 )
-from mcframe.datasets.partitions.workshop import Written, prepare_folder, publish, workshop
+from mcframe.datasets.partitions.workshop import publish, workshop
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["load_fit", "save_fit"]
 
-KIND, FORMAT = "mcframe fit", 1
 RIGHT, REST = "right.npy", "rest.npy"
-FIT = Written("a fit", "save_fit", "mcframe-fit.json", r"p\d+\.left\.npy|right\.npy|rest\.npy")
+FIT = Written(
+    "mcframe fit",
+    "a fit",
+    "save_fit",
+    "mcframe-fit.json",
+    r"p\d+\.left\.npy|right\.npy|rest\.npy",
+)
 
 
 @attrs.frozen
@@ -53,7 +58,7 @@ class FitHeader:
 
     def as_json(self) -> str:
         """Return the header as text."""
-        return json.dumps({"kind": KIND, "format": FORMAT, **attrs.asdict(self)}, indent=1)
+        return as_text(FIT, attrs.asdict(self))
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "FitHeader":
@@ -117,10 +122,9 @@ def save_fit(folder: str | os.PathLike[str], fit: Fit, *, overwrite: bool = Fals
     [8.]
     """
     path = path_of(folder)
-    prepare_folder(path, overwrite, FIT)
     left, right = fit.latent.left, fit.latent.right
     starts = starts_of(fit)
-    with workshop(path, Factors(left.nbytes + right.nbytes), FIT) as place:
+    with workshop(path, Factors(left.nbytes + right.nbytes), overwrite, FIT) as place:
         files = {
             name: save_array(place / name, array)
             for name, array in arrays_of_fit(fit, starts, left, right)
@@ -186,44 +190,17 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
     (True, True)
     """
     path = path_of(folder)
-    header = read_fit_header(path)
-    for name, stored in header.files.items():
-        check_content(path, name, stored, FIT.writer)
-    load = partial(np.load, allow_pickle=False)
-    left = np.concatenate([load(path / left_name(p)) for p in range(len(header.starts) - 1)])
+    header = FitHeader.from_json(read_facts(path, FIT))
+    arrays = {
+        name: read_array(path, name, stored, FIT.writer) for name, stored in header.files.items()
+    }
+    left = np.concatenate([arrays[left_name(p)] for p in range(len(header.starts) - 1)])
     try:
-        rest: Fit = pickle.loads(load(path / REST).tobytes())
-        return attrs.evolve(rest, point=Point(LowRank(left, load(path / RIGHT))))
+        rest: Fit = pickle.loads(arrays[REST].tobytes())
+        return attrs.evolve(rest, point=Point(LowRank(left, arrays[RIGHT].copy())))
     except Exception as error:  # of whatever class that is not as it was
         raise DataError(
             f"folder {str(path)!r} was written by mcframe {header.version}, and mcframe"
             f" {__version__} here cannot read it ({type(error).__name__}: {error}); the files of"
             " the factors can be read by numpy.load"
         ) from error
-
-
-def read_fit_header(folder: Path) -> FitHeader:
-    """Return the header of a fit in a folder, or raise a ``DataError`` where there is none."""
-    try:
-        text = (folder / FIT.header).read_text(encoding="utf-8")
-    except OSError:
-        raise DataError(
-            f"folder {str(folder)!r} holds no fit, or one that is not finished: {FIT.header}"
-            " cannot be read; give a folder that mcframe.datasets.save_fit has written"
-        ) from None
-    broken = f"its header {FIT.header} does not agree with itself"
-    try:
-        facts = json.loads(text)
-        kind, format_there, version = facts["kind"], facts["format"], facts["version"]
-        header = FitHeader.from_json(facts) if format_there == FORMAT else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(damaged(folder, broken, FIT.writer)) from None
-    if header is None:
-        raise DataError(
-            f"folder {str(folder)!r} was written by mcframe {version} in format {format_there},"
-            f" and mcframe {__version__} reads format {FORMAT}; read it with that version"
-        )
-    needed = {RIGHT, REST, *map(left_name, range(len(header.starts) - 1))}
-    if kind != KIND or needed != set(header.files):
-        raise DataError(damaged(folder, broken, FIT.writer))
-    return header

@@ -2,45 +2,21 @@
 
 import errno
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import attrs
 
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.header import HEADER, WORKSHOP, StoredFile
+from mcframe.datasets.partitions.header import LOCK, PARTITIONS, WORKSHOP, StoredFile, Written
+from mcframe.numerics.machine.locks import held
 
-__all__ = ["Needed", "Written", "prepare_folder", "publish", "refuse_full", "workshop"]
-
-
-@attrs.frozen
-class Written:
-    """What one function writes into a folder: that, its own name, its header, and other files."""
-
-    what: str
-    writer: str
-    header: str
-    files: str  # a regular expression
-
-    def is_ours(self, path: Path) -> bool:
-        """Whether a path inside a folder was written by that function."""
-        if path.name == WORKSHOP and path.is_dir():
-            return all(map(self.is_ours, path.iterdir()))
-        named = path.name == self.header or re.fullmatch(self.files, path.name) is not None
-        return path.is_file() and named
+__all__ = ["Needed", "publish", "refuse_full", "workshop"]
 
 
-PARTITIONS = Written(
-    "partitions",
-    "write_partitions",
-    HEADER,
-    r"p\d+-b\d+\.(indptr|columns|value|weight|offset|exposure)\.npy|b\d+\.spool"
-    r"|p\d+-b\d+\.bucket|(rows|b\d+)\.(labels|ends)\.npy",
-)
 # A disk, a quota or a limit that has no room for more.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # How many files that are not ours a message shows.
@@ -68,7 +44,7 @@ class Index(Protocol):
         ...
 
 
-def prepare_folder(folder: Path, overwrite: bool, ours: Written = PARTITIONS) -> None:
+def check_folder(folder: Path, overwrite: bool, ours: Written) -> None:
     """See that a folder can be written into; nothing is deleted yet.
 
     Raises
@@ -89,40 +65,64 @@ def prepare_folder(folder: Path, overwrite: bool, ours: Written = PARTITIONS) ->
             " deleted by it either; give an empty folder or a new one"
         )
     if any(folder.iterdir()) and not overwrite:
-        raise DataError(
-            f"folder {str(folder)!r} holds {ours.what} already, or the rest of an unfinished"
-            " writing; give another folder, or overwrite=True to delete what is there"
-        )
+        raise DataError(taken(folder, ours))
 
 
 @contextmanager
-def workshop(folder: Path, needed: Room, ours: Written = PARTITIONS) -> Iterator[Path]:
+def workshop(
+    folder: Path, needed: Room, overwrite: bool, ours: Written = PARTITIONS
+) -> Iterator[Path]:
     """Make the place for files that are not finished, and clear it away whatever happens.
 
     Raises
     ------
     DataError
-        Where the disk is full, with how many bytes were needed.
+        Where the folder cannot be written into, as ``check_folder`` says, or another writer is at
+        work there; where the disk is full, with how many bytes were needed.
     """
-    fresh = not folder.exists()
-    place = folder / WORKSHOP
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        clear(place, ours)
-        place.mkdir()
-        yield place
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise DataError(
-            f"no room in folder {str(folder)!r} ({error.strerror}): {needed.in_words()}"
-            f" and {shutil.disk_usage(folder).free} bytes are free. What was written is deleted;"
-            " make room, or give a folder on another disk"
-        ) from error
-    finally:
-        clear(place, ours)
-        if fresh and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+    check_folder(folder, overwrite, ours)
+    fresh, place = not folder.exists(), folder / WORKSHOP
+    with ExitStack() as stack:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(place / LOCK))
+        except (BlockingIOError, FileNotFoundError):  # or its place is just cleared away
+            raise DataError(
+                f"another {ours.writer} is at work in folder {str(folder)!r}; wait until it has"
+                " ended, or give another folder"
+            ) from None
+        except OSError as error:
+            raise DataError(
+                f"folder {str(folder)!r} cannot be written into ({error.strerror}); give another"
+            ) from None
+        try:
+            if not overwrite and any(file != place for file in folder.iterdir()):
+                raise DataError(taken(folder, ours))  # since it was looked at
+            clear(place, ours)
+            yield place
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise DataError(
+                f"no room in folder {str(folder)!r} ({error.strerror}): {needed.in_words()}"
+                f" and {shutil.disk_usage(folder).free} bytes are free. What was written is"
+                " deleted; make room, or give a folder on another disk"
+            ) from error
+        finally:
+            clear(place, ours)
+            with suppress(OSError):  # where another writer has just come
+                (place / LOCK).unlink()
+                place.rmdir()
+                if fresh:
+                    folder.rmdir()
+
+
+def taken(folder: Path, ours: Written) -> str:
+    """Say that a folder holds files of ours."""
+    return (
+        f"folder {str(folder)!r} holds {ours.what} already, or the rest of an unfinished writing;"
+        " give another folder, or overwrite=True to delete what is there"
+    )
 
 
 @attrs.define
@@ -164,13 +164,10 @@ def refuse_full(place: Path, n_bytes: int) -> None:
 
 
 def clear(place: Path, ours: Written) -> None:
-    """Delete our files in a workshop, and it if nothing else is in there."""
-    if not place.is_dir():
-        return
+    """Delete our files in a workshop."""
     for file in place.iterdir():
         if ours.is_ours(file):
             file.unlink()
-    place.rmdir()
 
 
 def publish(place: Path, folder: Path, header: Index, ours: Written = PARTITIONS) -> None:

@@ -20,7 +20,7 @@ from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
 from mcframe.datasets.partitions.sorted_block import SortedBlock
 from mcframe.datasets.partitions.sorting import Spool, cuts_of_rows
 from mcframe.datasets.partitions.sources import chunks_of
-from mcframe.datasets.partitions.workshop import Needed, prepare_folder, publish, workshop
+from mcframe.datasets.partitions.workshop import Needed, publish, workshop
 
 __all__ = ["ENTRIES_PER_PARTITION", "write_partitions"]
 
@@ -86,10 +86,10 @@ def write_partitions(
     Raises
     ------
     DataError
-        For a folder with other files, a full disk, and anything in the data that is not a table:
-        chunks with different columns, a cell with several entries, numbers that are not finite,
-        blocks with different rows. Nothing is left in the folder then, and what it held before
-        is untouched.
+        For a folder with other files or with another writer, a full disk, and anything in the
+        data that is not a table: chunks with different columns, a cell with several entries,
+        numbers that are not finite, blocks with different rows. Nothing is left in the folder
+        then, and what it held before is untouched.
     ModelError
         Where an option is none of these.
 
@@ -113,9 +113,8 @@ def write_partitions(
     check_options(data, shapes or {}, n_partitions, duplicates)
     labels = files_of_labels(list(data), row_labels, column_labels or {})
     path = path_of(folder)
-    prepare_folder(path, overwrite)
     needed = Needed()
-    with workshop(path, needed) as place:
+    with workshop(path, needed, overwrite) as place:
         job = Conversion(place, needed)
         for name, source in data.items():
             job.read(name, source, (shapes or {}).get(name))

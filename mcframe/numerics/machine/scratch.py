@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from io import BytesIO
-from pathlib import Path
 from typing import IO, Any
 
 import attrs
@@ -108,14 +107,15 @@ class Scratch:
         """The folder that the file is in."""
         return tempfile.gettempdir() if self.folder is None else self.folder
 
-    def check(self) -> None:
+    def check(self, where: str = "") -> None:
         """Raise a ``ModelError`` where the folder cannot be written into."""
-        path = Path(self.place)
-        if not (path.is_dir() and os.access(path, os.W_OK)):
+        try:
+            tempfile.TemporaryFile(dir=self.place).close()
+        except OSError as error:
             raise ModelError(
-                f"scratch={str(path)!r} was given, which is no folder that can be written into;"
-                " give the path of one"
-            )
+                f"scratch={self.place!r} was given, which is no folder that can be written into"
+                f"{where} ({error.strerror}); give the path of one"
+            ) from None
 
     def put(self, packed: Packed, spare: int, ahead: int = 0) -> Stored:
         """Write an object, with room for spare bytes behind its arrays.
