@@ -317,14 +317,14 @@ from mcframe.backends import Alternating, loop
 from tests.test_partitions_faults import KIND, data_of, model_of
 
 loop.KEPT_AFTER = loop.KEPT_SHARE = 0.0
-step = Alternating.step
+stages = Alternating.stages
 
 def announced(self, program, state):
     print(state.objective, flush=True)
     time.sleep(0.1)  # there is time to be killed in
-    step(self, program, state)
+    return stages(self, program, state)
 
-Alternating.step = announced
+Alternating.stages = announced
 mc.fit(model_of(*KIND), data_of(), tol=0.0, checkpoint=sys.argv[1])
 """
 

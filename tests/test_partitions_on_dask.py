@@ -126,15 +126,15 @@ def test_workers_that_are_killed_at_each_iteration_change_no_bit(
     """One after the other, with its partitions, its share of the factors, and sums of answers."""
     monkeypatch.setattr(on_dask, "TOGETHER", together)
     monkeypatch.setattr(on_dask, "FAN", 2)
-    killed, step = [], Alternating.step
+    killed, stages = [], Alternating.stages
 
-    def kill_and_step(self, program, state):
+    def kill_and_go_on(self, program, state):
         workers = sorted(client.run(os.getpid).items())
         killed.append(workers[len(killed) % len(workers)][1])
         os.kill(killed[-1], signal.SIGKILL)
-        step(self, program, state)
+        return stages(self, program, state)
 
-    monkeypatch.setattr(Alternating, "step", kill_and_step)
+    monkeypatch.setattr(Alternating, "stages", kill_and_go_on)
     fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
     assert len(killed) == BUDGET["max_iter"]
     assert bits(fit) == alone
