@@ -13,9 +13,11 @@ from mcframe.contracts.errors import BackendError
 __all__ = [
     "checked_client",
     "demand_connection",
+    "ended_for_memory",
     "environment_here",
     "environment_refused",
     "refuse_another_environment",
+    "repeat_tasks",
     "workers_of",
 ]
 
@@ -138,6 +140,24 @@ def workers_of(client: Any) -> Mapping[str, Any] | None:
     except (TimeoutError, OSError):
         return None
     return found
+
+
+def ended_for_memory(client: Any) -> set[str]:
+    """The addresses of workers that Dask has ended since their memory was full."""
+    try:
+        events = soon(client, SOON, client.scheduler.events, topic="worker-restart-memory")
+    except (TimeoutError, OSError):
+        return set()
+    return {event["worker"] for _, event in events}
+
+
+def repeat_tasks(client: Any, keys: list[str]) -> None:
+    """Have the scheduler repeat tasks that it has given up; unheard, it is asked again later.
+
+    ``Client.retry`` fails where a task that they need is known to the scheduler alone.
+    """
+    with suppress(TimeoutError, OSError):
+        soon(client, SOON, client.scheduler.retry, keys=keys, client=client.id)
 
 
 def soon(client: Any, seconds: float, call: Any, *args: Any, **options: Any) -> Any:
