@@ -92,7 +92,7 @@ def fit_on(
     settings = attrs.evolve(settings, start=checked_start(start, problem))
     fit = fit_of(run(solver, program, settings))
     loss: Any = program.loss
-    notes = (*problem.notes, *notes_on_pieces(problem, loss))
+    notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
     space = None
     with suppress(ModelError):
         space = fit.row_space

@@ -150,7 +150,7 @@ class Watch:
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
-        self.keep_between(solver, state, wait=0, ahead=self.took)
+        self.keep_between(solver, state, wait=int(iteration == self.made), ahead=self.took)
         began = time.perf_counter()
         candidate, expected = solver.candidate(self.program, state), solver.expected_gap(state)
         judgement = judge(self.program, candidate, self.budget.tol)

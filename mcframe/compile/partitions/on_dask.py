@@ -2,6 +2,7 @@
 
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from operator import itemgetter
@@ -11,8 +12,10 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.cluster import (
+    arithmetic_of,
     demand_connection,
     environment_here,
+    note_on_arithmetic,
     refuse_another_environment,
     workers_of,
 )
@@ -62,6 +65,7 @@ class OnDask(Partitions):
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # its environment and its source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
+    arithmetic: dict[str, dict[str, str]] = attrs.field(factory=dict)  # of workers seen so far
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
 
@@ -198,8 +202,22 @@ class OnDask(Partitions):
         return self.client.submit(identity, value, pure=False)
 
     def refresh_homes(self) -> None:
-        """Look again which workers there are, unless the scheduler is slow to say so."""
+        """Look again which workers there are, unless the scheduler is slow to say so.
+
+        The first time that some compute for another processor a warning says so.
+        """
         self.homes = sorted(workers_of(self.client) or self.homes)
+        fresh, noted = set(self.homes) - self.arithmetic.keys(), self.notes
+        if fresh:
+            self.arithmetic.update(arithmetic_of(self.client, fresh))
+        if self.notes and not noted:
+            warnings.warn(self.notes[0], UserWarning, stacklevel=2)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a fit says of the workers."""
+        note = note_on_arithmetic(self.arithmetic)
+        return () if note is None else (note,)
 
     def size_of_partition(self) -> float:
         """The bytes that the largest partition takes of a worker."""
@@ -208,7 +226,7 @@ class OnDask(Partitions):
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-        return OnDask(source, self.client, work=self.work)
+        return OnDask(source, self.client, arithmetic=self.arithmetic, work=self.work)
 
     def close(self) -> None:
         """Have workers drop their parts; one that is gone has none, one that hangs is left."""
