@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -91,11 +92,11 @@ def fit_on(
         archive = Archive.at_path(checkpoint, "fit of partitions", identity)
         if LATEST in archive:
             start = fit_from_entry(problem, archive.read(LATEST))
-        settings = attrs.evolve(settings, keep=lambda outcome: write(archive, fit_of(outcome)))
+        settings = attrs.evolve(settings, keep=Keeper(archive, fit_of))
     settings = attrs.evolve(settings, start=checked_start(start, problem))
     fit = fit_of(run(solver, program, settings))
     loss: Any = program.loss
-    notes = (*problem.notes, *notes_on_pieces(problem, loss))
+    notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
     space = None
     with suppress(ModelError):
         space = fit.row_space
@@ -105,16 +106,29 @@ def fit_on(
     return attrs.evolve(fit, problem=rested, kept=Kept(space, notes))
 
 
-def write(archive: Archive, fit: Fit) -> None:
-    """Put a fit into a checkpoint; where that fails it keeps what it has, and the fit goes on."""
-    try:
-        archive.replace(LATEST, fit_to_entry(fit))
-    except DataError as error:
-        warnings.warn(
-            f"{error}. The fit goes on, and the checkpoint keeps what it held before",
-            UserWarning,
-            stacklevel=2,
-        )
+@attrs.define
+class Keeper:
+    """Puts what a run has found into a checkpoint, a point that is there already unevaluated."""
+
+    archive: Archive
+    fit_of: Callable[[Outcome], Fit]
+    last: Fit | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Write an outcome; where that fails the file keeps what it has, and the fit goes on."""
+        if self.last is None or self.last.latent is not outcome.point.latent:
+            self.last = self.fit_of(outcome)
+        else:
+            names = ("bound", "rounding", "history", "paused")
+            self.last = attrs.evolve(self.last, **{n: getattr(outcome, n) for n in names})
+        try:
+            self.archive.replace(LATEST, fit_to_entry(self.last))
+        except DataError as error:
+            warnings.warn(
+                f"{error}. The fit goes on, and the checkpoint keeps what it held before",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def solver_for(backend: object) -> Alternating:

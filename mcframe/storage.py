@@ -14,12 +14,14 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Dual, History, Point, Rounding
+from mcframe.backends import Alternating, Dual, History, Paused, Point, Rounding
+from mcframe.backends.alternating import AlternatingState
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Problem
 from mcframe.numerics.machine.locks import held
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.spectra.shrinkage import Shrinker
 
 __all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
 
@@ -30,6 +32,8 @@ CHECKSUM_BYTES = 16
 READABLE = 24
 # Before the names of the columns of a history.
 HISTORY = "history."
+# Of a solver's state what is found anew by whoever goes on: it is no number, or one an entry.
+FOUND_ANEW = frozenset({"evaluation", "rng", "dtype"})
 
 
 @attrs.frozen(eq=False)
@@ -246,6 +250,7 @@ def fit_to_entry(fit: Fit) -> Entry:
         "random_state": fit.random_state,
         "dual": None if dual is None else [len(dual.terms), len(dual.given)],
         "known": None if dual is None else dual.known,
+        "paused": paused_to_facts(fit.paused, arrays),
     }
     return Entry(arrays, facts)
 
@@ -271,7 +276,49 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
             {name.removeprefix(HISTORY): array for name, array in arrays.items()}
         ),
         random_state=facts["random_state"],
+        paused=paused_from(entry),
     )
+
+
+def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
+    """Where alternation stood, its arrays put among the others; None of other solvers."""
+    if paused is None or not isinstance(paused.state, AlternatingState):
+        return None
+    state = attrs.asdict(paused.state, filter=lambda field, _: field.name not in FOUND_ANEW)
+
+    def told(value: Any, name: str) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+            return {"array": name}
+        if isinstance(value, dict):
+            return {key: told(part, f"{name}.{key}") for key, part in value.items()}
+        if isinstance(value, tuple | list):
+            return [told(part, f"{name}.{k}") for k, part in enumerate(value)]
+        return value
+
+    beside = {"wait": paused.wait, "promises": paused.promises, "judged": paused.judged}
+    return {"state": told(state, "paused"), **beside}
+
+
+def paused_from(entry: Entry) -> Paused | None:
+    """Where alternation stood, if the entry says so; files of earlier versions do not."""
+
+    def read(told: Any) -> Any:
+        if isinstance(told, list):
+            return tuple(map(read, told))
+        if not isinstance(told, dict):
+            return told
+        if told.keys() == {"array"}:
+            return entry.arrays[told["array"]]
+        return {key: read(part) for key, part in told.items()}
+
+    facts = read(entry.facts.get("paused"))
+    if facts is None:
+        return None
+    gone: Any = None
+    shrinker = Shrinker(**facts["state"].pop("shrinker"), rng=gone)
+    state = AlternatingState(**facts.pop("state"), evaluation=gone, shrinker=shrinker)
+    return Paused(Alternating(), state, **facts)
 
 
 def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:

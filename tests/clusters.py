@@ -43,15 +43,15 @@ def bits(fit):
 
 def at_step(monkeypatch, number, fault):
     """Let something happen in front of a step of the solver."""
-    step, made = Alternating.step, []
+    stages, made = Alternating.stages, []
 
-    def fault_and_step(self, program, state):
+    def fault_and_stages(self, program, state):
         made.append(None)
         if len(made) == number:
             fault()
-        step(self, program, state)
+        return stages(self, program, state)
 
-    monkeypatch.setattr(Alternating, "step", fault_and_step)
+    monkeypatch.setattr(Alternating, "stages", fault_and_stages)
 
 
 @pytest.fixture(scope="module")

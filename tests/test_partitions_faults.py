@@ -2,23 +2,31 @@
 
 import asyncio
 import errno
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
+import attrs
+import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.backends import loop
+from mcframe.backends.alternating import solver
 from mcframe.compile.partitions import cluster as clusters
-from mcframe.compile.partitions import gathering
+from mcframe.compile.partitions import gathering, on_dask
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.on_dask import OnDask
+from mcframe.compile.partitions.part import Source
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.partitioned import RowsInMemory
+from mcframe.model.totals import Totals
 from tests.clusters import (
     BUDGET,
     KIND,
@@ -68,6 +76,7 @@ class Answers:
 
 class Answer:
     def __init__(self, state):
+        self.key = "task"
         self.status = "error" if isinstance(state, Exception) else state
         self.error = state
 
@@ -77,7 +86,7 @@ class Answer:
 
 def gathering_of(client, *states):
     nodes = [Node(future, p, p) for p, future in enumerate(Answers(*states).futures)]
-    return Gathering(client, nodes, "a round", lambda: "A partition is small")
+    return Gathering(client, nodes, "a round", lambda: 1e3)
 
 
 @pytest.fixture
@@ -101,7 +110,7 @@ def test_partitions_that_are_lost_together_are_all_named(mute):
     """A worker that dies takes others with it that it had: which one was too large is not told."""
     error = RuntimeError("killed.")
     with pytest.raises(
-        mc.BackendError, match=r"partitions 0, 2, 3 were lost in a round: RuntimeError: killed\. A"
+        mc.BackendError, match=r"partitions 0, 2, 3 were lost in a round: RuntimeError: killed$"
     ):
         gathering_of(mute, error, "finished", error, error).answers()
 
@@ -121,7 +130,7 @@ def test_what_fails_below_a_sum_is_named_by_its_partition(mute):
     above = tree_of("finished", "finished", "finished", "finished", "finished", error, error)
     for root, lost in ((below, "partition 1 was"), (above, "the sum of partitions 2 to 3 was")):
         with pytest.raises(mc.BackendError, match=f"^{lost} lost in a round: KeyError: 'gone'"):
-            Gathering(mute, [root], "a round", lambda: "A partition is small").answers()
+            Gathering(mute, [root], "a round", lambda: 1e3).answers()
 
 
 def test_sums_that_are_there_let_their_summands_go():
@@ -149,14 +158,40 @@ def test_a_scheduler_that_does_not_answer_is_given_up(mute, impatient, monkeypat
         gathering_of(mute, "pending").answers()
 
 
-def test_workers_that_die_again_and_again_end_a_round(mute, impatient, monkeypatch):
-    busy = {"metrics": {"task_counts": {"executing": 1}}}
-    addresses = iter(range(10_000))
-    monkeypatch.setattr(
-        gathering, "workers_of", lambda client: {f"worker {next(addresses)}": busy}
-    )
-    with pytest.raises(mc.BackendError, match=r"lost 21 times .* nothing more was done"):
+def test_workers_that_come_and_go_without_running_anything_end_a_round(
+    mute, impatient, monkeypatch
+):
+    """None of both lasts as long as would end it alone."""
+    seen = itertools.cycle([{}, {"worker": {}}])
+    monkeypatch.setattr(gathering, "workers_of", lambda client: next(seen))
+    with pytest.raises(mc.BackendError, match="workers came and went, and none has run anything"):
         gathering_of(mute, "finished", "pending").answers()
+
+
+class KilledWorker(Exception):
+    """What Dask says of a task at which four workers died."""
+
+    allowed_failures = 3
+    last_worker = SimpleNamespace(address="tcp://here")
+
+
+@pytest.mark.parametrize(
+    ("full", "repeated", "said"),
+    [
+        (set(), 16, r"\. 20 workers died at it\. Dask has ended none .* up to 1 kB of one: look"),
+        ({"tcp://here"}, 0, r"\. 4 workers died at it\. The memory of tcp://here was full, and a"),
+    ],
+)
+def test_tasks_whose_workers_died_are_repeated_as_long_as_memory_is_not_the_cause(
+    mute, impatient, monkeypatch, full, repeated, said
+):
+    asked = []
+    monkeypatch.setattr(gathering, "PATIENCE", 0.01)
+    monkeypatch.setattr(gathering, "ended_for_memory", lambda client: full)
+    monkeypatch.setattr(gathering, "repeat_tasks", lambda client, keys: asked.append(keys))
+    with pytest.raises(mc.BackendError, match=f"partition 1 was lost in a round: Killed.*{said}"):
+        gathering_of(mute, "finished", KilledWorker("no more")).answers()
+    assert asked == [["task"]] * repeated
 
 
 def test_answers_that_fail_to_arrive_are_asked_for_a_few_times(threads, impatient, monkeypatch):
@@ -215,32 +250,84 @@ def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path)
     assert rest.history[0].gap < 0.1
 
 
-def test_a_worker_that_dies_of_a_partition_again_and_again_is_named():
-    class Deadly(RowsInMemory):
-        def part(self, p):
-            if p == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super().part(p)
+@attrs.frozen(eq=False)
+class Deadly(RowsInMemory):
+    """A table at whose partition 1 so many workers die, by marks in a folder."""
 
+    folder: Path = Path()
+    times: int = 0
+
+    def part(self, p):
+        marks = len(list(self.folder.iterdir()))
+        if p == 1 and marks < self.times:
+            (self.folder / str(marks)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().part(p)
+
+
+@pytest.fixture
+def unforgiving():
+    """Two workers, of a scheduler that gives a task up with the first worker that dies of it."""
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         cluster_of(2) as local,
         distributed.Client(local) as client,
-        pytest.raises(mc.BackendError, match=r"partition 1 was lost.*KilledWorker"),
     ):
-        mc.fit(model_of(*KIND), Deadly({"x": table(KIND[0])}, 2), client=client)
+        yield client
+
+
+def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monkeypatch, alone):
+    """The same bits; and an error where they go on to."""
+    data = Deadly(data_of().data, 4, tmp_path, 2)
+    assert bits(mc.fit(model_of(*KIND), data, **BUDGET, client=unforgiving)) == alone
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(gathering, "DEATHS", 2)
+    with pytest.raises(
+        mc.BackendError, match=r"partition 1 .*KilledWorker.* 2 workers died at it"
+    ):
+        mc.fit(model_of(*KIND), attrs.evolve(data, times=9), client=unforgiving)
 
 
 def test_two_fits_at_once_share_a_cluster(threads):
-    """Two threads, one client: each has the bits of a fit alone."""
-    budget = {**BUDGET, "max_iter": 1}
+    """Two threads, one client: each has the bits of a fit alone, and compiles what it compiled."""
+    budget, n_partitions = {**BUDGET, "max_iter": 1}, 4
     alone = bits(mc.fit(model_of(*KIND), data_of(), **budget))
+    before = on_dask.KEPT.compiled
     with ThreadPoolExecutor(2) as pool:
         fits = [
-            pool.submit(mc.fit, model_of(*KIND), data_of(), **budget, client=threads)
+            pool.submit(mc.fit, model_of(*KIND), data_of(n_partitions), **budget, client=threads)
             for _ in range(2)
         ]
         assert [bits(fit.result()) for fit in fits] == [alone, alone]
+    assert on_dask.KEPT.compiled - before == 2 * n_partitions
+
+
+def asked_of(kept, source, limit):
+    """Let a worker with so much memory be asked for all partitions of a source."""
+    memory = SimpleNamespace(memory_limit=limit)
+    worker = SimpleNamespace(local_directory=None, memory_manager=memory)
+    for p in range(source.data.n_partitions):
+        with kept.of(source, worker).borrowed(source, p):
+            pass
+    return kept.fits[source.key_of_tables]
+
+
+def test_fits_share_the_memory_that_a_worker_has_for_parts(monkeypatch):
+    """Who comes later has parts in a file; who asks no more for long makes room."""
+    totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
+    early, late, last = (Source(data_of(), model_of("gaussian"), totals) for _ in range(3))
+    kept = on_dask.KeptByFit()
+    size = asked_of(kept, early, np.inf).held
+    first, second = asked_of(kept, early, 2.5 * size), asked_of(kept, late, 2.5 * size)
+    assert (len(first.parts), len(first.stored)) == (4, 0)
+    assert (len(second.parts), len(second.stored)) == (1, 3)
+    assert kept.compiled == 8
+    first.close()
+    assert asked_of(kept, early, 2.5 * size).held == 0, "a fit that is over keeps no more"
+    monkeypatch.setattr(on_dask, "FORGOTTEN", 0.0)
+    third = asked_of(kept, last, 2.5 * size)
+    assert list(kept.fits) == [last.key_of_tables]
+    assert len(third.parts) == 4
 
 
 def test_a_fit_in_a_task_of_the_same_cluster_does_not_wait_for_itself(alone):
@@ -310,6 +397,67 @@ def test_looks_that_are_long_apart_have_iterates_kept_between_them(begun, monkey
     assert objectives[0] == objectives[1] > objectives[2]
 
 
+def counted_pieces(monkeypatch, last=np.inf):
+    """The pieces of steps that are made, in front of one of which the process ends."""
+    made, advance = [], solver.advance
+
+    def counted(program, state, stage):
+        made.append(stage)
+        if len(made) > last:
+            raise KeyError("the end")
+        advance(program, state, stage)
+
+    monkeypatch.setattr(solver, "advance", counted)
+    return made
+
+
+@pytest.mark.parametrize("last", [1, 2, 20, 33, 35])
+def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
+    """What is left is done, from where the objective was, whichever piece was to come."""
+    monkeypatch.setattr(loop, "KEPT_AFTER", 0.0)
+    monkeypatch.setattr(loop, "KEPT_SHARE", 0.0)
+    model, file = model_of(*KIND), tmp_path / "fit.npz"
+    with monkeypatch.context() as patched:
+        whole, pieces = [], counted_pieces(patched)
+        mc.fit(model, data_of(), tol=1e-5, callback=whole.append)
+    with monkeypatch.context() as patched:
+        done = counted_pieces(patched, last)
+        with pytest.raises(KeyError):
+            mc.fit(model, data_of(), tol=1e-5, checkpoint=file)
+    rest = counted_pieces(monkeypatch)
+    fit = mc.fit(model, data_of(), tol=1e-5, checkpoint=file)
+    assert fit.status == "certified"
+    assert rest[0] == done[-1], "the piece that was not made"
+    assert last + len(rest) <= len(pieces) + 5, "one step more, where rounding decides"
+    start, *looks = fit.history.objective
+    assert max(looks) <= start * (1 + 1e-12)
+
+
+def test_a_look_that_is_cut_off_is_taken_first_by_who_goes_on(tmp_path, monkeypatch):
+    """Where it is cut off again, the next one makes a step before it."""
+    monkeypatch.setattr(loop, "KEPT_AFTER", 0.0)
+    monkeypatch.setattr(loop, "KEPT_SHARE", 0.0)
+    file, judge, pieces = tmp_path / "fit.npz", loop.judge, counted_pieces(monkeypatch)
+
+    def cut_off(*given):
+        if pieces or resumed:
+            raise KeyError("the end")
+        return judge(*given)
+
+    resumed, steps = False, []
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "judge", cut_off)
+        for _ in range(5):
+            with pytest.raises(KeyError):
+                mc.fit(model_of(*KIND), data_of(), checkpoint=file, tol=1e-3)
+            steps.append(pieces.count("sweep rows"))
+            pieces.clear()
+            resumed = True
+    assert steps[0] >= 1
+    assert steps[1:] == [0, 1, 0, 1]
+    assert mc.fit(model_of(*KIND), data_of(), checkpoint=file, tol=1e-3).status == "certified"
+
+
 DRIVER = """
 import sys, time
 import mcframe as mc
@@ -317,14 +465,14 @@ from mcframe.backends import Alternating, loop
 from tests.test_partitions_faults import KIND, data_of, model_of
 
 loop.KEPT_AFTER = loop.KEPT_SHARE = 0.0
-step = Alternating.step
+stages = Alternating.stages
 
 def announced(self, program, state):
     print(state.objective, flush=True)
     time.sleep(0.1)  # there is time to be killed in
-    step(self, program, state)
+    return stages(self, program, state)
 
-Alternating.step = announced
+Alternating.stages = announced
 mc.fit(model_of(*KIND), data_of(), tol=0.0, checkpoint=sys.argv[1])
 """
 
@@ -422,6 +570,27 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
         mc.BackendError, match=r"worker tcp.* has mcframe 0.0.1, numpy 1.7, and the .* one env"
     ):
         mc.fit(model_of(*KIND), data_of(), client=threads)
+
+
+def test_workers_of_another_processor_are_said_once(threads, monkeypatch, alone):
+    """Their sums have other last bits; versions are the same."""
+    here = clusters.arithmetic_here()
+
+    def arithmetic(dask_worker=None):
+        there = {} if dask_worker is None or dask_worker.name == 0 else {"BLAS kernel": "Haswell"}
+        return {**here, **there}
+
+    monkeypatch.setattr(on_dask, "REFRESHED", 2)
+    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=threads)
+    assert fit.notes == ()
+    monkeypatch.setattr(clusters, "arithmetic_here", arithmetic)
+    with pytest.warns(UserWarning, match="1 of 2 workers compute for other processors") as warned:
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=threads)
+    said = [str(w.message) for w in warned if "workers compute" in str(w.message)]
+    assert len(said) == 1
+    assert f"(BLAS kernel Haswell there, {here['BLAS kernel']} here)" in said[0]
+    assert fit.notes == (said[0],)
+    assert said[0] in repr(fit)
 
 
 def test_a_scheduler_that_goes_away_at_once_is_said(threads, monkeypatch):

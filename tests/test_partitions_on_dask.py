@@ -126,15 +126,15 @@ def test_workers_that_are_killed_at_each_iteration_change_no_bit(
     """One after the other, with its partitions, its share of the factors, and sums of answers."""
     monkeypatch.setattr(on_dask, "TOGETHER", together)
     monkeypatch.setattr(on_dask, "FAN", 2)
-    killed, step = [], Alternating.step
+    killed, stages = [], Alternating.stages
 
-    def kill_and_step(self, program, state):
+    def kill_and_go_on(self, program, state):
         workers = sorted(client.run(os.getpid).items())
         killed.append(workers[len(killed) % len(workers)][1])
         os.kill(killed[-1], signal.SIGKILL)
-        step(self, program, state)
+        return stages(self, program, state)
 
-    monkeypatch.setattr(Alternating, "step", kill_and_step)
+    monkeypatch.setattr(Alternating, "stages", kill_and_go_on)
     fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
     assert len(killed) == BUDGET["max_iter"]
     assert bits(fit) == alone
@@ -358,7 +358,9 @@ def keep_nothing_in_memory(share):
 def kept_here():
     from mcframe.compile.partitions.on_dask import KEPT
 
-    return len(KEPT.parts), len(KEPT.stored), KEPT.scratch is not None
+    fits = KEPT.fits.values()
+    counts = [(len(kept.parts), len(kept.stored), kept.scratch is not None) for kept in fits]
+    return tuple(map(sum, zip(*counts, strict=True)))
 
 
 def test_parts_that_do_not_fit_go_to_the_folders_of_workers_until_the_fit_ends(client, alone):
@@ -374,7 +376,7 @@ def test_parts_that_do_not_fit_go_to_the_folders_of_workers_until_the_fit_ends(c
     in_memory, on_disk, _ = zip(*during[-1].values(), strict=True)
     assert sum(in_memory) == 0
     assert sum(on_disk) >= 4
-    assert set(client.run(kept_here).values()) == {(0, 0, False)}
+    assert set(client.run(kept_here).values()) == {(0, 0, 0)}
 
 
 def test_a_folder_that_no_worker_has_is_named_before_anything_is_read(client, tmp_path):

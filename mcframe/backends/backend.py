@@ -28,10 +28,26 @@ class Budget:
 
 @attrs.frozen(eq=False)
 class Paused:
-    """The state of a solver at its last look: what it needs to go on."""
+    """What a run needs to go on: the state of its solver, and when it looks at the certificate.
+
+    Attributes
+    ----------
+    solver : Solver
+    state : object
+        What ``solver.pause`` gave.
+    wait : int or None
+        Iterations until the next look, 0 where one was due; None where nothing was planned.
+    promises : tuple of pairs
+        The gaps that the solver expected at the last two looks, and those that were found.
+    judged : bool
+        Whether the best point is at least as good: False of a state beyond the last look.
+    """
 
     solver: Solver[Program, Any]
     state: Any
+    wait: int | None = None
+    promises: tuple[tuple[float, float], ...] = ()
+    judged: bool = True
 
 
 @attrs.frozen(eq=False)

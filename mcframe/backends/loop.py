@@ -34,9 +34,9 @@ FIRST_LOOK = 8
 SOONEST, LATEST = 3, 100
 # The least power of the expected gap that a gap is taken to fall as.
 SLOWEST = 0.05
-# Seconds after which an iterate is kept between two looks, and how many times longer than keeping
-# it takes these are at least.
-KEPT_AFTER, KEPT_SHARE = 45.0, 10.0
+# Seconds after which the solver's state is kept between two looks, and how many times longer than
+# keeping it takes these are at least.
+KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
 # A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
 STALLED = 0.98
 FALLING = (
@@ -126,16 +126,31 @@ class Watch:
         if found is not None:
             self.point, self.judgement = found
 
-    def begin_at(self, start: Start, state: State) -> None:
-        """The start of the same program is the answer until a better one is found."""
+    def begin_at(self, start: Start, solver: Solver[Program, Any], state: State) -> None:
+        """The start of the same program is the answer until a better one is found.
+
+        That is the iterate at once where its solver was stopped between two looks.
+        """
         assert start.judgement is not None
         self.point, self.judgement, self.paused = start.point, start.judgement, start.paused
         self.bound, self.bounded = start.judgement.bound, start.judgement.rounding
+        paused = start.paused
+        if paused is not None and paused.solver == solver:
+            self.promises.extend(paused.promises)
+            self.next_look = self.made + min(
+                FIRST_LOOK, FIRST_LOOK if paused.wait is None else paused.wait
+            )
+            if not paused.judged:
+                candidate = solver.candidate(self.program, state)
+                judgement = judge_objective(self.program, candidate)
+                if judgement.objective < self.objective:
+                    self.point, self.judgement = candidate, judgement
         known = self.objective, self.bound, self.gap, state.rank
         self.note(Record(self.made, self.seconds, *known, self.program.entries.work))
 
     def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next look."""
+        self.keep_between(solver, state, wait=int(iteration == self.made), ahead=self.took)
         began = time.perf_counter()
         candidate, expected = solver.candidate(self.program, state), solver.expected_gap(state)
         judgement = judge(self.program, candidate, self.budget.tol)
@@ -146,30 +161,36 @@ class Watch:
             self.bound, self.bounded = judgement.bound, judgement.rounding
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
             self.promises.append((expected, self.gap))
-        self.paused = Paused(solver, solver.pause(self.program, state))
         known = judgement.objective, self.bound, self.gap, state.rank
         record = Record(iteration, self.seconds, *known, self.program.entries.work)
         self.plan(record, state)
+        self.paused = self.paused_at(solver, state, self.next_look - iteration)
         self.note(record)
         if self.keep is not None:
             self.keep(self.outcome("interrupted", FROM_OUTSIDE))
             self.kept = time.perf_counter()
 
-    def keep_between(self, solver: Solver[Program, Any], state: State) -> None:
-        """Keep an iterate that is better than the best, where the last look is long ago.
+    def paused_at(
+        self, solver: Solver[Program, Any], state: State, wait: int, judged: bool = True
+    ) -> Paused:
+        """What another run needs to go on from here, so many iterations before the next look."""
+        paused = solver.pause(self.program, state)
+        return Paused(solver, paused, wait, tuple(self.promises[-2:]), judged)
 
-        Its objective is found and no bound. What the run itself remembers stays as it is, so that
-        clocks have no part in it.
+    def keep_between(
+        self, solver: Solver[Program, Any], state: State, wait: int, ahead: float = 0.0
+    ) -> None:
+        """Keep the solver's state beside the best point, where the last keeping is long ago.
+
+        Or will be, when what takes so many seconds ``ahead`` is done. Nothing is evaluated for it,
+        and what the run itself remembers stays as it is, so that clocks have no part in it.
         """
         began = time.perf_counter()
-        wait = max(KEPT_AFTER, KEPT_SHARE * self.keeping)
-        if self.keep is None or self.point is None or began - self.kept < wait:
+        late = began - self.kept + ahead >= max(KEPT_AFTER, KEPT_SHARE * self.keeping)
+        if self.keep is None or self.point is None or not (late and np.isfinite(state.objective)):
             return
-        candidate = solver.candidate(self.program, state)
-        judgement = judge_objective(self.program, candidate)
-        if judgement.objective < self.objective:
-            better = attrs.evolve(self, point=candidate, judgement=judgement)
-            self.keep(better.outcome("interrupted", FROM_OUTSIDE))
+        between = attrs.evolve(self, paused=self.paused_at(solver, state, wait, judged=False))
+        self.keep(between.outcome("interrupted", FROM_OUTSIDE))
         self.kept = time.perf_counter()
         self.keeping = self.kept - began
 
@@ -333,7 +354,7 @@ def first_state(
     else:
         state = start.state_of(solver, program, rng)
         if known:
-            watch.begin_at(start, state)
+            watch.begin_at(start, solver, state)
             return state
     watch.look(watch.made, solver, state)
     return state
@@ -374,6 +395,10 @@ def iterate(
     """Steps and looks until one of the reasons to stop; the reason as status and sentence."""
     iteration, step_took = watch.made, 0.0
     small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
+    if watch.next_look <= iteration:
+        # A look that was cut off. Should it be so again, the next run makes a step before it.
+        watch.keep_between(solver, state, wait=1, ahead=np.inf)
+        watch.look(iteration, solver, state)
     while True:
         if watch.point is None and iteration - watch.made >= SEARCHED:
             raise NothingFeasible(nowhere(program))
@@ -399,12 +424,12 @@ def iterate(
                 continue
             return watch.status_when_spent(spent)
         began = time.perf_counter()
-        solver.step(program, state)
+        for _ in solver.stages(program, state):
+            watch.keep_between(solver, state, wait=max(watch.next_look - iteration, 1))
         step_took = time.perf_counter() - began
         iteration += 1
         if not np.isfinite(state.objective):
             why = f" and {FALLING}" if watch.endless else ""
             return "interrupted", f"iterate {iteration} is not finite{why}; {BEFORE}"
-        watch.keep_between(solver, state)
         if state.finished is not None or watch.is_due(iteration, solver.expected_gap(state)):
             watch.look(iteration, solver, state)

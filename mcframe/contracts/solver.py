@@ -1,6 +1,7 @@
 """What a first-order solver must be."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -129,6 +130,15 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     @abstractmethod
     def step(self, program: ProgramT, state: StateT) -> None:
         """One iteration; changes the state."""
+
+    def stages(self, program: ProgramT, state: StateT) -> Iterator[None]:
+        """One iteration in pieces, after each of which ``pause`` gives a state to go on from.
+
+        A state that was paused in the midst of an iteration goes on with the pieces that are left
+        of it. By default the whole step is one piece.
+        """
+        self.step(program, state)
+        yield
 
     def __init_subclass__(cls) -> None:
         """Refuse methods that were asked for in earlier versions."""

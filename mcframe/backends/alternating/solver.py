@@ -1,5 +1,7 @@
 """Alternating ridge regressions for a nuclear norm, in memory of the observed entries."""
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -106,36 +108,48 @@ class Alternating(Solver[Program, AlternatingState]):
         return state
 
     def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
-        """Factors, the last step's too, and how short columns are sought."""
+        """Factors, the last step's too, their effects, and how short columns are sought."""
         gone: Any = None
-        return attrs.evolve(state, evaluation=gone, shrinker=state.shrinker.copy())
+        return attrs.evolve(
+            state,
+            evaluation=gone,
+            effects=state.evaluation.effects,
+            shrinker=state.shrinker.copy(),
+        )
 
     def resume(
         self, program: Program, paused: AlternatingState, rng: np.random.Generator
     ) -> AlternatingState:
         """The paused state with its entries evaluated again."""
-        fresh = self.init(program, Point(LowRank(paused.left, paused.right)), rng)
+        evaluation = program.evaluate(LowRank(paused.left, paused.right), paused.effects)
         shrinker = paused.shrinker.copy(rng)
-        return attrs.evolve(paused, evaluation=fresh.evaluation, shrinker=shrinker)
+        return attrs.evolve(paused, evaluation=evaluation, effects=None, shrinker=shrinker)
 
     def step(self, program: Program, state: AlternatingState) -> None:
         """Two half sweeps; then short columns, once the long ones are about right."""
-        before = state.objective
-        if state.rank == 0 and not state.settled:
-            begin(program, state)
-        else:
-            for by_rows in (True, False):
-                half_sweep(program, state, by_rows)
-        state.note_fall(before, state.objective)
-        state.sweeps += 1
-        if state.settled:
-            step_aside(program, state)
-            refine(program, state)
-            extrapolate(program, state)
-        else:
-            relength(program, state)
-        # Short columns come with the next step: what sweeps found may do already.
-        state.settled = state.settled or state.residual <= SETTLED or state.sweeps >= SWEEPS
+        deque(self.stages(program, state), maxlen=0)
+
+    def stages(self, program: Program, state: AlternatingState) -> Iterator[None]:
+        """The step in pieces; those to come are part of the state."""
+        if not state.ahead:
+            begins = state.rank == 0 and not state.settled
+            state.ahead = ("begin",) if begins else ("sweep rows", "sweep columns")
+            state.ahead += (
+                ("step aside", "refine", "extrapolate") if state.settled else ("relength",)
+            )
+            state.begun = state.objective
+        while state.ahead:
+            stage, *rest = state.ahead
+            advance(program, state, stage)
+            if stage in ("begin", "sweep columns"):
+                state.note_fall(state.begun, state.objective)
+                state.sweeps += 1
+            state.ahead = tuple(rest)
+            if not rest:
+                # Short columns come with the next step: what sweeps found may do already.
+                enough = state.residual <= SETTLED or state.sweeps >= SWEEPS
+                state.settled = state.settled or enough
+            yield
 
     def expected_gap(self, state: AlternatingState) -> float:
         """``PROMISED`` times what the objective has still to fall, relatively."""
@@ -144,3 +158,20 @@ class Alternating(Solver[Program, AlternatingState]):
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
         return Point(LowRank(state.left, state.right), warm=state.evaluation.effects)
+
+
+def advance(program: Program, state: AlternatingState, stage: str) -> None:
+    """One piece of a step, from factors with their losses to others."""
+    match stage:
+        case "begin":
+            begin(program, state)
+        case "sweep rows" | "sweep columns":
+            half_sweep(program, state, by_rows=stage == "sweep rows")
+        case "relength":
+            relength(program, state)
+        case "step aside":
+            step_aside(program, state)
+        case "refine":
+            refine(program, state)
+        case "extrapolate":
+            extrapolate(program, state)

@@ -37,6 +37,9 @@ class AlternatingState:
     settled: bool = False  # whether the long columns are about right, and short ones are sought
     finished: str | None = None
     earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
+    ahead: tuple[str, ...] = ()  # pieces of the step under way that are still to come
+    begun: float = np.inf  # the objective at its beginning
+    effects: tuple[Array | None, ...] | None = None  # of a paused state
 
     @property
     def rank(self) -> int:

@@ -3,19 +3,27 @@
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from threadpoolctl import threadpool_info
+
 from mcframe.contracts.errors import BackendError
+from mcframe.numerics.digest import digest_of
 
 __all__ = [
+    "arithmetic_here",
+    "arithmetic_of",
     "checked_client",
     "demand_connection",
+    "ended_for_memory",
     "environment_here",
     "environment_refused",
+    "note_on_arithmetic",
     "refuse_another_environment",
+    "repeat_tasks",
     "workers_of",
 ]
 
@@ -72,6 +80,58 @@ def environment_here() -> dict[str, str]:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
+
+
+@cache
+def arithmetic_here() -> dict[str, str]:
+    """What decides the last bits of this process: the processor that its loops are made for.
+
+    Of Numba, of the BLAS libraries, and of NumPy's own loops, whatever chose them: the machine, or
+    variables of the environment.
+    """
+    registry: Any = importlib.import_module("numba.core.registry")
+    numpy: Any = importlib.import_module("numpy._core._multiarray_umath")
+    _, name, features = registry.cpu_target.target_context.codegen().magic_tuple()
+    kernels = {
+        f"{pool['internal_api']} {pool.get('architecture', 'of any processor')}"
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    }
+    enabled = [name for name, there in numpy.__cpu_features__.items() if there]
+    return {
+        "Numba target": f"{name} ({digest_of(features)[:6]})",
+        "BLAS kernel": ", ".join(sorted(kernels)),
+        "NumPy target": f"{enabled[-1] if enabled else 'plain'} ({digest_of(enabled)[:6]})",
+    }
+
+
+def arithmetic_of(client: Any, workers: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What decides the last bits of workers, by their addresses, as far as they answer."""
+    try:
+        found: dict[str, dict[str, str]] = soon(
+            client, SOON, client.run, arithmetic_here, workers=list(workers), on_error="ignore"
+        )
+    except (TimeoutError, OSError):
+        return {}
+    return found
+
+
+def note_on_arithmetic(found: Mapping[str, Mapping[str, str]]) -> str | None:
+    """A sentence about workers whose last bits are decided otherwise than here, if there are."""
+    here = arithmetic_here()
+    others = {worker: there for worker, there in found.items() if there != here}
+    if not others:
+        return None
+    worker, there = min(others.items())
+    names = [name for name in here if there.get(name) != here[name]]
+    said = "; ".join(
+        f"{name} {there.get(name, 'none')} there, {here[name]} here" for name in names
+    )
+    return (
+        f"{len(others)} of {len(found)} workers compute for other processors than this process"
+        f" does, such as {worker} ({said}): the answer is that of one process to rounding, and not"
+        " to the last bit, and where workers differ from each other it may vary from run to run"
+    )
 
 
 def environment_refused(client: Any) -> str | None:
@@ -140,6 +200,24 @@ def workers_of(client: Any) -> Mapping[str, Any] | None:
     return found
 
 
-def soon(client: Any, seconds: float, call: Any, *args: Any, **options: Any) -> Any:
+def ended_for_memory(client: Any) -> set[str]:
+    """The addresses of workers that Dask has ended since their memory was full."""
+    try:
+        events = soon(client, SOON, client.scheduler.events, topic="worker-restart-memory")
+    except (TimeoutError, OSError):
+        return set()
+    return {event["worker"] for _, event in events}
+
+
+def repeat_tasks(client: Any, keys: list[str]) -> None:
+    """Have the scheduler repeat tasks that it has given up; unheard, it is asked again later.
+
+    ``Client.retry`` fails where a task that they need is known to the scheduler alone.
+    """
+    with suppress(TimeoutError, OSError):
+        soon(client, SOON, client.scheduler.retry, keys=keys, client=client.id)
+
+
+def soon(client: Any, seconds: float, call: Any, /, *args: Any, **options: Any) -> Any:
     """What a client's coroutine returns, or a ``TimeoutError`` after so many seconds."""
     return client.sync(call, *args, callback_timeout=seconds, **options)

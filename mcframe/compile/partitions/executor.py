@@ -44,6 +44,11 @@ class Partitions(ABC):
     source: Source
     work: Work
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a fit says of those who compute: here nothing."""
+        return ()
+
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
         """The rows of each partition."""

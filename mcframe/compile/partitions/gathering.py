@@ -4,15 +4,19 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future as Asked
+from contextlib import suppress
 from typing import Any
 
 import attrs
 
 from mcframe.compile.partitions.cluster import (
     demand_connection,
+    ended_for_memory,
     environment_refused,
+    repeat_tasks,
     workers_of,
 )
+from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine.clock import check_time
 
@@ -23,7 +27,8 @@ PATIENCE, LOOK = 1.0, 5.0
 # Seconds without a worker, or without a word of the scheduler, until a round is given up; and
 # seconds in which no worker runs anything, as when all are paused since their memory is full.
 DESERTED, IDLE = 60.0, 300.0
-# How often workers may go while not one more partition is done, and answers may fail to arrive.
+# How many workers may go with one task that was never done, and how often answers may fail to
+# arrive.
 DEATHS, ATTEMPTS = 20, 10
 # How many of the partitions that are lost an error names.
 NAMED = 5
@@ -51,6 +56,7 @@ class Node:
     first: int
     last: int
     summands: tuple["Node", ...] = ()
+    retried: int = 0  # since it was done last
 
     @property
     def is_sum(self) -> bool:
@@ -67,7 +73,7 @@ class Node:
     def let_go(self) -> None:
         """Hold no summands of sums that are there."""
         if self.future.status == "finished":
-            self.summands = ()
+            self.summands, self.retried = (), 0
         for node in self.summands:
             node.let_go()
 
@@ -77,6 +83,19 @@ def all_of(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
         yield from all_of(node.summands)
+
+
+def error_of(node: Node) -> Any:
+    """The error of a task; None where it is under way again meanwhile."""
+    with suppress(TimeoutError):
+        return node.future.exception(timeout=PATIENCE)
+    return None
+
+
+def deaths_at(node: Node, error: Any) -> int:
+    """How many workers have died at a task; 0 where it failed for another reason."""
+    allowed = getattr(error, "allowed_failures", None)
+    return 0 if allowed is None else int(allowed) + 1 + node.retried
 
 
 def failures_in(nodes: Iterable[Node]) -> list[Node]:
@@ -92,23 +111,24 @@ def failures_in(nodes: Iterable[Node]) -> list[Node]:
 class Gathering:
     """Waits for the answers of all partitions, or for their sum, and for nothing else.
 
-    A scheduler repeats what is lost with its worker. That ends: it gives a task up that has
-    killed four workers, and what it would repeat for ever is given up here, where workers die
-    again and again and no further partition is done, or where nothing runs at all. How long one
-    task may take is not limited: that is what ``max_seconds`` of a fit is for.
+    A scheduler repeats what is lost with its worker, and gives a task up at which four workers
+    have died (``distributed.scheduler.allowed-failures``), whatever they died of: where they die
+    for another reason, any task may meet that many. So it is told to try again until twenty have
+    died at one task that is not done, and at once no more where a worker was ended since its
+    memory was full. How long one task may take is not limited: that is what ``max_seconds`` of a
+    fit is for.
     """
 
     client: Any
     nodes: list[Node]
     doing: str  # the round, in words
-    size: Callable[[], str]  # says what a partition takes
+    size: Callable[[], float]  # the bytes that a partition takes of a worker
     done: int = 0  # the most partitions that were done at once
-    deaths: int = 0
     failures: int = 0  # to bring answers here
-    known: frozenset[str] = frozenset()  # addresses of workers
     looked: float = attrs.field(factory=time.monotonic)
     trouble: Trouble | None = None
-    since: float = 0.0  # which the trouble holds
+    since: float = 0.0  # which this trouble holds
+    began: float = 0.0  # when the first of several did that followed each other
 
     def answers(self) -> list[Any]:
         """The answers of the nodes, or an error that says what was lost."""
@@ -154,40 +174,65 @@ class Gathering:
                 )
         failed = failures_in(self.nodes)
         if failed:
-            raise self.error_of(failed)
+            self.try_again(failed)
 
-    def error_of(self, failed: list[Node]) -> BaseException:
-        """What is said of partitions whose tasks failed: an error of their own, or what was lost.
+    def try_again(self, failed: list[Node]) -> None:
+        """Have tasks repeated whose workers died, or raise what is said of those that failed.
 
         A worker that dies takes all of its tasks with it, so that a partition may be among those
         that are lost because of another one.
         """
-        errors = [node.future.exception(timeout=PATIENCE) for node in failed]
+        known = [(node, error_of(node)) for node in failed]
+        failed = [node for node, error in known if error is not None]
+        errors = [error for _, error in known if error is not None]
+        if not errors:
+            return
         for error in errors:
             if isinstance(error, McframeError):
-                return error
+                raise error
         demand_connection(self.client, self.doing)
+        killed = [error for error in errors if type(error).__name__ == "KilledWorker"]
+        full = {error.last_worker.address for error in killed} & ended_for_memory(self.client)
+        deaths = max(map(deaths_at, failed, errors))
+        if len(killed) == len(failed) and not full and deaths < DEATHS:
+            for node in failed:
+                node.retried += 1
+            repeat_tasks(self.client, [node.future.key for node in failed])
+            time.sleep(PATIENCE)  # until it is known here that they are under way
+            return
         reason = environment_refused(self.client)
         if reason is None:
-            said = str(errors[0]).rstrip(".")
-            were = "was" if len(failed) == 1 else "were"
-            reason = (
-                f"{named(failed)} {were} lost in {self.doing}: {type(errors[0]).__name__}: {said}."
-                f" {self.size()}; give workers more memory, or the data more partitions"
+            said, were = str(errors[0]).rstrip("."), "was" if len(failed) == 1 else "were"
+            kind = type(errors[0]).__name__
+            reason = f"{named(failed)} {were} lost in {self.doing}: {kind}: {said}"
+            if killed:
+                reason += f". {deaths} workers died at it. {self.about_memory(full)}"
+        raise BackendError(reason) from errors[0]
+
+    def about_memory(self, full: set[str]) -> str:
+        """Whether workers died for want of memory, as far as Dask tells, and what follows."""
+        takes = f"a partition takes up to {in_bytes(self.size())} of one"
+        if full:
+            return (
+                f"The memory of {min(full)} was full, and {takes}: give workers more memory, or"
+                " the data more partitions"
             )
-        found = BackendError(reason)
-        found.__cause__ = errors[0]
-        return found
+        return (
+            f"Dask has ended none of them for its memory, and {takes}: look into their logs, and"
+            " those of their machines, for what they died of"
+        )
 
     def note_failure(self, error: Exception) -> None:
         """Answers did not arrive: what was lost is computed again, and asked for again."""
-        self.demand_success()
+        if failures_in(self.nodes):
+            self.demand_success()
+            return
         demand_connection(self.client, self.doing)
         self.failures += 1
         if self.failures > ATTEMPTS:
             raise BackendError(
                 f"the answers of {self.doing} could not be brought here in {ATTEMPTS} attempts:"
-                f" {type(error).__name__}: {error}. {self.size()}"
+                f" {type(error).__name__}: {error}"
             ) from error
         time.sleep(PATIENCE)
 
@@ -200,21 +245,22 @@ class Gathering:
         workers = workers_of(self.client)
         done = sum(node.n_done for node in self.nodes)
         if done > self.done:
-            self.done, self.deaths, self.trouble = done, 0, None
-        if workers is not None:
-            self.deaths += not self.known <= set(workers)
-            self.known = frozenset(workers)
-        if self.deaths > DEATHS:
-            raise BackendError(
-                f"workers were lost {self.deaths} times in {self.doing} while nothing more"
-                f" was done. {self.size()}; give workers more memory, or the data more partitions"
-            )
+            self.done, self.trouble = done, None
         trouble = trouble_of(workers)
         if trouble != self.trouble:
-            self.trouble, self.since = trouble, now
-        if trouble is not None and now - self.since > trouble.seconds:
+            self.since = now
+        if trouble is None or self.trouble is None:
+            self.began = now
+        self.trouble = trouble
+        if trouble is None:
+            return
+        lasts = now - self.since > trouble.seconds
+        if lasts or now - self.began > IDLE:
+            clause, seconds = trouble.clause, trouble.seconds
+            if not lasts:
+                clause, seconds = "workers came and went, and none has run anything", IDLE
             raise BackendError(
-                f"{trouble.clause} for {trouble.seconds:.0f} s, in {self.doing}; mend"
+                f"{clause} for {seconds:.0f} s, in {self.doing}; mend"
                 " the cluster, and go on from the checkpoint or by start="
             )
 

@@ -1,4 +1,4 @@
-"""Compiled partitions that a process keeps from round to round: in memory, then on the disk."""
+"""Compiled partitions that a fit keeps from round to round: in memory, then on the disk."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +40,7 @@ class KeptParts:
     key_of_tables: str = ""
     tables: dict[int, Mapping[str, Table]] = attrs.field(factory=dict)
     read: int = 0  # the bytes of these tables
+    asked: float = 0.0  # a moment of ``time.monotonic``, of those that a worker keeps
 
     @contextmanager
     def borrowed(self, source: Source, p: int, n_ahead: int = 0) -> Iterator[Part]:

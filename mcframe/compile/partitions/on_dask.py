@@ -1,6 +1,8 @@
 """Partitions on the workers of a Dask cluster: pure tasks of a partition and of small arrays."""
 
 import threading
+import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from operator import itemgetter
@@ -10,8 +12,10 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.cluster import (
+    arithmetic_of,
     demand_connection,
     environment_here,
+    note_on_arithmetic,
     refuse_another_environment,
     workers_of,
 )
@@ -35,8 +39,9 @@ SMALL, STAYING = 4_096, 48
 REFRESHED = 25
 # Seconds that workers are given to drop their parts at the end of a fit.
 LEAVING = 5.0
-# The share of a worker's memory that compiled partitions may take.
-KEPT_SHARE = 0.5
+# The share of a worker's memory that compiled partitions may take, of all fits together; and the
+# seconds after which those of a fit that asks no more make room, as where its process was killed.
+KEPT_SHARE, FORGOTTEN = 0.5, 600.0
 
 
 @attrs.frozen
@@ -60,7 +65,7 @@ class OnDask(Partitions):
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # its environment and its source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
-    keys: set[str] = attrs.field(factory=set)  # of the sources that workers were asked for
+    arithmetic: dict[str, dict[str, str]] = attrs.field(factory=dict)  # of workers seen so far
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
 
@@ -112,7 +117,6 @@ class OnDask(Partitions):
     def begin(self, task: Task) -> list[Node]:
         """The answers of all partitions, as futures."""
         if self.begun is None:
-            self.keys.add(self.source.key)
             self.begun = self.submitted((environment_here(), self.source))
         if not self.homes or self.work.rounds % REFRESHED == 0:
             self.refresh_homes()
@@ -198,26 +202,38 @@ class OnDask(Partitions):
         return self.client.submit(identity, value, pure=False)
 
     def refresh_homes(self) -> None:
-        """Look again which workers there are, unless the scheduler is slow to say so."""
-        self.homes = sorted(workers_of(self.client) or self.homes)
+        """Look again which workers there are, unless the scheduler is slow to say so.
 
-    def size_of_partition(self) -> str:
-        """What the largest partition takes of a worker, as a sentence without its end."""
+        The first time that some compute for another processor a warning says so.
+        """
+        self.homes = sorted(workers_of(self.client) or self.homes)
+        fresh, noted = set(self.homes) - self.arithmetic.keys(), self.notes
+        if fresh:
+            self.arithmetic.update(arithmetic_of(self.client, fresh))
+        if self.notes and not noted:
+            warnings.warn(self.notes[0], UserWarning, stacklevel=2)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a fit says of the workers."""
+        note = note_on_arithmetic(self.arithmetic)
+        return () if note is None else (note,)
+
+    def size_of_partition(self) -> float:
+        """The bytes that the largest partition takes of a worker."""
         model, data = self.source.model, self.source.data
-        largest = max(bytes_at_work(model, data, p) for p in range(len(self.rows)))
-        return f"A partition takes up to {largest / 1e9:.2g} GB of a worker"
+        return max(bytes_at_work(model, data, p) for p in range(len(self.rows)))
 
     def bound_to(self, source: Source) -> "OnDask":
         """An executor of another source on the same cluster."""
-        return OnDask(source, self.client, keys=self.keys, work=self.work)
+        return OnDask(source, self.client, arithmetic=self.arithmetic, work=self.work)
 
     def close(self) -> None:
         """Have workers drop their parts; one that is gone has none, one that hangs is left."""
         if self.client.status == "running":
             with suppress(Exception):
-                self.client.run(
-                    leave_worker, self.keys, on_error="ignore", callback_timeout=LEAVING
-                )
+                key = self.source.key_of_tables
+                self.client.run(leave_worker, key, on_error="ignore", callback_timeout=LEAVING)
 
 
 def identity(value: Any) -> Any:
@@ -273,8 +289,40 @@ def outline_of(value: Any) -> Any:
     return value if isinstance(value, int | str) else None
 
 
-# The parts that this process keeps as a worker, one task at a time.
-KEPT, ONE_AT_A_TIME = KeptParts(), threading.Lock()
+@attrs.define(eq=False)
+class KeptByFit:
+    """The parts that a process keeps as a worker, those of each fit by themselves.
+
+    All together they take a share of its memory: who comes later finds what others leave, and has
+    the rest of its parts in a file.
+    """
+
+    fits: dict[str, KeptParts] = attrs.field(factory=dict)
+
+    @property
+    def compiled(self) -> int:
+        """How often a partition was, of the fits that are known."""
+        return sum(kept.compiled for kept in self.fits.values())
+
+    def of(self, source: Source, worker: Any) -> KeptParts:
+        """The parts of the fit that a source belongs to, with the room that they have now."""
+        key, now = source.key_of_tables, time.monotonic()
+        if key not in self.fits:
+            scratch = Scratch(source.scratch or worker.local_directory)
+            scratch.check(f" on worker {worker.address}")
+            self.fits[key] = KeptParts(scratch=scratch)
+        kept = self.fits[key]
+        kept.asked = now
+        for other in [k for k, fit in self.fits.items() if now - fit.asked > FORGOTTEN]:
+            self.fits.pop(other).close()
+        if kept.scratch is not None:  # which one that is closed has no more
+            limit = worker.memory_manager.memory_limit or np.inf
+            others = sum(f.held + f.read for f in self.fits.values() if f is not kept)
+            kept.most = KEPT_SHARE * limit - others
+        return kept
+
+
+KEPT, ONE_AT_A_TIME = KeptByFit(), threading.Lock()
 
 
 def answer_in_environment(
@@ -300,21 +348,18 @@ def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) ->
     from distributed import get_worker
 
     worker = get_worker()
-    limit = worker.memory_manager.memory_limit or np.inf
-    with ONE_AT_A_TIME, thread_limit(worker.state.nthreads):
-        if KEPT.key != source.key:
-            scratch = Scratch(source.scratch or worker.local_directory)
-            scratch.check(f" on worker {worker.address}")
-            KEPT.turn_to(source)
-            KEPT.most, KEPT.scratch = KEPT_SHARE * limit, scratch
-        with KEPT.borrowed(source, p) as part:
-            return answer_of(filled(task, arrays), part)
+    with (
+        ONE_AT_A_TIME,
+        thread_limit(worker.state.nthreads),
+        KEPT.of(source, worker).borrowed(source, p) as part,
+    ):
+        return answer_of(filled(task, arrays), part)
 
 
-def leave_worker(keys: set[str]) -> None:
+def leave_worker(key: str) -> None:
     """Drop the parts of a fit that this process has kept as a worker, unless it works for long."""
-    if KEPT.key in keys and ONE_AT_A_TIME.acquire(timeout=LEAVING):
+    if key in KEPT.fits and ONE_AT_A_TIME.acquire(timeout=LEAVING):
         try:
-            KEPT.close()
+            KEPT.fits[key].close()
         finally:
             ONE_AT_A_TIME.release()
