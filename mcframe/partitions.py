@@ -2,14 +2,16 @@
 
 import os
 import warnings
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
+from mcframe.backends.new_rows import RowSpace
 from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
 from mcframe.compile.partitions.cluster import checked_client
 from mcframe.compile.partitions.costs import Costs
@@ -92,9 +94,11 @@ def fit_on(
     fit = fit_of(run(solver, program, settings))
     loss: Any = program.loss
     notes = (*problem.notes, *notes_on_pieces(problem, loss))
-    space = None
-    with suppress(ModelError):
-        space = fit.row_space
+    infinite = {
+        block.name: np.flatnonzero(piece.fixed)
+        for block, piece in zip(model.blocks, loss.pieces, strict=True)
+    }
+    space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
     # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
     partitions = problem.partitions.bound_to(problem.partitions.source)
     rested = attrs.evolve(problem, partitions=partitions)
