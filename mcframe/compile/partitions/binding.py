@@ -165,7 +165,7 @@ class Seen:
     lowest: Array  # and the range of their values, less offsets
     highest: Array
     has_offset: bool
-    rows: Mask  # with an entry
+    rows: Mask  # with an observed entry
     to_bind: Array  # sums that tell the likelihood what it estimates, if any
     mixed: IntArray  # the bits of places and values, mixed and added up
 
@@ -218,7 +218,7 @@ def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
         lowest,
         highest,
         table.offset is not None,
-        table.rows_with_entries,
+        attrs.evolve(table, unwritten=False).rows_with_entries,
         to_bind,
         mixed_bits(table, first, k),
     )
@@ -295,7 +295,8 @@ def tables_left_behind(
         table = attrs.evolve(table, offset=offset)
         if block.standardize:
             table = table.standardised(totals.standards[block.name])
-        tables[block.name] = TableInPartitions(block.name, table, own.rows, source)
+        rows = own.rows | block.likelihood.reads_unlabeled
+        tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
 
 
