@@ -54,9 +54,10 @@ def notes_on_gaps(
         first_row = int(np.flatnonzero(~seen)[0])
         others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""
         unlabeled = any(block.likelihood.reads_unlabeled for block in model.blocks)
+        predicted = NOT_RANKED if unlabeled else "not learnt from that row"
         notes.append(
             f"row {first_row}{others} without one observed entry in any block;"
-            f" what is predicted there is {NOT_RANKED if unlabeled else 'not learnt from that row'}"
+            f" what is predicted there is {predicted}"
         )
     return tuple(notes)
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
-from mcframe.datasets.partitions.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
+from mcframe.model.chunks.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.model.forms import UNCLEAR_FORMATS
 from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.table import Table
