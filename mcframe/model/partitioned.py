@@ -12,7 +12,13 @@ from mcframe.contracts.errors import DataError
 from mcframe.model.observations import Observations
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["PartitionedData", "RowsInMemory", "is_collection", "is_partitioned"]
+__all__ = [
+    "PartitionedData",
+    "RowsInMemory",
+    "is_collection",
+    "is_partitioned",
+    "refuse_partitions",
+]
 
 # What stands beside the values of ``Observations``.
 BESIDE = ("weights", "offset", "exposure")
@@ -191,6 +197,22 @@ def is_collection(given: object) -> bool:
         else (given,)
     )
     return any(hasattr(type(part), "__dask_graph__") for part in parts)
+
+
+def refuse_partitions(given: object, here: str = "") -> None:
+    """Raise a ``DataError`` where rows come in partitions, and all are needed in this process."""
+    taken = "here all rows are needed in this process"
+    if is_partitioned(given):
+        raise DataError(
+            f"{here}{type(given).__name__} was given, rows in partitions, which mc.fit and"
+            f" mc.explain take in the place of all data; {taken}. Give arrays, for example of a"
+            " sample of the rows"
+        )
+    if is_collection(given):
+        raise DataError(
+            f"{here}a collection of Dask was given; mc.fit and mc.explain take a dict from the"
+            f" name of each block to one. But {taken}: give collection.compute()"
+        )
 
 
 def values_of(given: Any) -> Any:

@@ -43,7 +43,7 @@ from mcframe.model.targets import targets_of
 from mcframe.model.totals import Totals
 from mcframe.numerics.unlabeled.background import Background
 
-__all__ = ["bind_partitions", "check_blocks", "refusal_of_partitions"]
+__all__ = ["bind_partitions", "check_blocks", "mixed_bits", "refusal_of_partitions"]
 
 # Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
 # number generators, 2014: odd multipliers, and what they are shifted by.

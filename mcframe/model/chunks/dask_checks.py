@@ -159,8 +159,8 @@ def refuse_list_of_entries(name: str, frame: Any) -> None:
         f"block {name!r}: the dask.dataframe has the columns {named}. If each of its rows is one"
         " entry of a table, call its columns 'row', 'column' and 'value', count both from 0, sort"
         f" the frame by rows and give mcframe.datasets.from_dask({{{name!r}: frame}}); or, in any"
-        f" order, mcframe.datasets.write_partitions(folder, {{{name!r}: (part.compute() for part in"
-        " frame.partitions)}). If it is a table of"
+        " order, mcframe.datasets.write_partitions(folder,"
+        f" {{{name!r}: (part.compute() for part in frame.partitions)}}). If it is a table of"
         f" {len(frame.columns)} columns, give frame.to_dask_array(lengths=True)"
     )
 
