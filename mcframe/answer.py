@@ -342,8 +342,8 @@ class Fit(AnswersByLabel):
         [1. 1.] 0.9
         """
         self.model.block(name)  # which names the blocks there are
-        observed = self.problem.tables[name].observed_entries()
-        return self.filled(name, observed, self.predictor(name))
+        z = self.predictor(name)
+        return self.filled(name, self.problem.tables[name].observed_entries(), z)
 
     def filled(self, name: str, table: Table, z: Array) -> Any:
         """The observed entries of a table, elsewhere what its likelihood fills with at z."""

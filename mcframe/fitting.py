@@ -35,7 +35,6 @@ from mcframe.contracts.errors import (
     NothingFeasible,
 )
 from mcframe.model import Model, Problem
-from mcframe.model.partitioned import is_partitioned
 from mcframe.numerics.machine.threads import thread_limit
 from mcframe.options import (
     checked_budget,
@@ -45,7 +44,7 @@ from mcframe.options import (
     checked_switch,
     checked_threads,
 )
-from mcframe.partitions import fit_partitions
+from mcframe.partitions import fit_partitions, in_partitions
 
 __all__ = ["Fit", "fit", "fit_problem", "solve_with"]
 
@@ -78,7 +77,8 @@ def fit(
         Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
         not stored. ``Observations`` adds weights and offsets; ``from_triples`` reads lists of
         (row, column, value). Or data whose rows come in partitions, on disk or elsewhere, which
-        no process holds all of.
+        no process holds all of; collections of Dask are read as such, chunks of rows as
+        partitions, and so are tables of dask.dataframe.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes the one of a ladder (see the notes) that is expected to be done first, and
         hands over to another where it is far slower than that; ``explain`` says the estimates, and
@@ -107,10 +107,11 @@ def fit(
         each processor. It changes sums of products of dense matrices by their rounding alone.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
-    client : distributed.Client, optional
+    client : distributed.Client, or the address of a scheduler, optional
         Of data in partitions: the Dask cluster whose workers compute; by default that of the
         current client where the data are Dask's, else this process does, one partition after the
-        other. The answer is the same, to the last bit.
+        other. The answer is the same, to the last bit. The connection to an address lasts as long
+        as the fit.
     checkpoint : str or Path, optional
         Of data in partitions: a file that keeps the best point at each certificate, and between
         two about every minute. Where it is there already, of the same model and data, the fit goes
@@ -169,7 +170,7 @@ def fit(
             began=time.perf_counter(),
         )
         forced = checked_switch(force, "force")
-        if is_partitioned(data):
+        if in_partitions(data):
             fitted = fit_partitions(
                 model, data, client, backend, start, settings, checkpoint, scratch
             )

@@ -2,17 +2,19 @@
 
 import os
 import warnings
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
-from mcframe.compile.partitions.binding import bind_partitions, refusal_of_partitions
-from mcframe.compile.partitions.cluster import checked_client
+from mcframe.backends.new_rows import RowSpace
+from mcframe.compile.partitions.binding import bind_partitions, check_blocks, refusal_of_partitions
+from mcframe.compile.partitions.cluster import checked_client, connected
 from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
@@ -24,14 +26,21 @@ from mcframe.compile.partitions.sizes import bytes_compiled
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
-from mcframe.model.partitioned import PartitionedData
+from mcframe.model.chunks.from_dask import tables_from_dask
+from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine.memory import memory_gigabytes
 from mcframe.numerics.machine.scratch import Scratch
 from mcframe.options import checked_start
 from mcframe.storage import Archive, fit_from_entry, fit_to_entry
 
-__all__ = ["PartitionsExplanation", "explain_partitions", "fit_partitions"]
+__all__ = [
+    "PartitionsExplanation",
+    "explain_partitions",
+    "fit_partitions",
+    "in_partitions",
+    "read_partitions",
+]
 
 # The name of the only entry of a checkpoint.
 LATEST = "latest"
@@ -41,9 +50,21 @@ KEPT_SHARE = 0.3
 WIDTH = 16
 
 
+def in_partitions(data: object) -> bool:
+    """Whether rows come in partitions, or are collections of Dask, which are read as such."""
+    if isinstance(data, Mapping):
+        return any(map(is_collection, data.values()))
+    return is_partitioned(data)
+
+
+def read_partitions(data: Any) -> PartitionedData:
+    """The rows in partitions; those of collections of Dask are computed once, to count them."""
+    return tables_from_dask(data) if isinstance(data, Mapping) else data
+
+
 def fit_partitions(
     model: Model,
-    data: PartitionedData,
+    data: Any,
     client: Any,
     backend: object,
     start: Fit | None,
@@ -51,7 +72,7 @@ def fit_partitions(
     checkpoint: object = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
-    """The fit of a model to data in partitions, options checked.
+    """The fit of a model to data in partitions, or to collections of Dask, options checked.
 
     With a ``checkpoint`` the best point of each look at the certificate is put into that file, and
     between two looks that are long apart a better one; where there is one the fit goes on there.
@@ -59,8 +80,17 @@ def fit_partitions(
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
     solver = solver_for(backend)
-    with closing(executor_for(model, data, client, scratch)) as executor:
-        return fit_on(executor, model, solver, start, settings, checkpoint)
+    check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
+    with connected(client) as cluster:
+        partitions = read_partitions(data)
+        with closing(executor_for(model, partitions, cluster, scratch)) as executor:
+            fit = fit_on(executor, model, solver, start, settings, checkpoint)
+    if cluster is client:
+        return fit
+    # The connection was that of the fit: what it is asked later is computed in this process.
+    problem: Any = fit.problem
+    alone = OneByOne(problem.partitions.source, KeptParts(most=0.0))
+    return attrs.evolve(fit, problem=attrs.evolve(problem, partitions=alone))
 
 
 def fit_on(
@@ -97,9 +127,11 @@ def fit_on(
     fit = fit_of(run(solver, program, settings))
     loss: Any = program.loss
     notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
-    space = None
-    with suppress(ModelError):
-        space = fit.row_space
+    infinite = {
+        block.name: np.flatnonzero(piece.fixed)
+        for block, piece in zip(model.blocks, loss.pieces, strict=True)
+    }
+    space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
     # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
     partitions = problem.partitions.bound_to(problem.partitions.source)
     rested = attrs.evolve(problem, partitions=partitions)
@@ -153,13 +185,14 @@ def executor_for(
 ) -> Partitions:
     """Who computes: the workers of a client, or this process, one partition after the other.
 
-    Data that live on a cluster bring their ``client`` themselves.
+    Data that live on a cluster bring their ``client`` themselves; one that is given is checked.
     """
     source = Source(data, model, scratch=checked_folder(scratch))
-    if client is None:
-        client = getattr(data, "client", None)
+    own = getattr(data, "client", None) if client is None else None
+    if client is None and own is not None:
+        client = checked_client(own)
     if client is not None:
-        return OnDask(source, checked_client(client))
+        return OnDask(source, client)
     file = Scratch(source.scratch)
     file.check()
     return OneByOne(source, KeptParts(KEPT_SHARE * 1e9 * memory_gigabytes(), file))

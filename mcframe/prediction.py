@@ -15,6 +15,7 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.model import Layout, Problem
 from mcframe.model.labels import Labels, pandas_index
 from mcframe.model.origin import origin_of
+from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.row_labels import same_rows
 from mcframe.model.table import Table
@@ -273,6 +274,7 @@ def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, T
     A block may hold nothing but missing entries, as the labels of new items do.
     """
     known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    refuse_partitions(data)
     if not isinstance(data, Mapping):
         raise DataError(
             f"the data of new rows are a {type(data).__name__}; a dict with some of {known} is"

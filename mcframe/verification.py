@@ -26,9 +26,13 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.fitting import fit_problem
 from mcframe.model import Model, Problem
-from mcframe.model.partitioned import is_partitioned
 from mcframe.options import checked_budget
-from mcframe.partitions import PartitionsExplanation, explain_partitions
+from mcframe.partitions import (
+    PartitionsExplanation,
+    explain_partitions,
+    in_partitions,
+    read_partitions,
+)
 
 __all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
 
@@ -94,8 +98,8 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     >>> mc.explain(model, {"x": np.eye(3)}).chosen
     'proximal'
     """
-    if is_partitioned(data):
-        return explain_partitions(model, data)
+    if in_partitions(data):
+        return explain_partitions(model, read_partitions(data))
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen = next((backend.name for backend in able(compiled)), None)
     return Explanation(compiled.problem, verdicts(compiled), chosen)

@@ -4,7 +4,7 @@ from mcframe.compile.attached import Attached
 from mcframe.compile.compiled import CompiledProblem
 from mcframe.compile.compiling import compile_main, compile_problem, is_quadratic, refusal
 from mcframe.compile.dual import Dual, DualPoint, dual_point
-from mcframe.compile.effects import notes_on_effects
+from mcframe.compile.effects import infinite_effects, notes_on_effects
 from mcframe.compile.entries import Entries, Place, pays_in_factors
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.iterates import Iterates, Step, iterates_of
@@ -45,6 +45,7 @@ __all__ = [
     "compile_main",
     "compile_problem",
     "dual_point",
+    "infinite_effects",
     "is_quadratic",
     "iterates_of",
     "line_costs",

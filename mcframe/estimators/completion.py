@@ -18,6 +18,7 @@ from mcframe.estimators.number_columns import NumberColumns
 from mcframe.fitting import fit
 from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight
+from mcframe.model.partitioned import refuse_partitions
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import cross_validate, weight_max
 from mcframe.selection.choice import edges_unsaid
@@ -66,6 +67,7 @@ class Completion(BaseEstimator):
 
     def read(self, X: Any, reset: bool) -> Any:
         """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
+        refuse_partitions(X)
         if reset:
             self.is_frame_ = self.types is not None or holds_more_than_numbers(X)
         if self.is_frame_:

@@ -9,6 +9,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.model.block import Block
 from mcframe.model.model import Model
+from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.units import AffineUnits
@@ -24,6 +25,7 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
     """Return the table of each block, read and checked, or raise a ``DataError``."""
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    refuse_partitions(data)
     if not isinstance(data, Mapping):
         raise DataError(
             f"data of type {type(data).__name__} were given; a dict from block name to"

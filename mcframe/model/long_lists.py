@@ -3,6 +3,7 @@
 import itertools
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.model.block import Block
 
-__all__ = ["refuse_long_list"]
+__all__ = ["may_list_entries", "refuse_long_list"]
 
 # How many columns a list of entries has: two keys, a value, perhaps the time.
 WIDTHS = (3, 4)
+# Kinds of dtypes that no keys have.
+MEASURED = "fbc"
 # How columns that hold the rows and the columns of a table in waiting are called.
 OF_ROWS = frozenset(
     {"row", "user", "uid", "customer", "client", "buyer", "reader", "viewer", "listener"}
@@ -57,6 +60,17 @@ def refuse_long_list(block: Block, frame: Any) -> None:
             f" mc.from_triples(frame, row={keys[0]!r}, column={keys[1]!r}, value={value!r}); to"
             f" complete its own {frame.shape[1]} columns, give frame.to_numpy()"
         )
+
+
+def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
+    """Whether a frame of which no row is seen may list entries: by names, or by kinds of dtypes.
+
+    It has three or four columns, two of which are named as keys are, or hold no measurements.
+    """
+    if len(names) not in WIDTHS:
+        return False
+    named = any(are_keys(*pair) for pair in itertools.combinations(names, 2))
+    return named or sum(kind not in MEASURED for kind in kinds) >= 2
 
 
 def are_keys(first: object, second: object) -> bool:

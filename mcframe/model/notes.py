@@ -15,6 +15,8 @@ __all__ = ["notes_on_gaps", "notes_on_sums", "notes_on_unobserved"]
 NOT_LEARNT = "Z = 0, not learnt from data"
 MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
 FROM_UNLABELED = "learnt from its unlabeled entries alone"
+# And in a row: all its entries are alike then.
+NOT_RANKED = f"{FROM_UNLABELED}, and which of its columns come first may be rounding"
 
 
 def notes_on_unobserved(
@@ -27,7 +29,7 @@ def notes_on_unobserved(
     }
     seen = np.zeros(n_items, dtype=bool)
     for table in tables.values():
-        seen |= table.rows_with_entries
+        seen[table.observed_entries().rows] = True
     return notes_on_gaps(model, tables, counts, seen)
 
 
@@ -51,9 +53,11 @@ def notes_on_gaps(
     if not seen.all():
         first_row = int(np.flatnonzero(~seen)[0])
         others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""
+        unlabeled = any(block.likelihood.reads_unlabeled for block in model.blocks)
+        predicted = NOT_RANKED if unlabeled else "not learnt from that row"
         notes.append(
             f"row {first_row}{others} without one observed entry in any block;"
-            " what is predicted there is not learnt from that row"
+            f" what is predicted there is {predicted}"
         )
     return tuple(notes)
 

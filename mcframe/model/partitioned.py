@@ -12,7 +12,13 @@ from mcframe.contracts.errors import DataError
 from mcframe.model.observations import Observations
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["PartitionedData", "RowsInMemory", "is_partitioned"]
+__all__ = [
+    "PartitionedData",
+    "RowsInMemory",
+    "is_collection",
+    "is_partitioned",
+    "refuse_partitions",
+]
 
 # What stands beside the values of ``Observations``.
 BESIDE = ("weights", "offset", "exposure")
@@ -27,10 +33,10 @@ class PartitionedData(Protocol):
     ``part`` is deterministic and may be called in any process and any number of times, and the
     object pickles to something small, such as the name of a folder.
 
-    It may have ``row_labels`` and ``column_labels(name)``, both ``Labels`` or None, by which a fit
-    answers; ``block_entries(name, p)``, the stored entries of one block in partition p, and
-    ``additions(name)``, which of "weight", "offset" and "exposure" a block has beside its values,
-    by which ``explain`` tells bytes.
+    It may have ``row_labels`` and ``column_labels(name)``, ``Labels``, pandas' Index, or None, by
+    which a fit answers; ``block_entries(name, p)``, the stored entries of one block in partition
+    p, and ``additions(name)``, which of "weight", "offset" and "exposure" a block has beside its
+    values, by which ``explain`` tells bytes.
     """
 
     @property
@@ -181,6 +187,32 @@ def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
     """Whether data come in partitions; no property is looked at that may take work."""
     kind = type(data)
     return all(hasattr(kind, name) for name in ("part", "rows", "n_entries", "fingerprint"))
+
+
+def is_collection(given: object) -> bool:
+    """Whether a block's data are a collection of Dask, or ``Observations`` with one."""
+    parts = (
+        (given.values, *(getattr(given, what) for what in BESIDE))
+        if isinstance(given, Observations)
+        else (given,)
+    )
+    return any(hasattr(type(part), "__dask_graph__") for part in parts)
+
+
+def refuse_partitions(given: object, here: str = "") -> None:
+    """Raise a ``DataError`` where rows come in partitions, and all are needed in this process."""
+    taken = "here all rows are needed in this process"
+    if is_partitioned(given):
+        raise DataError(
+            f"{here}{type(given).__name__} was given, rows in partitions, which mc.fit and"
+            f" mc.explain take in the place of all data; {taken}. Give arrays, for example of a"
+            " sample of the rows"
+        )
+    if is_collection(given):
+        raise DataError(
+            f"{here}a collection of Dask was given; mc.fit and mc.explain take a dict from the"
+            f" name of each block to one. But {taken}: give collection.compute()"
+        )
 
 
 def values_of(given: Any) -> Any:

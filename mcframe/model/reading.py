@@ -12,6 +12,7 @@ from mcframe.model.block import Block
 from mcframe.model.forms import table_of_array, table_of_numbers, table_of_pandas, table_of_sparse
 from mcframe.model.frames import is_pandas, is_pandas_array, numbers_of
 from mcframe.model.observations import Observations
+from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.table import Table
 from mcframe.model.triples import Triples, table_of_triples
 from mcframe.model.valid_values import check_values
@@ -33,6 +34,7 @@ def read_table(block: Block, given: Any, unwritten_beyond: float = math.inf) -> 
     entry at all, as in new rows. The unlabeled cells of a table of more than
     ``unwritten_beyond`` cells are not written out: its memory is that of the labels.
     """
+    refuse_partitions(given, f"block {block.name!r}: ")
     if isinstance(given, Observations):
         return read_observations(block, given)
     table = read_values(block, given)

@@ -16,6 +16,7 @@ from narwhals.exceptions import DuplicateError
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import as_float, is_missing, plain
+from mcframe.model.partitioned import refuse_partitions
 
 __all__ = ["Column", "Form", "read_columns", "read_frame"]
 
@@ -107,6 +108,7 @@ def read_frame(frame: Any) -> Any:
         reads and that is in memory), where it has no rows or no columns, and where two columns
         have the same name.
     """
+    refuse_partitions(frame)
     try:
         table = nw.from_native(frame, eager_only=True)
     except DuplicateError:

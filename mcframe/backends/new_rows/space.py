@@ -7,9 +7,16 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Dual
-from mcframe.compile import CompiledProblem, RowPenalty, compile_main, dual_point, is_quadratic
+from mcframe.compile import (
+    CompiledProblem,
+    RowPenalty,
+    compile_main,
+    dual_point,
+    infinite_effects,
+    is_quadratic,
+)
 from mcframe.constraints import Box, NuclearBall
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
@@ -62,15 +69,20 @@ class RowSpace:
         latent: LowRank,
         effects: Mapping[str, Array],
         dual: Dual | None,
+        infinite: Mapping[str, IntArray] | None = None,
     ) -> "RowSpace":
-        """The space of a fit's rows; a ``ModelError`` where terms leave new rows no meaning."""
+        """The space of a fit's rows; a ``ModelError`` where terms leave new rows no meaning.
+
+        ``infinite`` has the places of infinite effects by block, where the problem has no entries
+        by which they are found.
+        """
         refuse_rows(problem)
         bounds = tuple(
             (problem.columns_of_term(term), term.lower, term.upper)
             for term in problem.terms
             if isinstance(term, Box)
         )
-        idle = idle_effects(problem, effects)
+        idle = idle_effects(problem, effects, infinite)
         penalty = compile_main(problem)
         if isinstance(penalty, RowPenalty):
             return cls.of_squares(penalty.squares, bounds, idle)
@@ -224,22 +236,25 @@ def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
     return start, basis[:, ends.shape[0] :]
 
 
-def idle_effects(problem: Problem, effects: Mapping[str, Array]) -> dict[str, float]:
+def idle_effects(
+    problem: Problem, effects: Mapping[str, Array], infinite: Mapping[str, IntArray] | None
+) -> dict[str, float]:
     """What rows without an entry have as row effect, counted from 0.
 
     The mean over the rows with one, of finite effects, as in fits; 0 under a ridge.
     """
-    compiled, found = CompiledProblem(problem), {}
-    for place, block in enumerate(problem.model.blocks):
+    found = {}
+    for block in problem.model.blocks:
         name = block.name
         if not block.row_effects:
             continue
         found[name] = 0.0
         if problem.ridge(name):
             continue
-        layout, fixed = problem.layout(name), compiled.program.loss.pieces[place].effects.fixed
+        layout, finite = problem.layout(name), np.ones(effects[name].size, dtype=bool)
+        finite[infinite_effects(problem, block) if infinite is None else infinite[name]] = False
         own = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
-        known = problem.tables[name].rows_with_entries & (layout.row_effects(fixed) == 0.0)
+        known = problem.tables[name].rows_with_entries & layout.row_effects(finite)
         if known.any():
             found[name] = float(np.mean(own[known]))
     return found

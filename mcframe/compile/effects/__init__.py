@@ -3,7 +3,7 @@
 from mcframe.compile.effects.classes import EffectsOfClasses
 from mcframe.compile.effects.contract import Effects, NoEffects, Ridge
 from mcframe.compile.effects.declared import declared_effects
-from mcframe.compile.effects.notes import notes_on_effects
+from mcframe.compile.effects.notes import infinite_effects, notes_on_effects
 from mcframe.compile.effects.one_kind import OneKind
 from mcframe.compile.effects.parameters import Parameters
 from mcframe.compile.effects.two_kinds import TwoKinds
@@ -17,5 +17,6 @@ __all__ = [
     "Ridge",
     "TwoKinds",
     "declared_effects",
+    "infinite_effects",
     "notes_on_effects",
 ]

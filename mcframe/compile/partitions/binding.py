@@ -1,7 +1,7 @@
 """A model bound to data in partitions: what all rows tell is gathered first, then compiled."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
@@ -43,7 +43,7 @@ from mcframe.model.targets import targets_of
 from mcframe.model.totals import Totals
 from mcframe.numerics.unlabeled.background import Background
 
-__all__ = ["bind_partitions", "refusal_of_partitions"]
+__all__ = ["bind_partitions", "check_blocks", "mixed_bits", "refusal_of_partitions"]
 
 # Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
 # number generators, 2014: odd multipliers, and what they are shifted by.
@@ -115,9 +115,6 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     DataError
         For anything in the data that the model cannot mean; it names the partition.
     """
-    reason = refusal_of_partitions(model)
-    if reason is not None:
-        raise BackendError(f"rows in partitions: {reason}")
     data = partitions.source.data
     check_data(model, data)
     seen = partitions.sum(Look())
@@ -130,16 +127,27 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     return problem, compiled(problem, bound, seen, facts)
 
 
-def check_data(model: Model, data: PartitionedData) -> None:
-    """Raise a ``DataError`` where blocks are missing, or rows do not follow each other."""
+def check_blocks(model: Model, given: Collection[str]) -> None:
+    """Raise a ``BackendError`` for a model that is not fitted to rows in partitions.
+
+    And a ``DataError`` where blocks are missing, or some are no blocks of the model.
+    """
+    reason = refusal_of_partitions(model)
+    if reason is not None:
+        raise BackendError(f"rows in partitions: {reason}")
     names = tuple(block.name for block in model.blocks)
     for name in names:
-        if name not in data.blocks:
-            held = ", ".join(map(repr, data.blocks))
+        if name not in given:
+            held = ", ".join(map(repr, given))
             raise DataError(f"block {name!r} has no data; the partitions hold {held}")
-    for name in data.blocks:
+    for name in given:
         if name not in names:
             raise DataError(f"the partitions hold {name!r}, which no block is named")
+
+
+def check_data(model: Model, data: PartitionedData) -> None:
+    """Raise an error where the model is not fitted to such data, or rows do not follow."""
+    check_blocks(model, data.blocks)
     wanted = 0
     for p in range(data.n_partitions):
         first, last = data.rows(p)
@@ -165,7 +173,7 @@ class Seen:
     lowest: Array  # and the range of their values, less offsets
     highest: Array
     has_offset: bool
-    rows: Mask  # with an entry
+    rows: Mask  # with an observed entry
     to_bind: Array  # sums that tell the likelihood what it estimates, if any
     mixed: IntArray  # the bits of places and values, mixed and added up
 
@@ -218,7 +226,7 @@ def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
         lowest,
         highest,
         table.offset is not None,
-        table.rows_with_entries,
+        attrs.evolve(table, unwritten=False).rows_with_entries,
         to_bind,
         mixed_bits(table, first, k),
     )
@@ -295,7 +303,8 @@ def tables_left_behind(
         table = attrs.evolve(table, offset=offset)
         if block.standardize:
             table = table.standardised(totals.standards[block.name])
-        tables[block.name] = TableInPartitions(block.name, table, own.rows, source)
+        rows = own.rows | block.likelihood.reads_unlabeled
+        tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
 
 

@@ -1,22 +1,23 @@
 """A Dask cluster as a fit sees it: a client that is open, workers with one environment."""
 
-import importlib
 import importlib.metadata
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from mcframe.contracts.errors import BackendError
+from mcframe.contracts.deferred import Deferred
+from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.numerics.digest import digest_of
 
 __all__ = [
     "arithmetic_here",
     "arithmetic_of",
     "checked_client",
+    "connected",
     "demand_connection",
     "ended_for_memory",
     "environment_here",
@@ -27,10 +28,41 @@ __all__ = [
     "workers_of",
 ]
 
+distributed: Any = Deferred("distributed", "a Dask cluster")
 # What computes the numbers and what carries them: one version each on all workers.
 PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
 # Seconds in which a scheduler answers, and in which all workers do.
 SOON, MEANWHILE = 10.0, 60.0
+
+
+@contextmanager
+def connected(client: Any) -> Iterator[Any]:
+    """The client, checked, or one of the address: the current one of what is done meanwhile."""
+    if client is None:
+        yield None
+        return
+    opened = client_of(client) if isinstance(client, str) else client
+    with nullcontext() if opened is client else opened, checked_client(opened).as_current():
+        yield opened
+
+
+def client_of(address: str) -> Any:
+    """A client of the scheduler at an address, or a ``BackendError`` where there is none."""
+    try:
+        # A client that finds nobody there is waited for, and once more when it is collected.
+        distributed.utils.LoopRunner().run_sync(reach, address)
+        return distributed.Client(address, set_as_default=False, timeout=SOON)
+    except (OSError, ValueError) as error:
+        raise BackendError(
+            f"client={address!r} was given, and no scheduler of Dask answers at that address"
+            f" ({error}); give one such as 'tcp://127.0.0.1:8786', or a distributed.Client"
+        ) from None
+
+
+async def reach(address: str) -> None:
+    """Connect to an address and leave it again."""
+    connection = await distributed.comm.connect(address, timeout=SOON)
+    await connection.close()
 
 
 def checked_client(client: Any) -> Any:
@@ -40,7 +72,12 @@ def checked_client(client: Any) -> Any:
     the same cluster the thread that calls leaves the worker's pool, as by ``distributed.secede``:
     else a fit would wait for tasks that wait for its own end.
     """
-    if getattr(client, "status", None) != "running":
+    if "distributed" not in sys.modules or not isinstance(client, distributed.Client):
+        raise ModelError(
+            f"client={client!r} was given, which is no client of Dask; give a distributed.Client,"
+            " as cluster.get_client() returns one, or the address of a scheduler"
+        )
+    if client.status != "running":
         raise BackendError(
             f"client={client!r} is not connected; give a distributed.Client that is open"
         )
@@ -59,7 +96,6 @@ def checked_client(client: Any) -> Any:
 
 def leave_thread_pool(client: Any) -> None:
     """Give the thread of the task that this runs in, if any, to the tasks that it waits for."""
-    distributed: Any = importlib.import_module("distributed")
     try:
         worker = distributed.get_worker()
     except ValueError:  # this is no task

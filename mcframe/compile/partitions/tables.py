@@ -23,7 +23,10 @@ class TableInPartitions(LeftBehind):
     @property
     def why(self) -> str:
         """Why there are no entries, and what to do, as a clause."""
-        return "no process holds those of all partitions; ask for predictions by rows and columns"
+        return (
+            "no process holds those of all partitions; ask for some entries, fit.predict(name,"
+            " rows, columns) and fit.losses_at(name, rows, columns, values)"
+        )
 
     def without_data(self) -> LeftBehind:
         """The shape and the labels alone, without the way to the partitions."""
@@ -36,6 +39,24 @@ class TableInPartitions(LeftBehind):
                 given=None if given is None else attrs.evolve(given, offset=gone),
             )
         return LeftBehind(self.block, empty, self.rows_with_entries)
+
+    def observed_entries(self) -> Table:
+        """The observed entries of all partitions as the data have them, for an answer with them.
+
+        Who asks has seen that all cells fit into memory.
+        """
+        data = self.source.data
+        tables = [table_of(self.source, p, self.block) for p in range(data.n_partitions)]
+        found = [table.observed_entries() for table in tables]
+        firsts = [data.rows(p)[0] for p in range(data.n_partitions)]
+        rows = [table.rows + first for table, first in zip(found, firsts, strict=True)]
+        return attrs.evolve(
+            self.empty,
+            rows=np.concatenate(rows),
+            columns=np.concatenate([table.columns for table in found]),
+            values=np.concatenate([table.values for table in found]),
+            given=None,
+        )
 
     def unobserved_columns(self, row: int) -> IntArray:
         """The columns of a row without an observed entry, by the partition that has it."""
@@ -92,11 +113,8 @@ class OffsetInPartitions:
         return found
 
     def dense(self) -> Array:
-        """An error: all of them are not in one place."""
-        raise ModelError(
-            f"block {self.block!r} has offsets, which no process holds for all rows; ask for"
-            " predictions by rows and columns"
-        )
+        """The offsets of all cells, for an answer that has a number for each of them."""
+        return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
 
 
 def partition_of(source: Source, row: int) -> int:

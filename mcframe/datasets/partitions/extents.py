@@ -6,12 +6,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.entries import Chunk
+from mcframe.model.chunks.entries import MOST_ROWS, Chunk
 
-__all__ = ["MOST_ROWS", "Extent", "common_rows"]
-
-# Rows of triples are counted in memory up to this one; larger tables say how many they have.
-MOST_ROWS = 1 << 28
+__all__ = ["Extent", "common_rows"]
 
 
 @attrs.define

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from mcframe.answer import Fit
+from mcframe.compile import PartitionedProblem
+from mcframe.compile.partitions.binding import mixed_bits
+from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.datasets.partitions.header import Written, path_of
 from mcframe.datasets.partitions.workshop import Needed, workshop
+from mcframe.model.left_behind import LeftBehind
 from mcframe.model.observations import Observations
-from mcframe.model.partitioned import PartitionedData
+from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
 from mcframe.model.table import Table
 
@@ -65,7 +69,8 @@ def impute_to(
     ------
     DataError
         Where the folder is not empty or cannot be written, another call is at work there, or the
-        data have another shape than those of the fit. No file is left then.
+        data are not those of the fit: entries are compared, but of a compact fit, which has none,
+        shapes alone. No file is left then.
     ModelError
         Where ``name`` is no block, or ``cells`` neither of these.
 
@@ -106,6 +111,12 @@ def impute_to(
 def refuse_other_data(fit: Fit, data: PartitionedData, name: str) -> None:
     """Raise an error where the data cannot be those of the fit."""
     fit.model.block(name)  # which names the blocks there are
+    if not is_partitioned(data):
+        raise DataError(
+            f"a {type(data).__name__} was given; the rows of the fit in partitions are needed, of"
+            " mcframe.datasets.on_disk(folder) or from_dask(collections). Of a table in memory"
+            " fit.impute(name) is the whole answer"
+        )
     if name not in data.blocks:
         raise DataError(f"block {name!r}: the data have {', '.join(map(repr, data.blocks))} alone")
     fitted = fit.problem.tables[name].shape
@@ -114,6 +125,39 @@ def refuse_other_data(fit: Fit, data: PartitionedData, name: str) -> None:
             f"block {name!r}: the data are {data.shape(name)[0]} x {data.shape(name)[1]} and the"
             f" fit is of {fitted[0]} x {fitted[1]}; give the data that were fitted"
         )
+    there = bits_of_fit(fit, data, name)
+    if there is not None and not np.array_equal(there, bits_of_entries(fit, data, name)):
+        raise DataError(
+            f"block {name!r}: the data hold other entries than those of the fit; give the data"
+            " that were fitted"
+        )
+
+
+def bits_of_fit(fit: Fit, data: PartitionedData, name: str) -> IntArray | None:
+    """Return what the entries of a fit mix to, as ``bits_of_entries``; None where nobody knows.
+
+    And where the data say by themselves that they are those of the fit.
+    """
+    problem = fit.problem
+    if isinstance(problem, PartitionedProblem):
+        fitted = problem.partitions.source.data
+        same = fitted.fingerprint == data.fingerprint
+        return None if same else bits_of_entries(fit, fitted, name)
+    table = problem.tables[name]
+    if isinstance(table, LeftBehind):
+        return None
+    return mixed_bits(table.observed_entries().as_given(), 0, 0)
+
+
+def bits_of_entries(fit: Fit, data: PartitionedData, name: str) -> IntArray:
+    """Return what the entries of a block mix to, in whatever partitions they are."""
+    block = fit.model.block(name)
+    tables = (read_part(block, data.part(p)[name]) for p in range(data.n_partitions))
+    bits = [
+        mixed_bits(table.observed_entries(), data.rows(p)[0], 0) for p, table in enumerate(tables)
+    ]
+    found: IntArray = np.sum(bits, axis=0, dtype=np.uint64)
+    return found
 
 
 def write_file(file: Path, tables: Iterator[dict[str, Any]]) -> None:

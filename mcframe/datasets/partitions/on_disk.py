@@ -9,7 +9,6 @@ import attrs
 import numpy.typing as npt
 
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.assembling import data_of
 from mcframe.datasets.partitions.header import (
     HEADER,
     PARTITIONS,
@@ -21,6 +20,7 @@ from mcframe.datasets.partitions.header import (
     read_header,
 )
 from mcframe.datasets.partitions.labels import labels_from
+from mcframe.model.chunks.assembling import data_of
 from mcframe.model.labels import Labels
 
 __all__ = ["PartitionsOnDisk", "on_disk"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.datasets.partitions.entries import Chunk, record_type
+from mcframe.model.chunks.entries import Chunk, record_type
 
 __all__ = ["Spool", "cuts_of_rows", "distribute", "sort_bucket"]
 

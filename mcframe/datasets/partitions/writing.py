@@ -19,8 +19,8 @@ from mcframe.datasets.partitions.labels import arrays_of_labels
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
 from mcframe.datasets.partitions.sorted_block import SortedBlock
 from mcframe.datasets.partitions.sorting import Spool, cuts_of_rows
-from mcframe.datasets.partitions.sources import chunks_of
 from mcframe.datasets.partitions.workshop import Needed, publish, workshop
+from mcframe.model.chunks.sources import chunks_of
 
 __all__ = ["ENTRIES_PER_PARTITION", "write_partitions"]
 

@@ -5,14 +5,21 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.assembling import arrays_of
-from mcframe.datasets.partitions.entries import ADDITIONS, Chunk, check_chunk
-from mcframe.datasets.partitions.extents import MOST_ROWS
-from mcframe.datasets.partitions.sources import PLACES, chunk_of_rows, chunk_of_triples
 from mcframe.model import Observations
+from mcframe.model.chunks.assembling import arrays_of
+from mcframe.model.chunks.entries import ADDITIONS, MOST_ROWS, Chunk, check_chunk
+from mcframe.model.chunks.sources import PLACES, chunk_of_rows, chunk_of_triples
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["BESIDE", "Facts", "chunk_of", "digest_of_chunk", "facts_of_part", "refuse_labels"]
+__all__ = [
+    "BESIDE",
+    "Facts",
+    "chunk_of",
+    "digest_of_chunk",
+    "facts_of_part",
+    "in_scipy",
+    "refuse_labels",
+]
 
 # What stands beside the values of ``Observations``.
 BESIDE = ("weights", "offset", "exposure")

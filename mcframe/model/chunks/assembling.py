@@ -8,8 +8,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.entries import Chunk
 from mcframe.model import Observations
+from mcframe.model.chunks.entries import Chunk
 from mcframe.model.observations import EntryExposures
 
 __all__ = ["arrays_of", "data_of"]

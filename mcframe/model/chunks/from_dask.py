@@ -8,29 +8,34 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.assembling import arrays_of, data_of
-from mcframe.datasets.partitions.dask_checks import (
-    common_chunks,
+from mcframe.model import Observations
+from mcframe.model.chunks.assembling import arrays_of, data_of
+from mcframe.model.chunks.dask_checks import (
     dask,
+    in_columns,
+    in_common_chunks,
+    is_frame,
+    is_triples,
     refuse_empty,
+    refuse_list_of_entries,
     refuse_unlike_additions,
     refuse_unlike_numbers,
-    rows_of_chunks,
     starts_of,
+    tables_as_arrays,
     values_of,
     width_of,
 )
-from mcframe.datasets.partitions.dask_parts import (
+from mcframe.model.chunks.dask_parts import (
     BESIDE,
     Facts,
     chunk_of,
     digest_of_chunk,
     facts_of_part,
+    in_scipy,
 )
-from mcframe.model import Observations
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["DaskPartitions", "from_dask"]
+__all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -53,6 +58,8 @@ class DaskPartitions:
         The number of columns of each block.
     facts : dict from block name to tuple of Facts
         One for each partition.
+    names : dict from block name to pandas' Index or None
+        The names of the columns of frames whose rows are items.
     """
 
     tasks: Mapping[str, tuple[Any, ...]]
@@ -60,6 +67,7 @@ class DaskPartitions:
     starts: tuple[int, ...]
     columns: Mapping[str, int]
     facts: Mapping[str, tuple[Facts, ...]]
+    names: Mapping[str, Any]
 
     @property
     def n_partitions(self) -> int:
@@ -113,11 +121,15 @@ class DaskPartitions:
         """What the entries of a block have beside their values."""
         return tuple(sorted({what for each in self.facts[name] for what in each.additions}))
 
+    def column_labels(self, name: str) -> Any:
+        """The names of the columns of a block, None where it is no frame of items."""
+        return self.names[name]
+
     def part(self, p: int) -> Mapping[str, Any]:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 
-        Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block) or
-        ``Observations`` of one, with such matrices beside it.
+        Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block), or
+        ``Observations``: of triples such matrices, of arrays what the chunks are.
 
         Raises
         ------
@@ -138,7 +150,10 @@ class DaskPartitions:
                     " numbers from a seed of its own, and read files that nobody changes"
                 )
             shape = (stop - start, self.columns[name])
-            found[name] = data_of(arrays_of(name, chunk, start, shape), shape)
+            if isinstance(block, Observations):  # offsets count in cells without an entry, too
+                found[name] = in_scipy(block)
+            else:
+                found[name] = data_of(arrays_of(name, chunk, start, shape), shape)
         return found
 
     def __repr__(self) -> str:
@@ -162,13 +177,14 @@ def from_dask(
     Parameters
     ----------
     data : dict from block name to dask.array or dask.dataframe
-        An array has known chunks of rows, those of the other arrays, and one chunk of columns;
-        its chunks are arrays with NaN, ``scipy.sparse`` matrices or ``sparse.COO``, of which
-        what is stored is observed. ``Observations`` of one have arrays of the same chunks beside
-        it, or what is the same for all rows. A frame has one entry in each row, with ``row``,
-        ``column``, ``value`` and, where entries have them, ``weight`` and ``offset`` or
-        ``exposure``; the entries of an item stand in one partition, those of a partition in
-        front of those of the next.
+        An array has known chunks of rows, which those of the other arrays become; its chunks are
+        arrays with NaN, ``scipy.sparse`` matrices or ``sparse.COO``, of which what is stored is
+        observed. ``Observations`` of one have arrays of as many rows beside it, or what is the
+        same for all rows. A frame with ``row``, ``column``, ``value`` and, where entries have
+        them, ``weight`` and ``offset`` or ``exposure`` has one entry in each row; the entries of
+        an item stand in one partition, those of a partition in front of those of the next. Any
+        other frame is a table with an item in each row, counted from 0 whatever its index, and
+        its columns keep their names; the lengths of its partitions are computed first.
     shapes : dict from block name to (rows, columns), optional
         Of frames: without it a table ends with the last row and column that occur.
 
@@ -179,9 +195,9 @@ def from_dask(
     Raises
     ------
     DataError
-        For unknown or different chunks, partitions without an entry, or with other columns than
-        they say, an item in two partitions, cells with several entries, and numbers that are
-        not finite.
+        For unknown chunks, blocks of different rows, partitions with other columns than they say,
+        frames of which it is not clear whether rows are items or entries, an item in two
+        partitions of triples, cells with several entries, and numbers that are not finite.
     BackendError
         Where Dask is not installed.
 
@@ -202,17 +218,39 @@ def from_dask(
             " collection of Dask is needed"
         )
     shapes = shapes or {}
-    chunks = {name: rows_of_chunks(name, given) for name, given in data.items()}
-    heights = common_chunks(chunks)
+    arrays = {name: tables_as_arrays(name, given) for name, given in data.items()}
+    names = {name: names_of(values_of(given)) for name, given in data.items()}
+    data, heights = in_common_chunks(arrays)
     tasks = {name: tasks_of(name, given) for name, given in data.items()}
     refuse_unlike_numbers(tasks)
-    rows_given = {name: chunks[name] is not None for name in data}
+    rows_given = {name: hasattr(values_of(given), "chunks") for name, given in data.items()}
     facts = facts_of(tasks, rows_given, heights, data)
     columns = {name: width_of(name, data[name], facts[name], shapes) for name in data}
-    refuse_empty(facts)
+    refuse_empty(facts, heights is not None)
     refuse_unlike_additions(facts)
     starts = starts_of(facts, heights, shapes)
-    return DaskPartitions(tasks, rows_given, starts, columns, facts)
+    return DaskPartitions(tasks, rows_given, starts, columns, facts, names)
+
+
+def tables_from_dask(data: Mapping[str, Any]) -> DaskPartitions:
+    """Read Dask's collections that are given to ``fit`` as data: as tables, like those in memory.
+
+    Raises
+    ------
+    DataError
+        As ``from_dask``, and for a frame that lists entries: it would be a table of three columns.
+    """
+    for name, given in data.items():
+        if is_triples(values_of(given)):
+            refuse_list_of_entries(name, values_of(given))
+    return from_dask(data)
+
+
+def names_of(collection: Any) -> Any:
+    """Return the names of the columns of a frame whose rows are items, as pandas' Index."""
+    if is_triples(collection) or not is_frame(collection):
+        return None
+    return in_columns(collection).columns
 
 
 def tasks_of(name: str, given: Any) -> tuple[Any, ...]:

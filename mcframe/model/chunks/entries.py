@@ -9,10 +9,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 
-__all__ = ["ADDITIONS", "Chunk", "check_chunk", "record_type"]
+__all__ = ["ADDITIONS", "MOST_ROWS", "Chunk", "check_chunk", "record_type"]
 
 # What an entry may have beside its value, by the names of the columns of triples.
 ADDITIONS = ("weight", "offset", "exposure")
+# Rows of triples are counted in memory up to this one; larger tables say how many they have.
+MOST_ROWS = 1 << 28
+# Rows of triples are counted in memory up to this one; larger tables say how many they have.
+MOST_ROWS = 1 << 28
 
 
 @attrs.frozen(eq=False)

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
-from mcframe.datasets.partitions.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
+from mcframe.model.chunks.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.model.forms import UNCLEAR_FORMATS
+from mcframe.model.partitioned import is_collection
 from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.table import Table
 from mcframe.model.weights_and_offsets import read_numbers
@@ -66,6 +67,12 @@ def chunks_of(name: str, source: Any, label: str = "chunk") -> Iterator[Chunk]:
 
 def elements_of(name: str, source: Any) -> Iterator[Any]:
     """Yield the elements of a source; triples given one by one are taken together."""
+    if is_collection(source):
+        raise DataError(
+            f"block {name!r}: a collection of Dask was given; mcframe.datasets.from_dask reads it,"
+            " and (part.compute() for part in frame.partitions) writes it, of an array"
+            " (block.compute() for block in array.rechunk({1: -1}).blocks)"
+        )
     whole = is_rows(source) or is_frame(source) or isinstance(source, Mapping)
     if whole or isinstance(source, str | bytes):
         raise DataError(
