@@ -695,7 +695,9 @@ def test_values_never_seen_are_missing_with_one_warning_or_an_error():
     )
     with pytest.warns(UserWarning, match="never seen") as told:
         data = declared.rows(new)
-    assert [str(each.message) for each in told] == [f"{sentence}; they count as missing"]
+    assert [str(each.message) for each in told] == [
+        f"{sentence}; they count as missing for the model, and stay as they are"
+    ]
     np.testing.assert_array_equal(data["3 classes"]["town"], [2.0, NAN, NAN])
     np.testing.assert_array_equal(data["labels"]["sex"], [1.0, NAN, NAN])
     with pytest.raises(mc.DataError) as caught:

@@ -251,8 +251,13 @@ def test_values_never_seen_count_as_missing_or_are_refused(estimator):
     said = "values that were never seen: 'Wien' in column 'town'"
     with pytest.warns(UserWarning, match="never seen") as told:
         found = answer(estimator, new)
-    assert [str(each.message) for each in told] == [f"{said}; they count as missing"]
-    np.testing.assert_array_equal(found, answer(estimator, new.assign(town=None)))
+    assert [str(each.message) for each in told] == [
+        f"{said}; they count as missing for the model, and stay as they are"
+    ]
+    wanted = answer(estimator, new.assign(town=None))
+    if isinstance(estimator, MatrixCompletionImputer):  # which never changes an observed entry
+        wanted = wanted.assign(town="Wien")
+    np.testing.assert_array_equal(found, wanted)
     fitted(estimator.set_params(unseen="error"), frame)
     assert sentence_of(mc.DataError, lambda: answer(estimator, new)) == (
         f"{said}; unseen='missing' takes them as missing"

@@ -78,7 +78,11 @@ class CodedRows:
         if never and unseen == "error":
             raise DataError(f"{said}; unseen='missing' takes them as missing")
         if never:
-            warnings.warn(f"{said}; they count as missing", UserWarning, stacklevel=4)
+            warnings.warn(
+                f"{said}; they count as missing for the model, and stay as they are",
+                UserWarning,
+                stacklevel=4,
+            )
         return cls(declared, table, given, codes)
 
     def data(self, model: Model) -> dict[str, Any]:

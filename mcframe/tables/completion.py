@@ -63,7 +63,7 @@ class Completion:
         frame : DataFrame or Table
             With the columns of the table, in any order.
         unseen : "missing" or "error", default "missing"
-            What values are that no row of the table has.
+            What values are to the model that no row of the table has; they are never replaced.
 
         Examples
         --------

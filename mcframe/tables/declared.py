@@ -75,8 +75,8 @@ class Declared:
             With the columns of this table in any order; of those that are absent every entry
             counts as missing, with a ``UserWarning`` that names them.
         unseen : "missing" or "error", default "missing"
-            What values are that no row of this table has, as a category that is new: missing,
-            with one ``UserWarning`` that names them, or a ``DataError``.
+            What values are to the model that no row of this table has, as a category that is
+            new: missing, with one ``UserWarning`` that names them, or a ``DataError``.
 
         Returns
         -------
@@ -98,8 +98,8 @@ class Declared:
         By the rule for new rows (``Fit.impute_rows``), as ``table`` fills those of the fit: with
         the most probable value of a label, a category or levels, with the mean of a number.
         Observed entries and dtypes stay; where a dtype cannot hold what is filled in, as that of
-        categories without this one, it becomes that of the declared table. Columns that are set
-        aside come back as they were.
+        categories without this one, it becomes that of the declared table, or is given the
+        category. Columns that are set aside come back as they were.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class Declared:
             With the columns of this table in any order. Those that are absent count as missing,
             with a ``UserWarning`` that names them, and stand filled behind the others.
         unseen : "missing" or "error", default "missing"
-            What values are that no row of this table has: missing, so that a value that was seen
-            takes their place, with one ``UserWarning`` that names them; or a ``DataError``.
+            What values are to the model that no row of this table has: missing, with one
+            ``UserWarning`` that names them; they stay where they are. Or a ``DataError``.
 
         Returns
         -------
