@@ -62,6 +62,12 @@ def test_a_table_is_completed(completed):
     pd.testing.assert_frame_equal(completed.table, expected)
 
 
+def test_the_losses_that_were_compared_are_at_hand(by_covariance, by_likelihoods):
+    assert by_covariance.chosen.means.shape == by_covariance.chosen.search.priors.shape
+    for each in (by_covariance, by_likelihoods):
+        assert np.nanmin(each.chosen.means) < 1.0
+
+
 def test_the_methods_are_two_models(by_covariance, by_likelihoods):
     [rows] = by_covariance.model.terms
     assert isinstance(rows, mc.GaussianRows)

@@ -412,8 +412,27 @@ def test_a_fit_fills_with_what_it_predicts():
     visits = declared.predict(fit, "visits")["visits"]
     np.testing.assert_array_equal(whole.loc[holes, "visits"], visits[holes].round())
     holes = frame["ill"].isna()
-    ill = declared.predict(fit, "ill")["True"]
+    ill = declared.predict(fit, "ill")[True]
     np.testing.assert_array_equal(whole.loc[holes, "ill"], ill[holes] > 0.5)
+
+
+@pytest.mark.parametrize("values", [[1, 2], [1, 2, 3], [False, True], ["1", "2"], [2.5, 4.0]])
+def test_predictions_are_named_as_the_values(values):
+    frame = pd.DataFrame(
+        {"x": np.arange(12.0) ** 1.1, 7: pd.Categorical(values * (12 // len(values)))}
+    )
+    declared = mc.declare(frame)
+    fit = mc.fit(declared.model, declared.data)
+    assert declared.predict(fit, 7).columns.tolist() == values
+    assert declared.predict(fit, 7)[values[1]].between(0.0, 1.0).all()
+    assert declared.predict(fit, "x").columns.tolist() == ["x"]
+    if not isinstance(values[0], str):
+        text = frame.rename(columns=str).astype({"7": type(values[0])})
+        declared = mc.declare(
+            pl.from_pandas(text), {"7": "category" if len(values) > 2 else "label"}
+        )
+        found = declared.predict(mc.fit(declared.model, declared.data), "7")
+        assert found.columns == [str(value) for value in values]
 
 
 def test_columns_that_stand_in_no_block_are_not_predicted():

@@ -30,7 +30,8 @@ class Completion:
     declared : Declared
         What each column was taken for.
     chosen : ChosenPrior or CrossValidation
-        How the prior or the weight was chosen: ``best_weight`` and ``means`` of both.
+        How the prior or the weight was chosen: ``best_weight``, and ``means``, the mean losses of
+        all that were tried.
     scores : tuple of ColumnScores or None
         What was lost on held-out entries at the best, column by column of the table.
     """

@@ -148,7 +148,8 @@ class Declared:
         """What a fit says of a column in every row, in the library that the table came in.
 
         Of a label, a category or levels one column of probabilities for each of its values,
-        named as the value; of a number or a count its mean, in a table of one column.
+        whose name is the value (its text in polars and pyarrow, where names are texts); of a
+        number or a count its mean, in a table of one column.
 
         Parameters
         ----------
@@ -168,10 +169,8 @@ class Declared:
         columns = np.full(rows.size, each.place)
         answer = coding.answer(fit, block, rows, columns)
         if not isinstance(coding, Choice):
-            return self.like_frame({str(name): answer})
-        return self.like_frame(
-            {str(plain(value)): answer[:, k] for k, value in enumerate(coding.places)}
-        )
+            return self.like_frame([name], answer[:, None])
+        return self.like_frame([plain(value) for value in coding.places], answer)
 
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; ``ModelError`` where there is none."""
@@ -180,11 +179,14 @@ class Declared:
                 return each
         raise ModelError(f"there is no column {plain(name)!r} in the table")
 
-    def like_frame(self, columns: Mapping[str, Array]) -> Any:
-        """Numbers for each row as a table of the same library, with the index of a pandas one."""
-        made = nw.from_dict(dict(columns), backend=self.frame.implementation).to_native()
-        if self.frame.implementation.is_pandas():
-            made.index = self.frame.to_native().index
+    def like_frame(self, names: list[Any], numbers: Array) -> Any:
+        """Numbers (n_items x names) as a table of the same library, with its index."""
+        pandas = self.frame.implementation.is_pandas()
+        told = range(len(names)) if pandas else names
+        columns = {str(name): own for name, own in zip(told, numbers.T, strict=True)}
+        made = nw.from_dict(columns, backend=self.frame.implementation).to_native()
+        if pandas:
+            made.columns, made.index = names, self.frame.to_native().index
         return made
 
     def __repr__(self) -> str:
