@@ -83,24 +83,30 @@ def drawn_parts(
 ) -> dict[str, IntArray]:
     """The part of each observed entry: 0, ..., count - 1, or never held out."""
     ordered = by_content(observed)
-    parts = dealt_parts(problem, {name: table for name, (table, _) in ordered.items()}, count, rng)
+    tables = {name: table for name, (table, _) in ordered.items()}
+    free = free_entries(tables, problem.n_items)
+    for name, table in observed.items():
+        if free[name].size < count:
+            raise DataError(too_few(name, count, table.n_entries, free[name].size))
+    parts = dealt_parts(problem, tables, free, count, rng)
     return {name: parts[name][np.argsort(ordered[name][1])] for name in observed}
 
 
 def dealt_parts(
-    problem: Problem, observed: Mapping[str, Table], count: int, rng: np.random.Generator
+    problem: Problem,
+    observed: Mapping[str, Table],
+    free: Mapping[str, IntArray],
+    count: int,
+    rng: np.random.Generator,
 ) -> dict[str, IntArray]:
     """The part of each of these entries, which depends on their order."""
     parts = {}
-    for name, free in free_entries(observed, problem.n_items).items():
-        table = observed[name]
-        if free.size < count:
-            raise DataError(too_few(name, count, table.n_entries, free.size))
+    for name, table in observed.items():
         parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
-        drawn = free[rng.permutation(free.size)]
+        drawn = free[name][rng.permutation(free[name].size)]
         strata = strata_of(problem, name, table)
         dealt = drawn[np.argsort(strata[drawn], kind="stable")]
-        parts[name][dealt] = np.arange(free.size) % count
+        parts[name][dealt] = np.arange(dealt.size) % count
     keep_rows(parts, observed, problem.n_items, count, rng)
     for name, table in observed.items():
         keep_columns(parts[name], table)
