@@ -101,7 +101,7 @@ def test_values_never_seen_stay_and_count_as_missing_for_the_model(declared, fit
     towns = pd.Series(["Wien", "Ulm", "Ulm", None])
     missing = new.assign(town=towns.replace("Wien", None))
     new = new.assign(town=towns.astype(dtype))
-    with pytest.warns(UserWarning, match="'Wien' in column 'town'; they count as missing for"):
+    with pytest.warns(UserWarning, match="'Wien' in column 'town'; they count as missing there"):
         found = declared.complete_rows(fit, new)
     wanted = declared.complete_rows(fit, missing)
     assert list(found["town"]) == ["Wien", *wanted["town"][1:]]
@@ -109,8 +109,8 @@ def test_values_never_seen_stay_and_count_as_missing_for_the_model(declared, fit
     with pytest.raises(mc.DataError) as caught:
         declared.complete_rows(fit, new, unseen="error")
     assert str(caught.value) == (
-        "values that were never seen: 'Wien' in column 'town'; unseen='missing' takes them as"
-        " missing"
+        "values that the model does not know: 'Wien' in column 'town'; unseen='missing' takes"
+        " them as missing"
     )
 
 
@@ -135,7 +135,7 @@ def test_categories_never_seen_stay_where_the_dtype_lacks_what_is_filled_in(kind
     )
     fit = mc.fit(declared.model, declared.data)
     given = {"x": [0.0, 1.0], "kind": column(["c", None]), "land": column(["fr", None])}
-    with pytest.warns(UserWarning, match="never seen: 'c' in column 'kind'"):
+    with pytest.warns(UserWarning, match="does not know: 'c' in column 'kind'"):
         found = declared.complete_rows(fit, table(given))
     kinds, lands = (
         found[name].to_pylist() if kind == "pa" else list(found[name]) for name in ("kind", "land")
@@ -147,7 +147,7 @@ def test_values_that_cannot_stand_beside_what_is_filled_in_are_an_error():
     declared = mc.declare(pd.DataFrame({"x": [0.0, 1.0] * 10, "kind": ["a", "b"] * 10}))
     fit = mc.fit(declared.model, declared.data)
     with (
-        pytest.warns(UserWarning, match="never seen: 1.5"),
+        pytest.warns(UserWarning, match="does not know: 1.5"),
         pytest.raises(
             mc.DataError, match=r"numbers \(1.5 in row 0\), beside which no 'b' can stand"
         ),
@@ -207,5 +207,5 @@ def test_a_completion_completes_new_rows():
     pd.testing.assert_frame_equal(found, completed.declared.complete_rows(completed.fit, new))
     pd.testing.assert_series_equal(found.dtypes, new.dtypes)
     assert not found.isna().to_numpy().any()
-    with pytest.raises(mc.DataError, match="never seen: 'Wien'"):
+    with pytest.raises(mc.DataError, match="does not know: 'Wien'"):
         completed.complete_rows(new.assign(town="Wien"), unseen="error")

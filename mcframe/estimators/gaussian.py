@@ -18,6 +18,7 @@ from mcframe.selection.prior_rows import (
     PriorSearch,
     SeenAndHeld,
     distribution,
+    standard_units,
 )
 
 __all__ = [
@@ -87,14 +88,16 @@ def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
     """
     known = ~np.isnan(values)
     folds = [held for held in folds if (held & known).any() and (known & ~held).any()]
-    variances = np.nanvar(values, axis=0)
-    own = variances > 0.0
+    units, columns = standard_units(values), np.arange(values.shape[1])
+    standard = units.standard(values, columns)
+    own = np.nanmax(np.abs(standard), axis=0) > 0.0
 
     def loss(held: Mask, means: Array) -> float:
         """The mean over columns of the squared errors over the variance."""
-        squares = np.where(held, np.square(means - values), 0.0)[:, own]
+        errors = units.standard(means, columns) - standard
+        squares = np.where(held, np.square(errors), 0.0)[:, own]
         counts = np.count_nonzero(held[:, own], axis=0)
-        relative = np.sum(squares, axis=0) / np.maximum(counts, 1) / variances[own]
+        relative = np.sum(squares, axis=0) / np.maximum(counts, 1)
         return float(np.mean(relative[counts > 0])) if counts.any() else 0.0
 
     parts = []

@@ -16,7 +16,6 @@ from mcframe.tables.columns import Column
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declared_kinds import contradiction, what
 from mcframe.tables.filling import filled_series, series_like, with_categories
-from mcframe.tables.taken import whole_range
 
 __all__ = ["completed_rows"]
 
@@ -54,7 +53,7 @@ def for_dtype(coding: Coding, column: Column | None) -> Coding:
     """The coding of a column, for numbers within what the dtype of new rows holds."""
     if not isinstance(coding, Numbers) or column is None or column.form != "number":
         return coding
-    return attrs.evolve(coding, whole=whole_range(column) or coding.whole)
+    return attrs.evolve(coding, whole=column.whole or coding.whole)
 
 
 def completed_column(
@@ -75,16 +74,16 @@ def completed_column(
         For every row.
     """
     if column is None:
-        return series_like(each.column.series, table, values)
+        return series_like(each.column.series, table, each.column.written(values))
     into = [values[row] for row in missing]
     untyped = column.form != each.column.form or column.series.dtype == nw.Unknown
     untyped &= column.n_observed == 0
     if not untyped and holds(column, into):
-        return filled_series(column.series, missing, into)
+        return filled_series(column.series, missing, column.written(into))
     seen = {row: column.values[row] for row in np.flatnonzero(~column.missing)}
     if holds(each.column, list(seen.values())):
         whole = [seen.get(row, value) for row, value in enumerate(values)]
-        return series_like(each.column.series, table, whole)
+        return series_like(each.column.series, table, each.column.written(whole))
     if column.form in ("category", "ordered"):
         return filled_series(with_categories(column.series, into), missing, into)
     raise contradiction(

@@ -13,7 +13,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.tables.coded_rows import CodedRows
-from mcframe.tables.coding import Choice
+from mcframe.tables.coding import Choice, Metric
 from mcframe.tables.completed_rows import completed_rows
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.printing import lines_of
@@ -169,7 +169,8 @@ class Declared:
         columns = np.full(rows.size, each.place)
         answer = coding.answer(fit, block, rows, columns)
         if not isinstance(coding, Choice):
-            return self.like_frame([name], answer[:, None])
+            told = coding.natural(answer) if isinstance(coding, Metric) else answer
+            return self.like_frame([name], told[:, None])
         return self.like_frame([plain(value) for value in coding.places], answer)
 
     def column(self, name: Any) -> DeclaredColumn:
