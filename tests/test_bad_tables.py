@@ -72,7 +72,7 @@ STRANGE = {
         [1.5, "a"] * 30,
         "it mixes numbers (1.5 in row 0) and text ('a' in row 1); give it one type",
     ),
-    "text numbers": (["1.5", "2.5", "3"] * 20, "its values are text ('1.5' in row 0)"),
+    "text numbers": (["1,5", "2,5", "3"] * 20, "its values are text ('1,5' in row 0)"),
     "dates with a zone": (
         list(pd.date_range("2020-01-01", periods=60, tz="Europe/Berlin")),
         "its values are dates ('2020-01-01 00:00:00+01:00' in row 0)",
@@ -99,11 +99,12 @@ def test_columns_that_say_nothing_keep_their_holes_with_one_warning():
     aside = list(frame)[7:]
     with pytest.warns(UserWarning, match="keep their holes") as told:
         found = mc.complete(frame, budget_seconds=PLENTY)
-    assert [str(each.message) for each in told] == [
-        "columns that are set aside keep their holes: 'nothing', 'never', 'mixed', 'text numbers',"
-        " 'dates with a zone'; print(mc.declare(frame)) says why, types={name: kind} declares what"
-        " they are"
-    ]
+    [said] = [str(each.message) for each in told]
+    assert said.startswith(
+        "columns that are set aside play no part, and keep their holes: 'nothing'"
+    )
+    for name in aside:
+        assert f"'{name}' (" in said
     pd.testing.assert_frame_equal(found.table[aside], frame[aside])
     new = frame.iloc[2:4].assign(nothing=["a", None], never=[1.0, NAN])
     back = found.complete_rows(new)

@@ -96,21 +96,63 @@ def test_absent_columns_are_answered_behind_the_others(declared, fit):
 
 
 @pytest.mark.parametrize("dtype", ["str", "category"])
-def test_values_never_seen_are_answered_as_missing_or_refused(declared, fit, dtype):
-    new = mixed().assign(land="de").iloc[:3]
-    missing = new.assign(town=pd.Series([None, "Ulm", "Ulm"]))
-    new = new.assign(town=pd.Series(["Wien", "Ulm", "Ulm"], dtype=dtype))
-    with pytest.warns(UserWarning, match="'Wien' in column 'town'; they count as missing"):
+def test_values_never_seen_stay_and_count_as_missing_for_the_model(declared, fit, dtype):
+    new = mixed().assign(land="de").iloc[:4]
+    towns = pd.Series(["Wien", "Ulm", "Ulm", None])
+    missing = new.assign(town=towns.replace("Wien", None))
+    new = new.assign(town=towns.astype(dtype))
+    with pytest.warns(UserWarning, match="'Wien' in column 'town'; they count as missing there"):
         found = declared.complete_rows(fit, new)
     wanted = declared.complete_rows(fit, missing)
-    assert list(found["town"]) == list(wanted["town"])
-    assert found["town"][0] in ("Ulm", "Bonn", "Kiel")
+    assert list(found["town"]) == ["Wien", *wanted["town"][1:]]
+    pd.testing.assert_frame_equal(found.drop(columns="town"), wanted.drop(columns="town"))
     with pytest.raises(mc.DataError) as caught:
         declared.complete_rows(fit, new, unseen="error")
     assert str(caught.value) == (
-        "values that were never seen: 'Wien' in column 'town'; unseen='missing' takes them as"
-        " missing"
+        "values that the model does not know: 'Wien' in column 'town'; unseen='missing' takes"
+        " them as missing"
     )
+
+
+KINDS = {
+    "pd": (pd.DataFrame, lambda values: pd.Series(values, dtype="category")),
+    "pl": (pl.DataFrame, lambda values: pl.Series(values, dtype=pl.Categorical)),
+    "enum": (
+        pl.DataFrame,
+        lambda values: pl.Series(values, dtype=pl.Enum(sorted({*values} - {None}))),
+    ),
+    "pa": (pa.table, lambda values: pa.array(values).dictionary_encode()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_categories_never_seen_stay_where_the_dtype_lacks_what_is_filled_in(kind):
+    """Also where a constant is filled in, which the new rows have not."""
+    table, column = KINDS[kind]
+    x = np.repeat([0.0, 1.0], 10)
+    declared = mc.declare(
+        table({"x": x, "kind": column(["a"] * 10 + ["b"] * 10), "land": column(["de"] * 20)})
+    )
+    fit = mc.fit(declared.model, declared.data)
+    given = {"x": [0.0, 1.0], "kind": column(["c", None]), "land": column(["fr", None])}
+    with pytest.warns(UserWarning, match="does not know: 'c' in column 'kind'"):
+        found = declared.complete_rows(fit, table(given))
+    kinds, lands = (
+        found[name].to_pylist() if kind == "pa" else list(found[name]) for name in ("kind", "land")
+    )
+    assert (kinds, lands) == (["c", "b"], ["fr", "de"])
+
+
+def test_values_that_cannot_stand_beside_what_is_filled_in_are_an_error():
+    declared = mc.declare(pd.DataFrame({"x": [0.0, 1.0] * 10, "kind": ["a", "b"] * 10}))
+    fit = mc.fit(declared.model, declared.data)
+    with (
+        pytest.warns(UserWarning, match="does not know: 1.5"),
+        pytest.raises(
+            mc.DataError, match=r"numbers \(1.5 in row 0\), beside which no 'b' can stand"
+        ),
+    ):
+        declared.complete_rows(fit, pd.DataFrame({"x": [0.0, 1.0], "kind": [1.5, NAN]}))
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pd", "pl", "pa"])
@@ -165,5 +207,5 @@ def test_a_completion_completes_new_rows():
     pd.testing.assert_frame_equal(found, completed.declared.complete_rows(completed.fit, new))
     pd.testing.assert_series_equal(found.dtypes, new.dtypes)
     assert not found.isna().to_numpy().any()
-    with pytest.raises(mc.DataError, match="never seen: 'Wien'"):
+    with pytest.raises(mc.DataError, match="does not know: 'Wien'"):
         completed.complete_rows(new.assign(town="Wien"), unseen="error")

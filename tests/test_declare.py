@@ -73,10 +73,15 @@ def completed(frame, types=None):
         ([0, 1, 2, 3], "skip", "whole numbers that count the rows"),
         ([1.0, 2.0, 3.0, 4.0], "skip", "whole numbers that count the rows"),
         (
-            ["3.5", "4", None, "-1e3"],
+            ["1,234", "4", None, "2,000.5"],
             "skip",
-            "text that reads as numbers ('3.5' in row 0); convert it, as by pandas.to_numeric, or"
-            " declare it: types={'x': 'category'}",
+            "text of numbers with commas ('1,234' in row 0), which may stand before thousands or"
+            " decimals; convert it, as by pandas.to_numeric(column.str.replace(...))",
+        ),
+        (
+            ["0123", "0999", None, "1234"],
+            "skip",
+            "text, and all 3 values differ, as of an identifier",
         ),
         (
             [3, "a", None, 2.5],
@@ -148,16 +153,210 @@ def test_text_that_mostly_differs_is_set_aside():
     assert taken([*names, *names, *names])[0] == "category"
 
 
-def test_very_many_categories_are_set_aside_and_refused_where_they_are_declared():
+def test_of_very_many_categories_the_most_frequent_are_classes_where_they_are_declared():
     words = [f"word {k % 10_000}" for k in range(30_000)]
     why = "text with 10000 different values, more than 100"
     assert taken(words) == ("skip", why)
     categories = pd.Categorical(words)
     assert taken(categories) == ("skip", "10000 categories, more than 100")
-    assert refusal(pd.DataFrame({"w": words}), {"w": "category"}) == (
-        "column 'w' was declared 'category', but holds 10000 different values; 100 is the most."
-        " Join rare ones, or leave it out: types={'w': 'skip'}"
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 130, 400) // rng.integers(1, 4, 400)
+    frame = pd.DataFrame({"x": x + 0.5, "w": [f"word {k}" for k in x]})
+    frame.loc[::9, "w"] = None
+    with pytest.warns(UserWarning, match="column 'w' has") as told:
+        declared = mc.declare(frame, {"w": "category"})
+    times = frame["w"].value_counts()
+    rare = set(times.index) - set(declared.column("w").taken.coding.places)
+    assert len(rare) == len(times) - 100 > 0
+    assert times[list(rare)].max() <= times.drop(list(rare)).min()
+    assert str(told[0].message) == (
+        f"column 'w' has {len(times)} categories: the 100 most frequent are classes, and the"
+        f" {times[list(rare)].sum()} entries of others count as missing for the model, and stay as"
+        " they are"
     )
+    whole = declared.table(mc.fit(declared.model, declared.data, tol=0.3))
+    seen = frame["w"].notna()
+    pd.testing.assert_series_equal(whole.loc[seen, "w"], frame.loc[seen, "w"])
+    assert not set(whole.loc[~seen, "w"]) & rare
+    levels = {"x": "ordinal"}
+    assert refusal(frame, levels).startswith("column 'x' was declared 'ordinal', but holds ")
+
+
+# Text that is read as numbers
+
+
+def texts(n_rows=40, seed=0):
+    """Columns of text that hold numbers, with what the numbers are."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal(n_rows)
+    numbers = pd.DataFrame({"real": z.round(3), "whole": np.round(20 * z), "yes": 1.0 * (z > 0)})
+    frame = numbers.astype({"whole": int, "yes": int}).astype(str)
+    frame["real"] = "  " + frame["real"]
+    for name, sign in {"real": "?", "whole": " N/A ", "yes": ""}.items():
+        hidden = rng.random(n_rows) < 0.3
+        frame.loc[hidden, name], numbers.loc[hidden, name] = sign, NAN
+    frame["mixed"] = numbers["real"].astype(object).where(numbers["real"].notna(), "-")
+    return frame.assign(beside=z + 0.1 * rng.standard_normal(n_rows)), numbers
+
+
+SAID = (
+    "columns of text are read as numbers: 'real' ('?' (12x) as missing), 'whole' (' N/A ' (10x)"
+    " as missing), 'yes' ('' (13x) as missing), 'mixed' ('-' (12x) as missing);"
+    " types={name: 'number'} says that this is meant, 'category' or 'skip' that it is not"
+)
+
+
+def test_text_that_reads_as_numbers_is_read_as_numbers_and_named():
+    frame, numbers = texts()
+    with pytest.warns(UserWarning, match="are read as numbers") as told:
+        declared = mc.declare(frame)
+    assert [str(each.message) for each in told] == [SAID]
+    assert [each.kind for each in declared.columns] == [*["number"] * 2, "label", *["number"] * 2]
+    for name in numbers:
+        np.testing.assert_array_equal(declared.column(name).codes, numbers[name])
+    fit = mc.fit(declared.model, declared.data)
+    whole = declared.table(fit)
+    assert (whole.dtypes == frame.dtypes).all()
+    for name in ("real", "whole", "yes", "mixed"):
+        seen = numbers["real" if name == "mixed" else name].notna()
+        pd.testing.assert_series_equal(whole.loc[seen, name], frame.loc[seen, name])
+        assert pd.to_numeric(whole[name]).notna().all()
+    assert whole["whole"].str.fullmatch(" *-?[0-9]+").all()
+    assert set(whole["yes"]) == {"0", "1"}
+    assert whole["mixed"].map(type).eq(float).all()
+    means = declared.predict(fit, "real")["real"]
+    filled = pd.to_numeric(whole["real"])[numbers["real"].isna()]
+    np.testing.assert_allclose(filled, means[filled.index], rtol=1e-12)
+
+
+@pytest.mark.parametrize("library", [pl.from_pandas, pa.Table.from_pandas], ids=["pl", "pa"])
+def test_text_that_reads_as_numbers_in_other_libraries(library):
+    frame = library(texts()[0].drop(columns="mixed"))
+    with pytest.warns(UserWarning, match="are read as numbers"):
+        declared = mc.declare(frame)
+    whole = declared.table(mc.fit(declared.model, declared.data))
+    assert whole.schema == frame.schema
+    assert whole.to_pandas()[["real", "whole"]].apply(pd.to_numeric).notna().all(axis=None)
+
+
+def test_text_that_is_no_number_stays_as_it_is():
+    """It is no sign of a missing value, so that it was observed."""
+    frame, _ = texts()
+    seen = np.flatnonzero(frame["real"] != "?")
+    frame.loc[seen[:2], "real"] = "<5"
+    types = dict.fromkeys(["whole", "yes", "mixed"], "number")
+    with pytest.warns(UserWarning, match="are read as numbers") as told:
+        declared = mc.declare(frame, types)
+    assert str(told[0].message).startswith(
+        "columns of text are read as numbers: 'real' ('?' (12x) as missing; '<5' (2x) as no"
+        " number, which stays as it is); types="
+    )
+    fit = mc.fit(declared.model, declared.data)
+    whole = declared.table(fit)
+    assert (whole["real"] == "<5").sum() == 2
+    assert not (whole["real"] == "?").any()
+    new = pd.DataFrame({"real": ["<9", "n/a", "0.5"], "beside": [0.1, 0.2, 0.3]})
+    with pytest.warns(UserWarning, match="does not know") as told:
+        found = declared.complete_rows(fit, new.assign(whole="1", yes="?", mixed=None))
+    assert [str(each.message) for each in told] == [
+        "values that the model does not know: '<9' in column 'real'; they count as missing there,"
+        " and stay as they are"
+    ]
+    assert found["real"][0] == "<9"
+    assert found["real"][2] == "0.5"
+    assert found.drop(columns="mixed").apply(lambda own: own.astype(str) != "?").all(axis=None)
+    numbers = declared.complete_rows(
+        fit, new.assign(real=[0.2, NAN, 0.5], whole=1, yes=0, mixed=0)
+    )
+    assert numbers["real"].dtype == float
+    assert numbers["real"].notna().all()
+
+
+def test_how_much_of_a_text_has_to_read_as_numbers():
+    """Nine in ten of what is no sign of a missing value; types say it where less does."""
+    values = [f"{k}.5" for k in range(18)] + ["?"] * 30 + ["none of them"] * 2
+    with pytest.warns(UserWarning, match="'none of them' \\(2x\\) as no number"):
+        assert taken(values)[0] == "number"
+    fewer = [*values, "nor this"]
+    assert taken(fewer) == ("category", "text, of 21 values")
+    with pytest.warns(UserWarning, match="as no number"):
+        assert taken(fewer, "number")[0] == "number"
+    assert taken(values, "category")[0] == "category"
+    assert taken(["1.5", "2.5", "4", "5"], "number") == ("number", "declared")
+    assert taken(["1", "0", "4", "?"], "count") == ("count", "declared")
+    assert taken(["1.5", "2.5", "4", "5"], mc.Huber())[0] == "Huber"
+    assert taken(["1.5", "2.5", "4", "5"], "skip")[0] == "skip"
+    with pytest.warns(UserWarning, match="are read as numbers"):
+        assert taken(["7", "?", "7", "7.0"])[0] == "constant"
+
+
+@pytest.mark.parametrize(
+    "text", ["1_000", "inf", "1e999", "0x1f", "007", "1,5", "12%", "1 2", "e5", "٣", "+", "- 1"]
+)
+def test_texts_that_are_no_numbers(text):
+    with pytest.warns(UserWarning, match="as no number"):
+        declared = mc.declare(
+            pd.DataFrame({"x": ["1.5", "2.5", text], "y": [1.5, 2.5, 3.0]}), {"x": "number"}
+        )
+    np.testing.assert_array_equal(declared.data["numbers"]["x"], [1.5, 2.5, NAN])
+
+
+# Numbers within bounds, and of any size
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Int64", "str"])
+def test_numbers_are_predicted_within_their_bounds(dtype):
+    z = np.linspace(-3.0, 3.0, 30)
+    frame = pd.DataFrame({"x": np.round(4.0 * np.exp(z)), "z": z})
+    frame.loc[:6, "x"] = NAN
+    frame["x"] = frame["x"].astype(dtype)
+    types = {"x": ("number", 0, None)}
+    free = completed(frame, {"x": "number"})
+    assert pd.to_numeric(free["x"]).min() < 0
+    declared = mc.declare(frame, types)
+    assert declared.column("x").taken.why == "declared, numbers from 0 to inf"
+    fit = mc.fit(declared.model, declared.data)
+    found = pd.to_numeric(declared.table(fit)["x"])
+    assert found.min() == 0
+    assert found.max() == pd.to_numeric(frame["x"], errors="coerce").max()
+    assert declared.predict(fit, "x")["x"].min() == 0
+    new = declared.complete_rows(fit, frame.iloc[:3].assign(z=[-9.0, 0.0, 9.0]))
+    assert pd.to_numeric(new["x"]).min() == 0
+    upper = completed(frame, {"x": ["number", -np.inf, 90.5]})
+    assert pd.to_numeric(upper["x"]).max() <= 90.5
+
+
+@pytest.mark.parametrize(
+    ("method", "scale"),
+    [
+        *(("gaussian", scale) for scale in (1e-310, 1e-200, 1e200, 1e307)),
+        *(pytest.param("likelihoods", scale, marks=pytest.mark.slow) for scale in (1e-310, 1e307)),
+    ],
+)
+def test_numbers_whose_squares_overflow_or_vanish(method, scale):
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(40)
+    frame = pd.DataFrame({"x": z, "y": z + 0.3 * rng.standard_normal(40), "up": z > 0})
+    frame.loc[::5, "x"] = NAN
+    types = {"x": ("number", -3, 3)}
+    wanted = mc.complete(frame, types, method=method)
+    types = {"x": ("number", -3 * scale, 3 * scale)}
+    found = mc.complete(frame.assign(x=frame["x"] * scale), types, method=method)
+    np.testing.assert_allclose(found.table["x"] / scale, wanted.table["x"], atol=1e-4)
+    np.testing.assert_allclose(
+        found.predict("x")["x"] / scale, wanted.predict("x")["x"], atol=1e-4
+    )
+    new = pd.DataFrame({"x": [NAN], "y": [1.0], "up": [True]})
+    back = (each.complete_rows(new)["x"][0] for each in (wanted, found))
+    assert next(back) == pytest.approx(next(back) / scale, abs=1e-4)
+    ours, theirs = (each.report().set_index("column").loc["x"] for each in (found, wanted))
+    assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+    assert ours["error"] / scale == pytest.approx(theirs["error"], rel=1e-3)
+
+
+def test_one_row_has_nothing_to_choose_by():
+    frame = pd.DataFrame({"x": [1.0], "y": [2.5]})
+    pd.testing.assert_frame_equal(completed(frame, dict.fromkeys(frame, "number")), frame)
 
 
 # What they are declared to be
@@ -216,7 +415,16 @@ def test_skipped_columns_stand_in_no_block():
             "'date', but its values are text ('2020-01-01' in row 0); convert it first, as by"
             " pandas.to_datetime",
         ),
-        ([None, None, None], "number", "'number', but not one of its values is observed"),
+        (
+            [None, None, None],
+            "number",
+            "'number', but not one of its values is observed; leave it out: types={'x': 'skip'}",
+        ),
+        (
+            [1.5, -2.5, None],
+            ("number", 0, None),
+            "numbers from 0 to inf, but holds the value -2.5 in row 1",
+        ),
         (
             [1, "a", None],
             "category",
@@ -250,9 +458,11 @@ def test_types_are_checked():
     )
     assert refusal(frame, {"x": "nominal"}, mc.ModelError) == (
         "types['x'] is 'nominal'; one of 'number', 'count', 'label', 'category', 'ordinal',"
-        " 'date', 'skip', a list of different levels from the lowest to the highest, or a"
-        " likelihood such as mc.Huber() is needed"
+        " 'date', 'skip', bounds of a number such as ('number', 0, None), a list of different"
+        " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed"
     )
+    for given in (("number", 2, 1), ("number", 0), ("number",), ("number", 0, "a"), [], ["a"]):
+        assert "bounds of a number such as" in refusal(frame, {"x": given}, mc.ModelError)
     assert "types is a list; a dict from column names" in refusal(frame, ["x"], mc.ModelError)
 
 
@@ -302,7 +512,8 @@ def test_types_are_checked():
         (
             pd.DataFrame({"x": [2, 2], "y": ["a", "b"]}),
             "no column is left for a model ('x': every observed value is 2; 'y': text, and all 2"
-            " values differ, as of an identifier); declare what they are by types={name: kind}",
+            " values differ, as of an identifier); a column with two different observed values is"
+            " needed, and types={name: kind} declares what it is",
         ),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
@@ -412,8 +623,27 @@ def test_a_fit_fills_with_what_it_predicts():
     visits = declared.predict(fit, "visits")["visits"]
     np.testing.assert_array_equal(whole.loc[holes, "visits"], visits[holes].round())
     holes = frame["ill"].isna()
-    ill = declared.predict(fit, "ill")["True"]
+    ill = declared.predict(fit, "ill")[True]
     np.testing.assert_array_equal(whole.loc[holes, "ill"], ill[holes] > 0.5)
+
+
+@pytest.mark.parametrize("values", [[1, 2], [1, 2, 3], [False, True], ["1", "2"], [2.5, 4.0]])
+def test_predictions_are_named_as_the_values(values):
+    frame = pd.DataFrame(
+        {"x": np.arange(12.0) ** 1.1, 7: pd.Categorical(values * (12 // len(values)))}
+    )
+    declared = mc.declare(frame)
+    fit = mc.fit(declared.model, declared.data)
+    assert declared.predict(fit, 7).columns.tolist() == values
+    assert declared.predict(fit, 7)[values[1]].between(0.0, 1.0).all()
+    assert declared.predict(fit, "x").columns.tolist() == ["x"]
+    if not isinstance(values[0], str):
+        text = frame.rename(columns=str).astype({"7": type(values[0])})
+        declared = mc.declare(
+            pl.from_pandas(text), {"7": "category" if len(values) > 2 else "label"}
+        )
+        found = declared.predict(mc.fit(declared.model, declared.data), "7")
+        assert found.columns == [str(value) for value in values]
 
 
 def test_columns_that_stand_in_no_block_are_not_predicted():
@@ -690,12 +920,14 @@ def test_values_never_seen_are_missing_with_one_warning_or_an_error():
         .assign(town=["Ulm", "Wien", "Graz"], sex=["m", "x", None], ill=[True, None, False])
     )
     sentence = (
-        "values that were never seen: 'x' in column 'sex', 'Wien' in column 'town', 'Graz' in"
-        " column 'town'"
+        "values that the model does not know: 'x' in column 'sex', 'Wien' in column 'town',"
+        " 'Graz' in column 'town'"
     )
-    with pytest.warns(UserWarning, match="never seen") as told:
+    with pytest.warns(UserWarning, match="does not know") as told:
         data = declared.rows(new)
-    assert [str(each.message) for each in told] == [f"{sentence}; they count as missing"]
+    assert [str(each.message) for each in told] == [
+        f"{sentence}; they count as missing there, and stay as they are"
+    ]
     np.testing.assert_array_equal(data["3 classes"]["town"], [2.0, NAN, NAN])
     np.testing.assert_array_equal(data["labels"]["sex"], [1.0, NAN, NAN])
     with pytest.raises(mc.DataError) as caught:

@@ -52,6 +52,34 @@ def sparse_tables(draw):
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+@pytest.mark.parametrize("folds", [EntryFolds(2), RowFolds(2)], ids=["entries", "rows"])
+@given(sparse_tables(), st.permutations(range(6)), st.integers(0, 100))
+def test_the_order_of_columns_and_blocks_and_their_units_play_no_part(folds, data, order, seed):
+    turned = {"y": data["y"], "x": 1e3 * data["x"][:, order] + 7.0}
+    turned_model = attrs.evolve(MIXED, blocks=MIXED.blocks[::-1])
+    try:
+        first = draw(folds, MIXED, data, seed)
+    except mc.DataError:  # rows that hold out all of a block
+        with pytest.raises(mc.DataError):
+            draw(folds, turned_model, turned, seed)
+        return
+    for one, other in zip(first, draw(folds, turned_model, turned, seed), strict=True):
+        for name in data:
+            held = columns_and_held(data[name], one.held[name])
+            wanted = columns_and_held(
+                data[name][:, order] if name == "x" else data[name], other.held[name]
+            )
+            assert sorted(held) == sorted(wanted)
+
+
+def columns_and_held(table, held):
+    """Each column as bytes, with which of its entries are held out."""
+    mask = np.zeros(table.shape, dtype=bool)
+    mask[held.rows, held.columns] = True
+    return [(values.tobytes(), own.tobytes()) for values, own in zip(table.T, mask.T, strict=True)]
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
 @given(sparse_tables(), st.integers(2, 4), st.integers(0, 100))
 def test_no_row_and_no_column_is_left_without_an_entry(data, count, seed):
     folds = draw(EntryFolds(count), MIXED, data, seed)

@@ -1,6 +1,5 @@
 """A DataFrame of any columns as blocks of a model, by what ``mcframe.declare`` takes them for."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,19 +9,18 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.real_numbers import plain
 from mcframe.estimators.number_columns import Limits
 from mcframe.model import Block, Model
-from mcframe.tables import Declared, DeclaredColumn, declare
+from mcframe.tables import Declared, declare
 from mcframe.tables.as_numbers import as_numbers
 from mcframe.tables.columns import read_columns, read_frame
+from mcframe.tables.completing import ASIDE
+from mcframe.tables.declared_column import aside, warn_of_aside
 from mcframe.tables.filling import filled_series
 from mcframe.tables.gaussian_table import declared_as_numbers
+from mcframe.tables.text_numbers import read_text_like
 
 __all__ = ["FrameColumns", "holds_more_than_numbers"]
-
-# How many columns a warning names.
-SHOWN = 5
 
 
 def holds_more_than_numbers(X: Any) -> bool:
@@ -109,23 +107,25 @@ class FrameColumns:
 
     def marked(self, frame: Any) -> Array:
         """NaN where an entry is missing, elsewhere 0."""
-        missing = np.column_stack([column.missing for column in read_columns(read_frame(frame))])
+        columns = zip(read_columns(read_frame(frame)), self.declared.columns, strict=True)
+        missing = np.column_stack(
+            [read_text_like(own, each.column).missing for own, each in columns]
+        )
         return np.where(missing, np.nan, 0.0)
 
     def check_filling(self, limits: Limits, keep_empty: bool) -> None:
-        """Refuse limits, and say in a ``UserWarning`` which columns keep their holes."""
+        """Refuse limits, and name in a ``UserWarning`` the columns that are set aside."""
         if np.isfinite(limits).any():
             raise ModelError(
                 "min_value or max_value was given for a table whose columns are not all numbers;"
-                " clip the numbers of the answer"
+                " give bounds of a column by types={name: ('number', lower, upper)}"
             )
-        warn_of(
-            "columns that are set aside keep their holes",
+        warn_of_aside(
+            ASIDE,
             [
                 each
-                for each in self.aside
-                if each.column.missing.any()
-                and (each.column.n_observed or (keep_empty and each.column.form != "number"))
+                for each in aside(self.declared.columns)
+                if each.column.n_observed or (keep_empty and each.column.form != "number")
             ],
         )
 
@@ -173,19 +173,8 @@ class FrameColumns:
 
     def warn_of_unused(self) -> None:
         """A ``UserWarning`` that names columns which tell the model nothing."""
-        warn_of(
-            "columns that are set aside play no part",
-            [each for each in self.aside if each.column.n_observed],
-        )
-
-    @property
-    def aside(self) -> list[DeclaredColumn]:
-        """Columns that stand in no block, but for constant ones and those declared so."""
-        return [
-            each
-            for each in self.declared.columns
-            if each.place is None and not each.taken.constant and each.taken.why != "declared"
-        ]
+        used = [each for each in aside(self.declared.columns) if each.column.n_observed]
+        warn_of_aside("columns that are set aside play no part", used)
 
 
 def joined(types: Any, likelihoods: Any) -> Any:
@@ -207,19 +196,6 @@ def refuse_other_blocks(model: Model, declared: Model) -> None:
         raise ModelError(
             f"model has the blocks {listed(sorted(given))}, and X is declared as"
             f" {listed(sorted(wanted))}; change the model of mc.declare(X, types) by attrs.evolve"
-        )
-
-
-def warn_of(said: str, columns: Iterable[DeclaredColumn]) -> None:
-    """A ``UserWarning`` that names columns, each with the reason."""
-    named = [f"{plain(each.name)!r} ({each.taken.why})" for each in columns]
-    if named:
-        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-        warnings.warn(
-            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} says what they are,"
-            " types={name: 'skip'} that this is meant",
-            UserWarning,
-            stacklevel=4,
         )
 
 

@@ -11,12 +11,14 @@ from mcframe.contracts.errors import ModelError
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.regularizers import GaussianRows
+from mcframe.selection.column_order import places_by_content
 from mcframe.selection.prior_rows import (
     NOISE,
     USUAL_STEPS,
     PriorSearch,
     SeenAndHeld,
     distribution,
+    standard_units,
 )
 
 __all__ = [
@@ -86,14 +88,16 @@ def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
     """
     known = ~np.isnan(values)
     folds = [held for held in folds if (held & known).any() and (known & ~held).any()]
-    variances = np.nanvar(values, axis=0)
-    own = variances > 0.0
+    units, columns = standard_units(values), np.arange(values.shape[1])
+    standard = units.standard(values, columns)
+    own = np.nanmax(np.abs(standard), axis=0) > 0.0
 
     def loss(held: Mask, means: Array) -> float:
         """The mean over columns of the squared errors over the variance."""
-        squares = np.where(held, np.square(means - values), 0.0)[:, own]
+        errors = units.standard(means, columns) - standard
+        squares = np.where(held, np.square(errors), 0.0)[:, own]
         counts = np.count_nonzero(held[:, own], axis=0)
-        relative = np.sum(squares, axis=0) / np.maximum(counts, 1) / variances[own]
+        relative = np.sum(squares, axis=0) / np.maximum(counts, 1)
         return float(np.mean(relative[counts > 0])) if counts.any() else 0.0
 
     parts = []
@@ -112,11 +116,13 @@ def dealt_entries(
 ) -> list[Mask]:
     """Return the observed entries (n x d) dealt out to folds, column by column.
 
-    Columns of one owner, as indicators of one category, are held out together.
+    Columns of one owner, as indicators of one category, are held out together. The order of
+    owners plays no part.
     """
     parts = np.full(values.shape, -1)
-    for owner in np.unique(owners):
-        own = np.flatnonzero(owners == owner)
+    first = np.unique(owners, return_index=True)[1]
+    for place in np.argsort(places_by_content(values[:, first])):
+        own = np.flatnonzero(owners == owners[first[place]])
         rows = rng.permutation(np.flatnonzero(~np.isnan(values[:, own[0]])))
         parts[np.ix_(rows, own)] = (np.arange(rows.size) % count)[:, None]
     return [parts == k for k in range(count)]
@@ -126,8 +132,8 @@ def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[
     """Return the observed targets (n x k) dealt out to folds as they will be asked for.
 
     Entry by entry where most rows have some of their targets and miss others, which these then
-    tell of. Else row by row; rows with the same first target are dealt out in turn, so that each
-    fold has its share of a rare class.
+    tell of. Else row by row; rows with the same value of one target are dealt out in turn, so that
+    each fold has its share of a rare class.
     """
     seen = ~np.isnan(targets)
     some = np.any(seen, axis=1)
@@ -135,7 +141,8 @@ def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[
     if np.mean(partly) > 0.5:
         return dealt_entries(targets, np.arange(targets.shape[1]), count, rng)
     order: IntArray = rng.permutation(len(targets))
-    order = order[np.argsort(targets[order, 0], kind="stable")]
+    one = int(np.argmin(places_by_content(targets)))
+    order = order[np.argsort(targets[order, one], kind="stable")]
     known = order[some[order]]
     parts = np.full(len(targets), -1)
     parts[known] = np.arange(known.size) % count

@@ -50,8 +50,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         What columns of a DataFrame are, as in ``mcframe.declare``. With it a DataFrame of
         numbers alone is read as that does, too.
     unseen : "missing" or "error", default "missing"
-        What a label or a category is in ``transform`` that was not in the fit: answered as
-        missing, with one warning that names them, or a ``DataError``.
+        What a label or a category is to the model in ``transform`` that was not in the fit:
+        missing, with one warning that names them, or a ``DataError``. It is never replaced.
     weight : "cv", float or None, default "cv"
         The weight of the norm among the terms: chosen by cross-validation on held-out entries, a
         number, or that of ``terms`` or ``model``. Tables with fewer than ``2 * cv`` observed

@@ -129,7 +129,7 @@ def search_block_weights(
     ...     model, data, criterion=RelativeDeviance(), count=5, folds=3, rounds=1
     ... )
     >>> [block.weight for block in found.best_model.blocks]
-    [1.0, 4.0]
+    [1.0, 2.0]
     """
     refuse_wrong_search(model, options)
     drawn = isinstance(random_state, int | np.integer)

@@ -140,7 +140,7 @@ def cross_validate(
     >>> from mcframe.selection import RelativeError
     >>> rng = np.random.default_rng(0)
     >>> truth = np.outer(np.arange(1.0, 21.0), [1.0, 2.0, 3.0, 4.0])
-    >>> x = truth + 6.0 * rng.standard_normal(truth.shape)
+    >>> x = truth + 12.0 * rng.standard_normal(truth.shape)
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     >>> chosen = mc.cross_validate(model, {"x": x}, criterion=RelativeError("x"), count=4)
     >>> chosen.best

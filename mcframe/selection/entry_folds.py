@@ -11,6 +11,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import whole
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
+from mcframe.selection.column_order import by_content
 from mcframe.selection.folds import Fold, fold_of, observed_entries
 from mcframe.selection.value_kinds import reads_few_values
 
@@ -36,7 +37,8 @@ class EntryFolds:
 
     No row and no column is left without an entry to be fitted. The only entry that a row has in
     all blocks is never held out, nor the only one of a column; where the lot puts all entries of
-    a row into one part, one of them goes into another.
+    a row into one part, one of them goes into another. The order of blocks and columns plays no
+    part.
 
     Parameters
     ----------
@@ -80,16 +82,31 @@ def drawn_parts(
     problem: Problem, observed: Mapping[str, Table], count: int, rng: np.random.Generator
 ) -> dict[str, IntArray]:
     """The part of each observed entry: 0, ..., count - 1, or never held out."""
+    ordered = by_content(observed)
+    tables = {name: table for name, (table, _) in ordered.items()}
+    free = free_entries(tables, problem.n_items)
+    for name, table in observed.items():
+        if free[name].size < count:
+            raise DataError(too_few(name, count, table.n_entries, free[name].size))
+    parts = dealt_parts(problem, tables, free, count, rng)
+    return {name: parts[name][np.argsort(ordered[name][1])] for name in observed}
+
+
+def dealt_parts(
+    problem: Problem,
+    observed: Mapping[str, Table],
+    free: Mapping[str, IntArray],
+    count: int,
+    rng: np.random.Generator,
+) -> dict[str, IntArray]:
+    """The part of each of these entries, which depends on their order."""
     parts = {}
-    for name, free in free_entries(observed, problem.n_items).items():
-        table = observed[name]
-        if free.size < count:
-            raise DataError(too_few(name, count, table.n_entries, free.size))
+    for name, table in observed.items():
         parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
-        drawn = free[rng.permutation(free.size)]
+        drawn = free[name][rng.permutation(free[name].size)]
         strata = strata_of(problem, name, table)
         dealt = drawn[np.argsort(strata[drawn], kind="stable")]
-        parts[name][dealt] = np.arange(free.size) % count
+        parts[name][dealt] = np.arange(dealt.size) % count
     keep_rows(parts, observed, problem.n_items, count, rng)
     for name, table in observed.items():
         keep_columns(parts[name], table)

@@ -11,6 +11,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number
 from mcframe.model import Problem
 from mcframe.model.table import Table
+from mcframe.selection.column_order import by_content
 from mcframe.selection.entry_folds import number_of_folds
 from mcframe.selection.folds import Fold, fold_of, observed_entries
 from mcframe.selection.order_of_time import successive_parts, times_of
@@ -186,13 +187,14 @@ def drawn_share(
     observed: Mapping[str, Table], n_items: int, share: float, rng: np.random.Generator
 ) -> dict[str, Mask]:
     """Draw a share of the entries of each row, over all blocks: one at least, but not all."""
-    rows = np.concatenate([table.rows for table in observed.values()])
+    ordered = by_content(observed)
+    rows = np.concatenate([table.rows for table, _ in ordered.values()])
     in_row = np.bincount(rows, minlength=n_items)
     drawn = rng.permutation(rows.size)
     order = drawn[np.argsort(rows[drawn], kind="stable")]
     place: IntArray = np.empty(rows.size, dtype=np.intp)
     place[order] = np.arange(rows.size) - (np.cumsum(in_row) - in_row)[rows[order]]
     wanted = np.minimum(np.maximum(np.rint(share * in_row), 1), in_row - 1)
-    ends = np.cumsum([table.n_entries for table in observed.values()])[:-1]
-    chosen = np.split(place < wanted[rows], ends)
-    return dict(zip(observed, chosen, strict=True))
+    ends = np.cumsum([table.n_entries for table, _ in ordered.values()])[:-1]
+    chosen = dict(zip(ordered, np.split(place < wanted[rows], ends), strict=True))
+    return {name: chosen[name][np.argsort(ordered[name][1])] for name in observed}

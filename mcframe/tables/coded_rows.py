@@ -13,9 +13,10 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.tables.blocks import data_of
 from mcframe.tables.coding import Choice, Coding, Dates
-from mcframe.tables.columns import Column, read_columns, read_frame
+from mcframe.tables.columns import Column, read_columns, read_frame, values_of
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declared_kinds import contradiction, what
+from mcframe.tables.text_numbers import read_text_like
 
 __all__ = ["CodedRows"]
 
@@ -56,8 +57,11 @@ class CodedRows:
         if unseen not in ("missing", "error"):
             raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
         table = read_frame(frame)
-        given = {column.name: column for column in read_columns(table)}
-        known = {each.name for each in declared}
+        known = {each.name: each.column for each in declared}
+        given = {
+            column.name: read_text_like(column, known.get(column.name, column))
+            for column in read_columns(table)
+        }
         strange = [repr(plain(name)) for name in given if name not in known]
         if strange:
             raise DataError(
@@ -74,11 +78,15 @@ class CodedRows:
                 continue
             codes[each.name] = codes_of(each, column)
             never += values_never_seen(column, codes[each.name])
-        said = f"values that were never seen: {listed(never)}"
+        said = f"values that the model does not know: {listed(never)}"
         if never and unseen == "error":
             raise DataError(f"{said}; unseen='missing' takes them as missing")
         if never:
-            warnings.warn(f"{said}; they count as missing", UserWarning, stacklevel=4)
+            warnings.warn(
+                f"{said}; they count as missing there, and stay as they are",
+                UserWarning,
+                stacklevel=4,
+            )
         return cls(declared, table, given, codes)
 
     def data(self, model: Model) -> dict[str, Any]:
@@ -106,7 +114,8 @@ def codes_of(each: DeclaredColumn, column: Column) -> Array:
 def values_never_seen(column: Column, codes: Array) -> list[str]:
     """The values of a column that have no code, in words."""
     places = np.flatnonzero(np.isnan(codes) & ~column.missing)
-    values = dict.fromkeys(column.values[int(row)] for row in places)
+    listed = values_of(column.series) if places.size else []
+    values = dict.fromkeys(listed[row] for row in places)
     return [f"{plain(value)!r} in column {plain(column.name)!r}" for value in values]
 
 

@@ -1,6 +1,7 @@
 """Values of a column as the numbers that its likelihood reads, and the way back from a fit."""
 
 import datetime as dt
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -21,11 +22,14 @@ __all__ = [
     "Labels",
     "Levels",
     "Means",
+    "Metric",
     "Numbers",
 ]
 
 DAY = 86_400e6  # microseconds
 LEAST_PROBABILITY = 1e-4
+# Between these the squares of the numbers of a column, and of what they differ by, are exact.
+SAFE = (1e-100, 1e100)
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -118,6 +122,10 @@ class Metric(Means):
         """The mean response."""
         return means[:, 0]
 
+    def natural(self, answer: Array) -> Array:
+        """What is told of an answer."""
+        return answer
+
     def predicted(self, answer: Array) -> Array:
         """The mean response itself."""
         return answer
@@ -151,19 +159,50 @@ class Numbers(Metric):
     ----------
     whole : (lowest, highest) or None
         What the dtype holds, if that is whole numbers alone.
+    lower, upper : float
+        No number lies outside. A mean that does is answered by the bound, which is nearer.
+    unit : float
+        Codes are numbers over it: a power of two where squares would overflow or vanish, else 1.
     """
 
     whole: tuple[int, int] | None = None
+    lower: float = -np.inf
+    upper: float = np.inf
+    unit: float = 1.0
+
+    @classmethod
+    def of(cls, column: Column, lower: float = -np.inf, upper: float = np.inf) -> "Numbers":
+        """Numbers of a column, in a unit that suits it."""
+        largest, unit = np.nanmax(np.abs(column.numbers)), 1.0
+        if largest > 0.0 and not SAFE[0] <= largest <= SAFE[1]:
+            unit = 2.0 ** (int(np.frexp(largest)[1]) - 1)
+        return cls(column.whole, lower, upper, unit)
 
     def codes(self, column: Column) -> Array:
-        """The numbers themselves."""
-        return column.numbers
+        """The numbers themselves, in the unit."""
+        return column.numbers / self.unit
+
+    def read(self, means: Array) -> Array:
+        """The mean response, within the bounds."""
+        return np.clip(means[:, 0], self.lower / self.unit, self.upper / self.unit)
+
+    def natural(self, answer: Array) -> Array:
+        """The numbers that an answer says."""
+        return answer * self.unit
+
+    def error(self, mean: float) -> float:
+        """The root of the mean square, in the data's own unit."""
+        return super().error(mean) * self.unit
 
     def values(self, codes: Array) -> list[Any]:
-        """Floats, or integers inside the range of the dtype."""
+        """Floats, or integers inside the range of the dtype and the bounds."""
         if self.whole is None:
-            return list(codes.tolist())
+            return list(self.natural(codes).tolist())
         lowest, highest = self.whole
+        if self.lower > lowest:
+            lowest = math.ceil(self.lower)
+        if self.upper < highest:
+            highest = math.floor(self.upper)
         return [min(max(round(code), lowest), highest) for code in codes.tolist()]
 
 

@@ -18,7 +18,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import as_float, is_missing, plain
 from mcframe.model.partitioned import refuse_partitions
 
-__all__ = ["Column", "Form", "read_columns", "read_frame"]
+__all__ = ["Column", "Form", "read_columns", "read_frame", "sort_of", "values_of"]
 
 # What the values of a column are, whatever dtype holds them.
 Form = Literal["boolean", "number", "text", "category", "ordered", "date", "other"]
@@ -85,6 +85,21 @@ class Column:
         if self.form in ("boolean", "number", "date"):
             return int(np.unique(self.numbers[~self.missing]).size)
         return len(self.distinct)
+
+    @property
+    def whole(self) -> tuple[int, int] | None:
+        """The smallest and largest number of a dtype of whole numbers; None of others."""
+        dtype = self.series.dtype
+        if not dtype.is_integer():
+            return None
+        word = str(dtype)  # Int8, UInt64, also Int128, which numpy has not
+        bits = int(word.lstrip("UInt"))
+        low = 0 if word.startswith("U") else -(2 ** (bits - 1))
+        return low, low + 2**bits - 1
+
+    def written(self, values: list[Any]) -> list[Any]:
+        """Values as the column holds them."""
+        return values
 
     def refuse_infinite(self) -> None:
         """A ``DataError`` where a number is infinite."""

@@ -9,12 +9,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.real_numbers import plain
 from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import Coding, Numbers
 from mcframe.tables.columns import Column
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.filling import filled_series, series_like
-from mcframe.tables.taken import whole_range
+from mcframe.tables.declared_kinds import contradiction, what
+from mcframe.tables.filling import filled_series, series_like, with_categories
 
 __all__ = ["completed_rows"]
 
@@ -31,20 +32,18 @@ def completed_rows(rows: CodedRows, filled: Mapping[str, Array]) -> Any:
     filled : dict from block name to array (n_new x columns of the block)
         Codes without a missing one.
     """
-    changed = []
+    changed, n_rows = [], rows.table.shape[0]
     for each in rows.declared:
         column = rows.given.get(each.name)
         if each.place is not None:
             coding, block = each.modelled
             coding = for_dtype(coding, column)
-            missing = np.flatnonzero(np.isnan(rows.codes[each.name]))
             values = coding.values(coding.filled_codes(filled[block], each.place))
         elif each.taken.constant:
-            n_rows = rows.table.shape[0]
-            missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
             values = each.taken.constant * n_rows
         else:
             continue
+        missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
         if missing.size:
             changed.append(completed_column(each, column, missing, values, rows.table))
     return rows.table.with_columns(*changed).to_native() if changed else rows.table.to_native()
@@ -54,7 +53,7 @@ def for_dtype(coding: Coding, column: Column | None) -> Coding:
     """The coding of a column, for numbers within what the dtype of new rows holds."""
     if not isinstance(coding, Numbers) or column is None or column.form != "number":
         return coding
-    return attrs.evolve(coding, whole=whole_range(column) or coding.whole)
+    return attrs.evolve(coding, whole=column.whole or coding.whole)
 
 
 def completed_column(
@@ -74,18 +73,29 @@ def completed_column(
     values : list (n_new,)
         For every row.
     """
+    if column is None:
+        return series_like(each.column.series, table, each.column.written(values))
     into = [values[row] for row in missing]
-    if column is not None and holds(column, each.column, into):
-        return filled_series(column.series, missing, into)
-    return series_like(each.column.series, table, values)
+    untyped = column.form != each.column.form or column.series.dtype == nw.Unknown
+    untyped &= column.n_observed == 0
+    if not untyped and holds(column, into):
+        return filled_series(column.series, missing, column.written(into))
+    seen = {row: column.values[row] for row in np.flatnonzero(~column.missing)}
+    if holds(each.column, list(seen.values())):
+        whole = [seen.get(row, value) for row, value in enumerate(values)]
+        return series_like(each.column.series, table, each.column.written(whole))
+    if column.form in ("category", "ordered"):
+        return filled_series(with_categories(column.series, into), missing, into)
+    raise contradiction(
+        column,
+        each.taken.kind,
+        f"its values are {what(column)}, beside which no {plain(into[0])!r} can stand",
+    )
 
 
-def holds(column: Column, declared: Column, values: list[Any]) -> bool:
-    """Whether the dtype of a column of new rows can hold values of the declared one."""
+def holds(column: Column, values: list[Any]) -> bool:
+    """Whether the dtype of a column can hold values."""
     series, form = column.series, column.form
-    untyped = form != declared.form or series.dtype == nw.Unknown
-    if column.n_observed == 0 and untyped:
-        return False
     if series.dtype == nw.Categorical and series.implementation.is_polars():
         form = "text"  # its list of categories is open
     if form in ("category", "ordered"):

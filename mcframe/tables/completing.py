@@ -20,6 +20,7 @@ from mcframe.selection.folds import Folds
 from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import aside, warn_of_aside
 from mcframe.tables.declaring import declare
 from mcframe.tables.gaussian_table import FOLDS, estimate_seconds, gaussian_table
 from mcframe.tables.nuclear_weight import chosen_weight
@@ -33,6 +34,8 @@ CHOOSING = 0.5
 LEAST_SECONDS = 1.0
 # Cells by which the prior is chosen at most: of longer tables some rows, drawn at random.
 MOST_CELLS = 200_000
+# What is said of columns that stand in no block.
+ASIDE = "columns that are set aside play no part, and keep their holes"
 METHODS = ("gaussian", "likelihoods")
 # A table with its model, how that was chosen, and what was lost of each column at the best.
 Chosen = tuple[Declared, Model, ChosenPrior | CrossValidation, tuple[ColumnScores | None, ...]]
@@ -88,7 +91,7 @@ def complete(
     Completion
         ``table`` is the completed table in its own library, with its own dtypes; ``report()``
         says of each column how well it is predicted where it was held out; ``fit`` has the
-        certificate. A ``UserWarning`` names columns that keep holes, since they are set aside.
+        certificate. A ``UserWarning`` names columns that are set aside.
 
     Raises
     ------
@@ -121,7 +124,7 @@ def complete(
         found, model, chosen, scores = choose(declared, began + seconds, seed, groups)
     left = max(began + budget_seconds - time.perf_counter(), LEAST_SECONDS)
     final = fit(model, found.data, max_seconds=left, random_state=seed)
-    warn_of_holes(declared)
+    warn_of_aside(ASIDE, aside(declared.columns))
     return Completion(found.table(final), final, found, chosen, scores)
 
 
@@ -192,20 +195,3 @@ def rows_to_choose_by(declared: Declared, rng: np.random.Generator) -> IntArray:
     if n_rows <= n_kept:
         return np.arange(n_rows)
     return np.sort(rng.choice(n_rows, n_kept, replace=False))
-
-
-def warn_of_holes(declared: Declared) -> None:
-    """A ``UserWarning`` that names columns whose holes stay."""
-    left = [
-        repr(plain(each.name))
-        for each in declared.columns
-        if each.place is None and not each.taken.constant and each.column.missing.any()
-    ]
-    if left:
-        named = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-        warnings.warn(
-            f"columns that are set aside keep their holes: {named}; print(mc.declare(frame)) says"
-            " why, types={name: kind} declares what they are",
-            UserWarning,
-            stacklevel=3,
-        )

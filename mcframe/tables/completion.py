@@ -30,7 +30,8 @@ class Completion:
     declared : Declared
         What each column was taken for.
     chosen : ChosenPrior or CrossValidation
-        How the prior or the weight was chosen: ``best_weight`` and ``means`` of both.
+        How the prior or the weight was chosen: ``best_weight``, and ``means``, the mean losses of
+        all that were tried.
     scores : tuple of ColumnScores or None
         What was lost on held-out entries at the best, column by column of the table.
     """
@@ -63,7 +64,7 @@ class Completion:
         frame : DataFrame or Table
             With the columns of the table, in any order.
         unseen : "missing" or "error", default "missing"
-            What values are that no row of the table has.
+            What values are to the model that no row of the table has; they are never replaced.
 
         Examples
         --------

@@ -13,7 +13,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.tables.coded_rows import CodedRows
-from mcframe.tables.coding import Choice
+from mcframe.tables.coding import Choice, Metric
 from mcframe.tables.completed_rows import completed_rows
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.printing import lines_of
@@ -75,8 +75,8 @@ class Declared:
             With the columns of this table in any order; of those that are absent every entry
             counts as missing, with a ``UserWarning`` that names them.
         unseen : "missing" or "error", default "missing"
-            What values are that no row of this table has, as a category that is new: missing,
-            with one ``UserWarning`` that names them, or a ``DataError``.
+            What values are to the model that no row of this table has, as a category that is
+            new: missing, with one ``UserWarning`` that names them, or a ``DataError``.
 
         Returns
         -------
@@ -98,8 +98,8 @@ class Declared:
         By the rule for new rows (``Fit.impute_rows``), as ``table`` fills those of the fit: with
         the most probable value of a label, a category or levels, with the mean of a number.
         Observed entries and dtypes stay; where a dtype cannot hold what is filled in, as that of
-        categories without this one, it becomes that of the declared table. Columns that are set
-        aside come back as they were.
+        categories without this one, it becomes that of the declared table, or is given the
+        category. Columns that are set aside come back as they were.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class Declared:
             With the columns of this table in any order. Those that are absent count as missing,
             with a ``UserWarning`` that names them, and stand filled behind the others.
         unseen : "missing" or "error", default "missing"
-            What values are that no row of this table has: missing, so that a value that was seen
-            takes their place, with one ``UserWarning`` that names them; or a ``DataError``.
+            What values are to the model that no row of this table has: missing, with one
+            ``UserWarning`` that names them; they stay where they are. Or a ``DataError``.
 
         Returns
         -------
@@ -148,7 +148,8 @@ class Declared:
         """What a fit says of a column in every row, in the library that the table came in.
 
         Of a label, a category or levels one column of probabilities for each of its values,
-        named as the value; of a number or a count its mean, in a table of one column.
+        whose name is the value (its text in polars and pyarrow, where names are texts); of a
+        number or a count its mean, in a table of one column.
 
         Parameters
         ----------
@@ -168,10 +169,9 @@ class Declared:
         columns = np.full(rows.size, each.place)
         answer = coding.answer(fit, block, rows, columns)
         if not isinstance(coding, Choice):
-            return self.like_frame({str(name): answer})
-        return self.like_frame(
-            {str(plain(value)): answer[:, k] for k, value in enumerate(coding.places)}
-        )
+            told = coding.natural(answer) if isinstance(coding, Metric) else answer
+            return self.like_frame([name], told[:, None])
+        return self.like_frame([plain(value) for value in coding.places], answer)
 
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; ``ModelError`` where there is none."""
@@ -180,11 +180,14 @@ class Declared:
                 return each
         raise ModelError(f"there is no column {plain(name)!r} in the table")
 
-    def like_frame(self, columns: Mapping[str, Array]) -> Any:
-        """Numbers for each row as a table of the same library, with the index of a pandas one."""
-        made = nw.from_dict(dict(columns), backend=self.frame.implementation).to_native()
-        if self.frame.implementation.is_pandas():
-            made.index = self.frame.to_native().index
+    def like_frame(self, names: list[Any], numbers: Array) -> Any:
+        """Numbers (n_items x names) as a table of the same library, with its index."""
+        pandas = self.frame.implementation.is_pandas()
+        told = range(len(names)) if pandas else names
+        columns = {str(name): own for name, own in zip(told, numbers.T, strict=True)}
+        made = nw.from_dict(columns, backend=self.frame.implementation).to_native()
+        if pandas:
+            made.columns, made.index = names, self.frame.to_native().index
         return made
 
     def __repr__(self) -> str:

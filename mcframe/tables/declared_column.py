@@ -1,5 +1,7 @@
 """A column of a table, what it was taken for, and where it stands in the model."""
 
+import warnings
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -8,12 +10,16 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.real_numbers import plain
 from mcframe.tables.coding import Coding
 from mcframe.tables.columns import Column
 from mcframe.tables.filling import filled_series
 from mcframe.tables.taken import Taken
 
-__all__ = ["DeclaredColumn"]
+__all__ = ["DeclaredColumn", "aside", "warn_of_aside"]
+
+# How many columns a warning names.
+SHOWN = 5
 
 
 @attrs.frozen(eq=False)
@@ -60,12 +66,14 @@ class DeclaredColumn:
         if rows.size == 0:
             return self.column.series
         if self.taken.constant:
-            return filled_series(self.column.series, rows, self.taken.constant * rows.size)
-        if self.place is None:
+            values = self.taken.constant * rows.size
+        elif self.place is None:
             return self.column.series
-        coding, block = self.modelled
-        answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
-        return filled_series(self.column.series, rows, coding.values(coding.predicted(answer)))
+        else:
+            coding, block = self.modelled
+            answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
+            values = coding.values(coding.predicted(answer))
+        return filled_series(self.column.series, rows, self.column.written(values))
 
     @property
     def modelled(self) -> tuple[Coding, str]:
@@ -73,3 +81,25 @@ class DeclaredColumn:
         assert self.taken.coding is not None
         assert self.taken.block is not None
         return self.taken.coding, self.taken.block
+
+
+def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
+    """Return the columns that stand in no block, but for constant ones and those declared so."""
+    return [
+        each
+        for each in columns
+        if each.place is None and not each.taken.constant and each.taken.why != "declared"
+    ]
+
+
+def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
+    """A ``UserWarning`` that names columns that are set aside, each with the reason."""
+    named = [f"{plain(each.name)!r} ({each.taken.why})" for each in columns]
+    if named:
+        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        warnings.warn(
+            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} says what they are,"
+            " types={name: 'skip'} that this is meant",
+            UserWarning,
+            stacklevel=4,
+        )

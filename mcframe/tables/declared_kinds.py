@@ -14,6 +14,7 @@ from mcframe.tables.coding import Classes, Coding, Labels, Levels, Numbers
 from mcframe.tables.columns import Column
 from mcframe.tables.taken import (
     MOST_CLASSES,
+    Bounds,
     Taken,
     category,
     count,
@@ -21,7 +22,6 @@ from mcframe.tables.taken import (
     label,
     number,
     ordinal,
-    whole_range,
 )
 
 __all__ = ["contradiction", "declared_kind", "what"]
@@ -40,11 +40,18 @@ def declared_kind(column: Column, given: Any) -> Taken:
     if column.form == "other":
         raise contradiction(column, given, column.trouble)
     if column.n_observed == 0:
-        raise contradiction(column, given, "not one of its values is observed")
+        raise contradiction(
+            column,
+            given,
+            "not one of its values is observed; leave it out:"
+            f" types={{{plain(column.name)!r}: 'skip'}}",
+        )
     if column.form == "number":
         column.refuse_infinite()
     if isinstance(given, Likelihood):
         return declared_likelihood(column, given)
+    if isinstance(given, Bounds):
+        return declared_bounds(column, given)
     if not isinstance(given, str):
         return declared_levels(column, tuple(given))
     return DECLARED[given](column)
@@ -60,6 +67,18 @@ def declared_number(column: Column) -> Taken:
     """A number, of numbers alone."""
     need_numbers(column, "number")
     return number(column, "declared")
+
+
+def declared_bounds(column: Column, bounds: Bounds) -> Taken:
+    """A number within bounds."""
+    need_numbers(column, "number")
+    outside = np.flatnonzero((column.numbers < bounds.lower) | (column.numbers > bounds.upper))
+    if outside.size:
+        row = int(outside[0])
+        raise contradiction(
+            column, bounds, f"holds the value {column.numbers[row]:g} in row {row}"
+        )
+    return number(column, "declared", bounds)
 
 
 def declared_count(column: Column) -> Taken:
@@ -90,14 +109,21 @@ def declared_label(column: Column) -> Taken:
 def declared_category(column: Column) -> Taken:
     """A category, of two values or more."""
     need_finite(column, "category")
-    need_few(column, "category")
+    need_two(column, "category")
     return category(column, "declared")
 
 
 def declared_ordinal(column: Column) -> Taken:
     """A level of ordered ones: their own order, or that of numbers."""
     need_finite(column, "ordinal")
-    need_few(column, "ordinal")
+    need_two(column, "ordinal")
+    if column.n_distinct > MOST_CLASSES:
+        raise contradiction(
+            column,
+            "ordinal",
+            f"holds {column.n_distinct} different values; more than {MOST_CLASSES} levels are a"
+            " number: types={name: 'number'}, or codes of the levels as numbers",
+        )
     if column.form in ("text", "category"):
         raise contradiction(
             column,
@@ -154,7 +180,7 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> Taken:
         coding = Labels(places_of(column, likelihood, 2))
     else:
         need_numbers(column, likelihood)
-        coding = Numbers(whole_range(column))
+        coding = Numbers.of(column) if likelihood.location else Numbers(column.whole)
         wrong = likelihood.invalid(column.numbers) & ~column.missing
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -194,18 +220,11 @@ def need_finite(column: Column, given: Any) -> None:
         raise contradiction(column, given, f"its values are {what(column)}")
 
 
-def need_few(column: Column, given: str) -> None:
-    """A ``DataError`` where there are not two different values, or too many."""
+def need_two(column: Column, given: str) -> None:
+    """A ``DataError`` where there are not two different values."""
     if column.n_distinct < 2:
         raise contradiction(
             column, given, f"every observed value is {plain(column.distinct[0])!r}"
-        )
-    if column.n_distinct > MOST_CLASSES:
-        raise contradiction(
-            column,
-            given,
-            f"holds {column.n_distinct} different values; {MOST_CLASSES} is the most. Join rare"
-            f" ones, or leave it out: types={{{plain(column.name)!r}: 'skip'}}",
         )
 
 

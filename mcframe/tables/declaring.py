@@ -1,22 +1,27 @@
 """The verb ``declare``: a table becomes a model."""
 
+import contextlib
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+import numpy as np
+
+from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import weight_max
 from mcframe.tables.blocks import blocks_of, data_of
+from mcframe.tables.coding import Classes
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declared_kinds import declared_kind
 from mcframe.tables.kinds import kind_of
-from mcframe.tables.taken import KINDS, Taken
+from mcframe.tables.taken import KINDS, MOST_CLASSES, Bounds, Taken
+from mcframe.tables.text_numbers import read_text, warn_of_text
 
 __all__ = ["declare"]
 
@@ -33,13 +38,16 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     - numbers for a number (``Gaussian``); 0 and 1 alone for a label;
     - true and false, or text or categories of two values, for a label (``Bernoulli``: the
       second value, in the order of the categories or the alphabet, has the probability);
+    - text of which nine in ten or more read as numbers, as " 3" and "1e5" do, for numbers, with
+      a ``UserWarning``: signs of a missing value such as "?", "n/a" and "" are missing, and
+      other text counts as missing for the model, and stays as it is;
     - ordered categories for levels (``Ordinal``: each column a block, as thresholds are of one);
     - text and other categories for a category (``Multinomial``: a block for each number of
       classes; only those that are observed count);
     - set aside, with a sentence: columns without an observed value, dates, text whose values all
-      or mostly differ or read as numbers, more than 100 categories, whole numbers that count the
-      rows or are called an id, values of mixed types. A column with a single observed value
-      stands in no block either; its holes are filled with that value.
+      or mostly differ or are numbers with commas, more than 100 categories, whole numbers that
+      count the rows or are called an id, values of mixed types. A column with a single observed
+      value stands in no block either; its holes are filled with that value.
 
     Every block has ``standardize=True``, so that one ``NuclearNorm`` serves columns of any unit
     and kind, and a bias where that has a meaning. Its weight is a tenth of that from which on
@@ -52,8 +60,10 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
         Of pandas with dtypes of numpy, nullable ones or those of Arrow.
     types : dict from column name to a word, a list or a likelihood, optional
         ``"number"``, ``"count"`` (``Poisson``), ``"label"``, ``"category"``, ``"ordinal"``,
-        ``"date"`` (days as a number), ``"skip"``; levels from the lowest to the highest, such as
-        ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``.
+        ``"date"`` (days as a number), ``"skip"``; bounds of a number, such as
+        ``("number", 0, None)``, within which it is predicted; levels from the lowest to the
+        highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. Of more
+        than 100 declared categories the 100 most frequent are classes.
 
     Returns
     -------
@@ -90,6 +100,7 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     table = read_frame(frame)
     columns = read_columns(table)
     given = checked_types(types, columns)
+    columns = [read_text(column, given.get(column.name)) for column in columns]
     taken = [
         declared_kind(column, given[column.name]) if column.name in given else kind_of(column)
         for column in columns
@@ -102,8 +113,11 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     data = data_of(blocks, placed, codes, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
-        beside = weight_max(Model(blocks, [NuclearNorm(1.0)]), data)
-    model = Model(blocks, [NuclearNorm(STARTING_SHARE * beside)])
+        model = Model(blocks, [NuclearNorm(1.0)])
+        with contextlib.suppress(NoInfluence):  # of one row nothing is learnt beyond its levels
+            model = Model(blocks, [NuclearNorm(STARTING_SHARE * weight_max(model, data))])
+    warn_of_text(columns, given)
+    warn_of_rare(placed)
     return Declared(model, data, placed, table)
 
 
@@ -117,6 +131,7 @@ def checked_types(types: Any, columns: list[Column]) -> dict[Any, Any]:
             ' types={"visits": "count"}'
         )
     names = [column.name for column in columns]
+    checked = {}
     for name, given in types.items():
         if name not in names:
             known = ", ".join(repr(plain(each)) for each in names[:20])
@@ -124,16 +139,23 @@ def checked_types(types: Any, columns: list[Column]) -> dict[Any, Any]:
             raise ModelError(
                 f"types names {name!r}, which is no column; the columns are {known}{more}"
             )
-        if isinstance(given, Likelihood) or (isinstance(given, str) and given in KINDS):
-            continue
-        if isinstance(given, list | tuple) and len(given) == len(set(given)) >= 2:
-            continue
-        words = ", ".join(map(repr, KINDS))
-        raise ModelError(
-            f"types[{name!r}] is {given!r}; one of {words}, a list of different levels from the"
-            " lowest to the highest, or a likelihood such as mc.Huber() is needed"
-        )
-    return dict(types)
+        checked[name] = Bounds.of(given) or given
+        if not is_kind(checked[name]):
+            words = ", ".join(map(repr, KINDS))
+            raise ModelError(
+                f"types[{name!r}] is {given!r}; one of {words}, bounds of a number such as"
+                " ('number', 0, None), a list of different levels from the lowest to the highest,"
+                " or a likelihood such as mc.Huber() is needed"
+            )
+    return checked
+
+
+def is_kind(given: Any) -> bool:
+    """Whether a column can be declared so."""
+    if isinstance(given, list | tuple) and given:
+        bounds = given[0] == "number" and not all(isinstance(each, str) for each in given)
+        return len(given) == len(set(given)) > 1 and not bounds
+    return isinstance(given, Likelihood | Bounds) or (isinstance(given, str) and given in KINDS)
 
 
 def placed_columns(columns: list[Column], taken: list[Taken]) -> tuple[DeclaredColumn, ...]:
@@ -149,11 +171,26 @@ def placed_columns(columns: list[Column], taken: list[Taken]) -> tuple[DeclaredC
     return tuple(placed)
 
 
+def warn_of_rare(placed: Iterable[DeclaredColumn]) -> None:
+    """A ``UserWarning`` that names columns of so many categories that some are no classes."""
+    for each in placed:
+        if isinstance(each.taken.coding, Classes):
+            n_rare = np.count_nonzero(np.isnan(each.codes) & ~each.column.missing)
+            if n_rare:
+                warnings.warn(
+                    f"column {plain(each.name)!r} has {each.column.n_distinct} categories: the"
+                    f" {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
+                    " others count as missing for the model, and stay as they are",
+                    UserWarning,
+                    stacklevel=3,
+                )
+
+
 def nothing_left(placed: Iterable[DeclaredColumn]) -> DataError:
     """The error of a table of which no column can be modelled."""
     said = [f"{plain(each.name)!r}: {each.taken.why}" for each in placed]
     more = f"; and {len(said) - 5} more" if len(said) > 5 else ""
     return DataError(
-        f"no column is left for a model ({'; '.join(said[:5])}{more}); declare what they are by"
-        " types={name: kind}"
+        f"no column is left for a model ({'; '.join(said[:5])}{more}); a column with two different"
+        " observed values is needed, and types={name: kind} declares what it is"
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import IntArray
 
-__all__ = ["filled_series", "series_like"]
+__all__ = ["filled_series", "series_like", "with_categories"]
 
 
 def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
@@ -53,6 +53,18 @@ def series_like(like: Any, table: Any, values: list[Any]) -> Any:
     return nw.from_native(native, series_only=True).alias(like.name)
 
 
+def with_categories(series: Any, values: list[Any]) -> Any:
+    """Return a ``narwhals.Series`` of categories whose dtype holds these values, too."""
+    native, known = series.to_native(), list(series.cat.get_categories())
+    more = [value for value in dict.fromkeys(values) if value not in known]
+    if series.implementation.is_polars():
+        native = native.cast(type(native.dtype)([*known, *more]))
+    elif series.implementation.is_pandas_like():
+        native = native.cat.add_categories(more)
+    # Those of pyarrow are added by filled_arrow.
+    return nw.from_native(native, series_only=True).alias(series.name)
+
+
 def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any:
     """Return a chunked array with these values at these rows."""
     if not pa.types.is_dictionary(native.type):
@@ -69,7 +81,8 @@ def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     code_of = {value: code for code, value in enumerate(coded.dictionary.to_pylist())}
     codes = coded.indices.to_numpy(zero_copy_only=False).copy()
-    codes[rows] = [code_of[value] for value in values]
+    codes[rows] = [code_of.setdefault(value, len(code_of)) for value in values]
     indices = pa.array(codes, type=native.type.index_type, from_pandas=True)
-    whole = pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=native.type.ordered)
+    words = pa.array(list(code_of), type=native.type.value_type)
+    whole = pa.DictionaryArray.from_arrays(indices, words, ordered=native.type.ordered)
     return pa.chunked_array([whole])

@@ -4,9 +4,10 @@ import re
 
 import numpy as np
 
-from mcframe.contracts.real_numbers import plain, reads_as_number
+from mcframe.contracts.real_numbers import plain
 from mcframe.tables.columns import Column
 from mcframe.tables.taken import MOST_CLASSES, Taken, category, label, number, ordinal
+from mcframe.tables.text_numbers import TextNumbers, with_comma
 
 __all__ = ["kind_of"]
 
@@ -39,17 +40,21 @@ def kind_of(column: Column) -> Taken:
 
 def kind_of_numbers(column: Column) -> Taken:
     """Numbers, labels 0 and 1, or an identifier."""
-    observed = column.numbers[~column.missing]
+    observed, told = column.numbers[~np.isnan(column.numbers)], ""
+    if isinstance(column, TextNumbers):
+        told = "text that reads as "
+        if column.n_distinct == 2:
+            return label(column, f"{told}two numbers")
     if np.isin(observed, [0.0, 1.0]).all():
         return label(column, "0 and 1 alone")
     if not np.equal(np.floor(observed), observed).all():
-        return number(column, "numbers")
+        return number(column, f"{told}numbers")
     if counts_up(column):
-        return Taken("skip", "whole numbers that count the rows")
+        return Taken("skip", f"{told}whole numbers that count the rows")
     words = [word.lower() for word in WORDS_OF_NAME.findall(str(column.name))]
     if NAMES_OF_IDENTIFIERS & set(words):
-        return Taken("skip", "whole numbers, and its name says that they identify")
-    return number(column, "whole numbers")
+        return Taken("skip", f"{told}whole numbers, and its name says that they identify")
+    return number(column, f"{told}whole numbers")
 
 
 def counts_up(column: Column) -> bool:
@@ -63,12 +68,13 @@ def kind_of_text(column: Column) -> Taken:
     n_observed, n_distinct = column.n_observed, column.n_distinct
     if n_distinct == 2 < n_observed:
         return label(column, "text")
-    if all(map(reads_as_number, column.distinct)):
-        row, value = next((row, v) for row, v in enumerate(column.values) if v is not None)
+    row = with_comma(column.values)
+    if row is not None:
         return Taken(
             "skip",
-            f"text that reads as numbers ({value!r} in row {row}); convert it, as by"
-            f" pandas.to_numeric, or declare it: types={{{plain(column.name)!r}: 'category'}}",
+            f"text of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
+            " before thousands or decimals; convert it, as by"
+            " pandas.to_numeric(column.str.replace(...))",
         )
     if n_distinct == n_observed:
         return Taken("skip", f"text, and all {n_observed} values differ, as of an identifier")

@@ -41,6 +41,11 @@ class ChosenPrior:
         """How many rows the prior with the least mean loss counts as."""
         return self.search.best_prior
 
+    @property
+    def means(self) -> Array:
+        """The mean loss over folds of each prior of ``search.priors``, in the order tried."""
+        return np.mean(self.search.losses, axis=1)
+
     def __str__(self) -> str:
         return f"a prior of {self.best_weight:g} rows"
 

@@ -1,5 +1,6 @@
 """What a column is taken for: a kind, with its likelihood, its block and its coding."""
 
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -7,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.real_numbers import plain
+from mcframe.contracts.real_numbers import as_float, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.tables.coding import Classes, Coding, Counts, Dates, Labels, Levels, Numbers
 from mcframe.tables.columns import Column
@@ -15,6 +16,7 @@ from mcframe.tables.columns import Column
 __all__ = [
     "KINDS",
     "MOST_CLASSES",
+    "Bounds",
     "Taken",
     "category",
     "count",
@@ -22,12 +24,12 @@ __all__ = [
     "label",
     "number",
     "ordinal",
-    "whole_range",
 ]
 
 # What ``types`` may say of a column, beside a list of levels and a likelihood.
 KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
-# Columns with more categories are no variable that a table of this size would tell about.
+# Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
+# column of the model.
 MOST_CLASSES = 100
 
 
@@ -57,14 +59,42 @@ class Taken:
     constant: list[Any] = attrs.field(factory=list)
 
 
-def number(column: Column, why: str) -> Taken:
-    """Gaussian, around the column's own centre."""
-    return Taken("number", why, Numbers(whole_range(column)), Gaussian(), "numbers")
+@attrs.frozen
+class Bounds:
+    """Bounds of numbers, which a column was declared to have: ``("number", lower, upper)``."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @classmethod
+    def of(cls, given: Any) -> "Bounds | None":
+        """The bounds that were given, None where there are none: a word, levels, a likelihood."""
+        if not isinstance(given, list | tuple) or given[:1] not in (["number"], ("number",)):
+            return None
+        ends = [as_float(end) for end in given[1:]]  # NaN for None
+        if len(ends) != 2 or None in ends:
+            return None
+        lower, upper = np.where(np.isnan(ends), [-np.inf, np.inf], ends)
+        return cls(float(lower), float(upper)) if lower < upper else None
+
+    def __str__(self) -> str:
+        return f"numbers from {self.lower:g} to {self.upper:g}"
+
+
+def number(column: Column, why: str, bounds: Bounds | None = None) -> Taken:
+    """Gaussian, around the column's own centre; numbers with bounds have a block of their own."""
+    coding, block = Numbers.of(column), "numbers"
+    if bounds is not None:
+        coding = Numbers.of(column, bounds.lower, bounds.upper)
+        why, block = f"{why}, {bounds}", str(bounds)
+        if coding.unit != 1.0:  # columns of a block have answers that are read alike
+            block += f" of {plain(column.name)!r}"
+    return Taken("number", why, coding, Gaussian(), block)
 
 
 def count(column: Column, why: str) -> Taken:
     """Poisson: the model is of the logarithm of the mean."""
-    return Taken("count", why, Counts(whole_range(column)), Poisson(), "counts")
+    return Taken("count", why, Counts(column.whole), Poisson(), "counts")
 
 
 def date(column: Column, why: str) -> Taken:
@@ -85,9 +115,16 @@ def label(column: Column, why: str) -> Taken:
 
 
 def category(column: Column, why: str) -> Taken:
-    """Multinomial: columns with as many classes share a block."""
-    places = column.distinct
-    why = f"{why}, of {len(places)} values"
+    """Multinomial: columns with as many classes share a block.
+
+    Of very many values the most frequent ones are classes; others count as missing.
+    """
+    places, why = column.distinct, f"{why}, of {column.n_distinct} values"
+    if len(places) > MOST_CLASSES:
+        times = Counter(column.values)
+        kept = sorted(places, key=times.__getitem__, reverse=True)[:MOST_CLASSES]
+        places = tuple(place for place in places if place in set(kept))
+        why += f"; the model has the {MOST_CLASSES} most frequent"
     return Taken(
         "category", why, Classes(places), Multinomial(len(places)), f"{len(places)} classes"
     )
@@ -98,13 +135,3 @@ def ordinal(column: Column, places: tuple[Any, ...], why: str) -> Taken:
     why = f"{why}, of {len(places)} levels: {plain(places[0])!r} to {plain(places[-1])!r}"
     likelihood = Ordinal(len(places), lowest=0)
     return Taken("ordinal", why, Levels(places), likelihood, f"levels of {plain(column.name)!r}")
-
-
-def whole_range(column: Column) -> tuple[int, int] | None:
-    """The smallest and largest number of a dtype of whole numbers; None of others."""
-    dtype = column.series.dtype
-    if not dtype.is_integer():
-        return None
-    word = str(dtype)  # Int8, UInt64, also Int128, which numpy has not
-    bits = int(word.lstrip("UInt"))
-    return (0, 2**bits - 1) if word.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
