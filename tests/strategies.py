@@ -351,9 +351,12 @@ def far(draw, rng, block, values, scale):
     return mc.Observations(values, **given) if given else values
 
 
-def far_main(draw, blocks, data, scale):
+FAR_MAINS = ["norm", "norm", "norm and ridge", "ball", "max norm ball"]
+
+
+def far_main(draw, blocks, data, scale, kinds=FAR_MAINS):
     """A norm at some share of the weight from which on Z is 0, or a ball of the data's size."""
-    kind = draw(st.sampled_from(["norm", "norm", "norm and ridge", "ball", "max norm ball"]))
+    kind = draw(st.sampled_from(kinds))
     if kind == "ball":
         return [mc.NuclearBall(scale * draw(RADII))]
     if kind == "max norm ball":
@@ -429,3 +432,105 @@ def damaged(draw, content):
         found[at:at] = draw(st.binary(min_size=1, max_size=4))
     assume(bytes(found) != content)
     return bytes(found)
+
+
+@st.composite
+def everything(draw):
+    """(model, data, number of partitions): any words, options and scales that may stand together.
+
+    Each block has a scale of its own between 1e-9 and 1e9. The covariance of Gaussian rows follows
+    the columns, so that its diagonal has up to 36 orders of magnitude; its correlations have
+    conditions up to 1e10.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items = draw(st.integers(1, 14))
+    common, blocks, data = draw(POWERS), [], {}
+    for k in range(draw(st.integers(1, 3))):
+        word = draw(st.sampled_from(SMOOTH + ROUGH + RISKS))
+        scale = common if draw(st.booleans()) else draw(POWERS)
+        word = rescaled(word, scale)
+        labels = isinstance(word, mc.RiskMixture)
+        free = not labels and not fits_parameters(word)
+        single = free and word.width == 1
+        bias = free and draw(st.booleans())
+        rows = single and word.smooth and draw(st.integers(0, 3)) == 0
+        ridged = word.smooth and (bias or rows) and draw(st.integers(0, 2)) == 0
+        block = block_with_effects(draw, f"block{k}", word, bias, rows, ridged)
+        units = [False, True, *["robust", "ranks"] * word.location] if free else [False]
+        block = attrs.evolve(block, standardize=draw(st.sampled_from(units)))
+        values = values_of(draw(tables(word, n_items, draw(st.integers(1, 4)))))
+        given = values if labels else far(draw, rng, block, values, scale)
+        if not labels and draw(st.integers(0, 7)) == 0:
+            seen = given if isinstance(given, mc.Observations) else mc.Observations(given)
+            if seen.exposure is None:
+                given = attrs.evolve(seen, offset=scale * rng.standard_normal(values.shape))
+        blocks.append(block)
+        data[block.name] = given
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        terms = everywhere(draw, rng, blocks, data, common)
+    return mc.Model(blocks, terms), data, draw(st.integers(1, n_items))
+
+
+def rescaled(word, scale):
+    """The likelihood in the unit of its data, where its parameter has one."""
+    if isinstance(word, mc.Huber):
+        return mc.Huber(word.delta * scale)
+    if isinstance(word, mc.Gaussian):
+        return mc.Gaussian(float(f"{word.variance * scale**2:.3g}"))
+    return word
+
+
+def everywhere(draw, rng, blocks, data, scale):
+    """What covers all of Z, often with a ridge, sums, bounds or a column of ones beside it."""
+    values = [values_of(data[block.name]) for block in blocks]
+    wide = [np.repeat(v, b.likelihood.width, 1) for v, b in zip(values, blocks, strict=True)]
+    table = np.hstack(wide)
+    kind = draw(st.sampled_from(["norm", "norm", "any", "rows", "rows and ridge", "rows and any"]))
+    main = [rows_of_any_scale(draw, rng, blocks, wide)] if kind.startswith("rows") else []
+    if kind == "rows and ridge":
+        main.append(mc.Ridge(draw(MAGNITUDES) / draw(POWERS)))
+    elif kind != "rows":
+        main += far_main(draw, blocks, data, scale, ["norm"] if kind == "norm" else FAR_MAINS)
+    if kind != "any" and draw(st.booleans()):  # which partitions or ``rowwise`` take
+        return main
+    block = draw(st.sampled_from([b for b in blocks if b.standardize != "ranks"] or [None]))
+    if block is None:
+        return main
+    columns = values_of(data[block.name]).shape[1] * block.likelihood.width
+    A = rng.standard_normal((1, table.shape[0]))
+    kinds = ["", "", "", "box", "sums", "penalty", "ones"]
+    kinds += ["residual"] * block.likelihood.location
+    kind = draw(st.sampled_from(kinds))
+    beside = {
+        "": [],
+        "box": [mc.Box(-scale, draw(MAGNITUDES) * scale, block.name)],
+        "sums": [mc.Calibration(block.name, A, 1e-3 * scale * np.ones((1, columns)))],
+        "penalty": [
+            mc.Calibration(block.name, A, scale * np.ones((1, columns)), weight=draw(MAGNITUDES))
+        ],
+        "ones": [mc.OnesColumn()],
+        "residual": [mc.ResidualNuclearNorm(block.name, draw(MAGNITUDES))],
+    }[kind]
+    return [*main, *beside]
+
+
+def rows_of_any_scale(draw, rng, blocks, wide):
+    """Gaussian rows with the scale and the place of the data in each column of reals, or not."""
+    spread, centre = [], []
+    for block, values in zip(blocks, wide, strict=True):
+        reals = kind_of(block.likelihood) == "reals" and not block.standardize
+        for column in values.T:
+            seen = column[np.isfinite(column)] if reals else np.zeros(0)
+            wide_enough = seen.size > 1 and np.ptp(seen) > 0
+            spread.append(np.std(seen) if wide_enough else 1.0)
+            centre.append(np.mean(seen) if seen.size else 0.0)
+    condition = draw(st.sampled_from([1.0, 1e2, 1e4, 1e6, 1e8, 1e10]))
+    d = len(spread)
+    if draw(st.booleans()):  # a prior that does not fit the data
+        spread = np.array(spread) * 10.0 ** rng.uniform(-8, 8, d)
+        centre = np.array(centre) * rng.choice([0.0, 1.0, 10.0], d)
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    covariance = (turn * condition ** -np.linspace(0.0, 1.0, d)) @ turn.T
+    covariance = covariance * np.outer(spread, spread)
+    return mc.GaussianRows((covariance + covariance.T) / 2, np.asarray(centre), draw(MAGNITUDES))
