@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 import pytest
 from papers import Run, experiments, find, listing, registry
+from papers.__main__ import main
 from papers.experiment import (
     Experiment,
     Measured,
@@ -26,7 +27,6 @@ from papers.runner import Interrupted, attempts
 from papers.store import Header, Result, Store
 
 import mcframe as mc
-from papers.__main__ import main
 from mcframe.selection.progress import duration
 from mcframe.selection.progress import lines as progress_lines
 
