@@ -7,6 +7,7 @@ from typing import Any
 import mcframe
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).parents[1] / "examples"))  # for the reproductions
 from plain_text import escaped  # it stands beside this file
 
 project = "mcframe"

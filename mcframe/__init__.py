@@ -55,7 +55,6 @@ from mcframe.contracts import (
     NotCertifiedWarning,
     UnobservedWarning,
 )
-from mcframe.contracts.renamed import value_of_old_name
 
 __all__ = [
     "FPC",
@@ -116,4 +115,4 @@ LATER = ("datasets", "estimators", "plots")
 def __getattr__(name: str) -> object:
     if name in LATER:
         return importlib.import_module(f"mcframe.{name}")
-    return value_of_old_name(__name__, name, {"Multipliers": ("Splitting", Splitting)})
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,5 @@
 """The answer of every verb that solves: ``Fit``."""
 
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -167,12 +166,6 @@ class Fit(AnswersByLabel):
     def rank(self) -> int:
         """The number of singular values of Z above rounding."""
         return self.latent.rank
-
-    @property
-    def biases(self) -> Mapping[str, Array]:
-        """``effects`` by their old name, with a ``FutureWarning``."""
-        warnings.warn("Fit.biases is called Fit.effects now", FutureWarning, stacklevel=2)
-        return self.effects
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from papers.baselines import fit_mixture, mean_imputed, svm_labels, zero_imputed
 from scipy.stats import multivariate_normal
 
 import mcframe as mc
-from mcframe.baselines import fit_mixture, mean_imputed, svm_labels, zero_imputed
 
 
 def gaussian_table(rng, n=60, d=4, share=0.3):

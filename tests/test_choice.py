@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import warnings
 
 import attrs
 import numpy as np
@@ -335,24 +334,6 @@ def test_the_readme_names_every_backend_in_order():
     assert named[len(LADDER) :] == [
         "auto",
         *(rung.name for rung in LADDER if not rung.automatic),
-    ]
-
-
-@pytest.mark.parametrize("package", [mc, mc.backends])
-def test_the_old_name_goes_on_working(package):
-    with pytest.warns(FutureWarning, match="Multipliers is called .*Splitting now"):
-        assert package.Multipliers is mc.Splitting
-    with pytest.raises(AttributeError, match="no attribute 'Multiplier'"):
-        package.Multiplier  # noqa: B018
-
-
-@pytest.mark.parametrize("package", ["mcframe", "mcframe.backends"])
-def test_an_old_name_that_is_imported_warns_once(package):
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        exec(f"from {package} import Multipliers")
-    assert [str(warning.message) for warning in said] == [
-        f"{package}.Multipliers is called {package}.Splitting now"
     ]
 
 

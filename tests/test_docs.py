@@ -203,7 +203,7 @@ def test_no_file_names_a_folder_of_one_machine():
 
 NAMED = re.compile(r"`((?:mcframe|tests|docs|examples)/[^`*<>{} ]+)`")
 # A file that a page tells its reader to write.
-TO_WRITE = {"mcframe/reproduction/mine.py"}
+TO_WRITE = {"examples/papers/mine.py"}
 
 
 def test_files_that_pages_name_exist():

@@ -10,7 +10,7 @@ import mcframe
 
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
-    *("model", "datasets", "selection", "demo", "reproduction", "baselines", "papers", "plots"),
+    *("model", "datasets", "selection", "demo", "papers", "plots"),
     *("commands", "storage.py", "prediction.py", "ranking.py", "compile", "numerics", "backends"),
     *(
         "likelihoods",

@@ -329,10 +329,8 @@ def test_what_a_fit_hands_out_is_a_copy(model, table):
     np.testing.assert_array_equal(fit.predict("labels"), before)
 
 
-def test_effects_go_by_their_old_name_too(model, table):
+def test_effects_are_named_by_their_block(model, table):
     fit = mc.fit(model, table)
-    with pytest.warns(FutureWarning, match=r"Fit\.biases is called Fit\.effects now"):
-        assert fit.biases is fit.effects
     assert {name: own.shape for name, own in fit.effects.items()} == {"labels": (4,)}
 
 

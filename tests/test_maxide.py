@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from papers.baselines import maxide
 
 import mcframe as mc
-from mcframe.baselines import maxide
 
 
 @pytest.fixture

@@ -7,9 +7,6 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Splitting
-from mcframe.contracts import Likelihood
-from mcframe.contracts.solver import Solver
-from mcframe.contracts.term import Regularizer
 
 from .test_docs import ROOT, examples_of
 
@@ -114,19 +111,3 @@ def test_a_backend_refuses_in_its_own_words(data):
     unbounded = mc.Model([mc.Block("x", mc.Exponential())], [mc.NuclearNorm(0.5)])
     with pytest.raises(mc.BackendError, match="its steps need a bounded curvature"):
         mc.fit(unbounded, positive, backend=PlainGradient())
-
-
-@pytest.mark.parametrize(
-    ("base", "old"),
-    [
-        (Likelihood, "expression_constraints"),
-        (Likelihood, "bend"),
-        (Solver, "paused"),
-        (Solver, "resumed"),
-        (Regularizer, "definition"),
-    ],
-)
-def test_methods_of_earlier_versions_are_refused_by_name(base, old):
-    """What they say would be left out of the exact reading without a word."""
-    with pytest.raises(mc.ModelError, match=rf"Mine\.{old} is not asked for any more: give "):
-        type("Mine", (base,), {old: lambda self: None})

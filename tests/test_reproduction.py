@@ -13,25 +13,25 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-
-import mcframe as mc
-from mcframe.__main__ import main
-from mcframe.reproduction import Run, experiments, find, listing, registry
-from mcframe.reproduction.experiment import (
+from papers import Run, experiments, find, listing, registry
+from papers.__main__ import main
+from papers.experiment import (
     Experiment,
     Measured,
     Published,
     Trial,
     summarised,
 )
-from mcframe.reproduction.registry import PAPERS
-from mcframe.reproduction.runner import Interrupted, attempts
-from mcframe.reproduction.store import Header, Result, Store
+from papers.registry import PAPERS
+from papers.runner import Interrupted, attempts
+from papers.store import Header, Result, Store
+
+import mcframe as mc
 from mcframe.selection.progress import duration
 from mcframe.selection.progress import lines as progress_lines
 
 ROOT = Path(__file__).resolve().parents[1]
-FULL = ["reproduce", "noise-table1", "--jobs", "1"]
+FULL = ["noise-table1", "--jobs", "1"]
 
 
 @attrs.frozen
@@ -125,7 +125,7 @@ def test_it_stores_reports_and_draws(place, capsys):
     assert "| 2      |" in table[4]
     assert "1 of 2 differences are more than 2 standard errors" in report
     assert "The seed is all there is." in report
-    assert "`python -m mcframe reproduce noise-table1`" in report
+    assert "`python examples/papers noise-table1`" in report
     assert "- seed: 0" in report
     assert "no deviation or no number of trials" in report
     assert "![Means of normal numbers](noise-table1.png)" in report
@@ -182,8 +182,9 @@ def test_a_killed_run_goes_on_where_it_stopped(place, capsys):
     whole = stored(place / "noise-table1.jsonl")
     script = f"""
 import os, signal, sys
-from mcframe.__main__ import main
-from mcframe.reproduction import registry
+sys.path.insert(0, "examples")
+from papers.__main__ import main
+from papers import registry
 from tests.test_reproduction import Noise
 
 calls, run = [], Noise.run
@@ -221,7 +222,7 @@ def test_a_trial_that_fails_loses_no_other_and_is_tried_again(place, capsys, mon
     printed = capsys.readouterr()
     assert "high | 2, trial 0 and 1 more: ValueError: no luck" in printed.err
     assert 'raise ValueError("no luck")' in printed.err
-    assert printed.err.rstrip().endswith("python -m mcframe reproduce noise-table1 --resume")
+    assert printed.err.rstrip().endswith("python examples/papers noise-table1 --resume")
     report = (place / "noise-table1.md").read_text()
     assert "Failed and left out: high | 2, trial 1: ValueError: no luck" in report
     assert "drawing it failed (KeyError: 'high | 2')" in printed.out
@@ -247,7 +248,7 @@ def test_ctrl_c_keeps_what_is_finished(place, capsys, monkeypatch, how):
     assert main([*FULL, "--trials", "2"]) == 130
     error = capsys.readouterr().err
     assert "interrupted; 1 of 4 trials are stored in" in error
-    assert "python -m mcframe reproduce noise-table1 --trials 2 --resume" in error
+    assert "python examples/papers noise-table1 --trials 2 --resume" in error
     assert list(stored(place / "noise-table1.jsonl")) == [("low", 0)]
     assert signal.getsignal(how) is before
 
@@ -325,19 +326,19 @@ def test_on_a_terminal_there_is_a_bar_and_a_table(place, capsys, monkeypatch):
 
 
 def test_without_a_name_all_are_listed(place, capsys):
-    assert main(["reproduce"]) == 0
+    assert main([]) == 0
     out = capsys.readouterr().out
     assert "noise-table1\n    Means of normal numbers\n    Nobody (2026), Table 1; 3 trials" in out
 
 
 def test_an_unknown_name_is_exit_code_2_with_a_list(place, capsys):
-    assert main(["reproduce", "noise-tabel1"]) == 2
+    assert main(["noise-tabel1"]) == 2
     error = capsys.readouterr().err
     assert error.startswith(
         "mcframe: there is no 'noise-tabel1' to reproduce; did you mean noise-table1? There are\n"
     )
     assert "Means of normal numbers" in error
-    assert main(["reproduce", "x"]) == 2
+    assert main(["x"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,7 @@ def test_an_unknown_name_is_exit_code_2_with_a_list(place, capsys):
 )
 def test_wrong_arguments_are_exit_code_2_and_one_line(place, capsys, arguments, message):
     with pytest.raises(SystemExit) as caught:
-        main(["reproduce", "noise-table1", *arguments])
+        main(["noise-table1", *arguments])
     error = capsys.readouterr().err
     assert caught.value.code == 2
     assert error.count("\n") == 1
@@ -381,7 +382,7 @@ def test_results_of_another_run_are_not_mixed_in(place, capsys, monkeypatch):
     before = (place / "noise-table1.jsonl").read_bytes()
     error = refused([*FULL, "--resume", "--seed", "3"], capsys)
     assert "seed is 0 there and 3 here; give the same, or another folder by --out" in error
-    monkeypatch.setattr("mcframe.reproduction.store.__version__", "9.9")
+    monkeypatch.setattr("papers.store.__version__", "9.9")
     assert 'version is "0.1.0" there and "9.9" here' in refused([*FULL, "--resume"], capsys)
     assert (place / "noise-table1.jsonl").read_bytes() == before
 
@@ -470,7 +471,7 @@ def test_every_experiment_keeps_the_contract(name):
 @pytest.mark.reproduction
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_runs_in_its_tiny_form(name, place, capsys):
-    found = main(["reproduce", name, "--tiny", "--trials", "1", "--jobs", "1"])
+    found = main([name, "--tiny", "--trials", "1", "--jobs", "1"])
     error = capsys.readouterr().err
     if found == 2:
         pytest.skip(error)  # real data that are not there
@@ -481,10 +482,11 @@ def test_every_command_runs_in_its_tiny_form(name, place, capsys):
 
 def test_the_commands_start_without_the_papers():
     code = (
-        "import sys, mcframe.__main__ as m\n"
-        "m.parser()\n"
+        "import sys; sys.path.insert(0, 'examples')\n"
+        "import papers.__main__ as m, mcframe.__main__ as n\n"
+        "m.parser(), n.parser()\n"
         "print([n for n in sys.modules if n.split('.')[0] in ('joblib', 'rich', 'matplotlib')"
-        " or n.startswith(('mcframe.reproduction', 'mcframe.papers'))])"
+        " or n.startswith(('papers.goldberg', 'papers.coco', 'mcframe.papers'))])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
@@ -541,7 +543,7 @@ def test_generators_depend_on_setting_number_and_seed():
 def test_the_command_is_written_as_a_shell_takes_it():
     run = Run("noise-table1", trials=2, seed=5, folder="my results", tiny=True)
     assert run.command(resume=True) == (
-        "python -m mcframe reproduce noise-table1 --trials 2 --seed 5 --out 'my results'"
+        "python examples/papers noise-table1 --trials 2 --seed 5 --out 'my results'"
         " --tiny --resume"
     )
 

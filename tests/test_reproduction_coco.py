@@ -4,15 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-
-import mcframe as mc
-from mcframe.contracts.errors import NotCertifiedWarning
-from mcframe.datasets import cocompletion
-from mcframe.datasets.files import folder
-from mcframe.papers import coco, coco_0, coco_subgradient, concatenated
-from mcframe.papers.polar import nuclear_subgradient
-from mcframe.papers.xu import CocoSubgradient
-from mcframe.reproduction.coco import (
+from papers.coco import (
     EXPERIMENTS,
     CocoFig1,
     CocoFig2,
@@ -20,7 +12,15 @@ from mcframe.reproduction.coco import (
     CocoTable1,
     CocoTable2,
 )
-from mcframe.reproduction.experiment import Trial, summarised
+from papers.data import cocompletion
+from papers.experiment import Trial, summarised
+
+import mcframe as mc
+from mcframe.contracts.errors import NotCertifiedWarning
+from mcframe.datasets.files import folder
+from mcframe.papers import coco, coco_0, coco_subgradient, concatenated
+from mcframe.papers.polar import nuclear_subgradient
+from mcframe.papers.xu import CocoSubgradient
 
 
 @pytest.fixture

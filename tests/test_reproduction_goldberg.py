@@ -3,11 +3,10 @@
 import attrs
 import numpy as np
 import pytest
-
-from mcframe.datasets import MultiLabel, masked, transduction
-from mcframe.reproduction import goldberg
-from mcframe.reproduction.experiment import Trial
-from mcframe.reproduction.goldberg_contest import (
+from papers import goldberg
+from papers.data import masked, transduction
+from papers.experiment import Trial
+from papers.goldberg_contest import (
     FEATURE,
     LABEL,
     Tuning,
@@ -15,7 +14,9 @@ from mcframe.reproduction.goldberg_contest import (
     feature_error,
     label_error,
 )
-from mcframe.reproduction.goldberg_figures import META_AVERAGES, SYNTHETIC, figures
+from papers.goldberg_figures import META_AVERAGES, SYNTHETIC, figures
+
+from mcframe.datasets import MultiLabel
 
 QUICK = attrs.evolve(Tuning.tiny(), solve=False)
 

@@ -3,21 +3,21 @@
 import attrs
 import numpy as np
 import pytest
-
-import mcframe as mc
-from mcframe import papers
-from mcframe.datasets import binary_low_rank
-from mcframe.papers.hayashi_growth import RiskSlopes
-from mcframe.reproduction.experiment import Trial
-from mcframe.reproduction.hayashi import (
+from papers.data import binary_low_rank
+from papers.experiment import Trial
+from papers.hayashi import (
     MISSING,
     HayashiFigure1,
     HayashiFigure2,
     HayashiFigure3,
     HayashiTable1,
 )
-from mcframe.reproduction.hayashi_excess import HayashiExcess
-from mcframe.reproduction.ternary import named_triple, parsed_triple, triples
+from papers.hayashi_excess import HayashiExcess
+from papers.ternary import named_triple, parsed_triple, triples
+
+import mcframe as mc
+from mcframe import papers
+from mcframe.papers.hayashi_growth import RiskSlopes
 
 FEW, MANY = MISSING
 

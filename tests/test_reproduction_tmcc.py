@@ -5,13 +5,13 @@ Seeds are fixed; a margin is about half of the smallest difference seen over ten
 
 import numpy as np
 import pytest
+from papers.data import semi_supervised
+from papers.experiment import Trial
+from papers.tmcc import TmccFig2, TmccFig3
+from papers.zheng import ZhengRule
 
 import mcframe as mc
-from mcframe.datasets import semi_supervised
 from mcframe.papers import gamma, soft_impute, soft_impute_iterations
-from mcframe.reproduction.experiment import Trial
-from mcframe.reproduction.tmcc import TmccFig2, TmccFig3
-from mcframe.reproduction.zheng import ZhengRule
 
 # How far TMCC's mean error of the features over two trials must lie below that of MC.0.
 MARGINS = {"linear": 0.044, "non-linear": 0.036}

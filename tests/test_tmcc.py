@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from papers.baselines import collective_soft_impute, two_stage
+from papers.data import calibrated_tasks
 
 import mcframe as mc
-from mcframe.baselines import collective_soft_impute, two_stage
-from mcframe.datasets import calibrated_tasks
 from mcframe.papers import collective, mc0, soft_impute, tmcc, tmcc_accelerated
 from mcframe.papers.wang import TmccAccelerated
 

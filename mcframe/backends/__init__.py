@@ -26,7 +26,6 @@ from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import Splitting
 from mcframe.backends.statement import to_cvxpy
-from mcframe.contracts.renamed import value_of_old_name
 
 __all__ = [
     "BACKENDS",
@@ -71,7 +70,3 @@ __all__ = [
     "verdicts",
     "with_ladder",
 ]
-
-
-def __getattr__(name: str) -> object:
-    return value_of_old_name(__name__, name, {"Multipliers": ("Splitting", Splitting)})

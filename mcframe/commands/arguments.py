@@ -1,21 +1,18 @@
 """What the commands share: a parser with complaints of one line, numbers, exit codes."""
 
 import argparse
+import io
 import math
+import os
+import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
-__all__ = [
-    "INTERRUPTED",
-    "LAYOUT",
-    "MISTAKE",
-    "Parser",
-    "natural",
-    "positive",
-    "tolerance",
-    "whole",
-]
+from mcframe.contracts.errors import McframeError
 
-MISTAKE, INTERRUPTED = 2, 130
+__all__ = ["LAYOUT", "Parser", "natural", "positive", "run_command", "tolerance", "whole"]
+
+DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 LAYOUT = argparse.RawDescriptionHelpFormatter
 
 
@@ -67,3 +64,27 @@ def tolerance(text: str) -> float:
     if value >= 1.0:
         raise argparse.ArgumentTypeError(f"{text!r} was given; a number below 1 is needed")
     return value
+
+
+def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments name and return its exit code; mistakes become one line."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without mathematical signs shows question marks instead of a traceback.
+        sys.stdout.reconfigure(errors="replace")
+    given = commands.parse_args(arguments)
+    if "run" not in given:
+        commands.print_help()
+        return DONE
+    try:
+        code: int = given.run(given)
+        return code
+    except McframeError as error:
+        print(f"mcframe: {error}", file=sys.stderr)
+        return MISTAKE
+    except BrokenPipeError:
+        # Whoever was reading, such as head, has left: the rest goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNFINISHED
+    except KeyboardInterrupt:
+        print(f"\nmcframe: {given.interrupted}", file=sys.stderr)
+        return INTERRUPTED

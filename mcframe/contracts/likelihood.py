@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.renamed import refuse_old_methods
 
 __all__ = [
     "WORDS_AS_LABELS",
@@ -31,16 +30,6 @@ WORDS_AS_LABELS = (
     "column.map({'no': 0.0, 'yes': 1.0}) makes labels of two words, and NaN, which is missing, of"
     " all else"
 )
-
-
-STATEMENT = "statement(cp, z, y), which returns an expression and its constraints,"
-OLD_METHODS = {
-    "expression_constraints": STATEMENT,
-    "joint_expression": STATEMENT,
-    "expression_near": STATEMENT,
-    "expression_error": "statement_error",
-    "bend": "hessian_product",
-}
 
 
 class Likelihood(ABC):
@@ -83,11 +72,6 @@ class Likelihood(ABC):
     location: bool = False
     #: Whether l is 0 on a set of predictors and infinite elsewhere.
     indicator: bool = False
-
-    def __init_subclass__(cls) -> None:
-        """Refuse methods that were asked for in earlier versions."""
-        super().__init_subclass__()
-        refuse_old_methods(cls, OLD_METHODS)
 
     @property
     def width(self) -> int:

@@ -5,11 +5,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
-from mcframe.contracts.renamed import refuse_old_methods
-
 __all__ = ["Candidate", "InnerState", "Solver", "State", "ToMultipliers"]
-
-OLD_METHODS = {"paused": "pause", "resumed": "resume"}
 
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
@@ -139,11 +135,6 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         """
         self.step(program, state)
         yield
-
-    def __init_subclass__(cls) -> None:
-        """Refuse methods that were asked for in earlier versions."""
-        super().__init_subclass__()
-        refuse_old_methods(cls, OLD_METHODS)
 
     def pause(self, program: ProgramT, state: StateT) -> Any:
         """What a later run needs to go on from here, of the size of a few thin factors.

@@ -8,7 +8,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Matrix
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.renamed import refuse_old_methods
 from mcframe.contracts.rounding import SET_ROUNDING
 
 __all__ = [
@@ -26,12 +25,6 @@ __all__ = [
 ]
 
 
-OLD_METHODS = {
-    "definition": "statement(cp, Z), which returns an expression and its constraints,",
-    "states_sums": "the ability Sums, with the residual of the sums that are stated,",
-}
-
-
 class Term(ABC):
     """A convex function of the latent matrix Z; a constraint is one with values 0 and inf.
 
@@ -44,11 +37,6 @@ class Term(ABC):
     block: str | None = None
     #: Whether it compares Z with the observed values of its block.
     needs_values: bool = False
-
-    def __init_subclass__(cls) -> None:
-        """Refuse methods that were asked for in earlier versions."""
-        super().__init_subclass__()
-        refuse_old_methods(cls, OLD_METHODS)
 
     @property
     def word(self) -> str:

@@ -1,8 +1,5 @@
 """Floor 7: real tables to try things on, read from what is installed or from your own files."""
 
-from mcframe.datasets.binary_low_rank import BinaryLowRank, binary_low_rank
-from mcframe.datasets.calibrated_tasks import CalibratedTasks, calibrated_tasks
-from mcframe.datasets.cocompletion import CoCompletion, cocompletion
 from mcframe.datasets.csv_blocks import read_csv
 from mcframe.datasets.files import folder
 from mcframe.datasets.handwritten import digits
@@ -23,23 +20,13 @@ from mcframe.datasets.partitions import (
     write_partitions,
 )
 from mcframe.datasets.ratings import Ratings, read_ratings
-from mcframe.datasets.semi_supervised import SemiSupervised, semi_supervised
-from mcframe.datasets.transduction import Transduction, masked, transduction
 
 __all__ = [
-    "BinaryLowRank",
-    "CalibratedTasks",
-    "CoCompletion",
     "DaskPartitions",
     "MultiLabel",
     "ParquetTriples",
     "PartitionsOnDisk",
     "Ratings",
-    "SemiSupervised",
-    "Transduction",
-    "binary_low_rank",
-    "calibrated_tasks",
-    "cocompletion",
     "digits",
     "fetch_multilabel",
     "folder",
@@ -47,7 +34,6 @@ __all__ = [
     "hide",
     "impute_to",
     "load_fit",
-    "masked",
     "on_disk",
     "parquet_triples",
     "read_csv",
@@ -55,7 +41,5 @@ __all__ = [
     "read_multilabel",
     "read_ratings",
     "save_fit",
-    "semi_supervised",
-    "transduction",
     "write_partitions",
 ]

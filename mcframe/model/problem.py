@@ -11,7 +11,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
-from mcframe.contracts.renamed import old_name_of
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
 from mcframe.model.binding import bound_term, tables_of
 from mcframe.model.layout import Layout
@@ -441,7 +440,3 @@ class Problem:
                 + ", with offsets" * (table.offset is not None)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-    reweighted = old_name_of(with_weight, "reweighted")
-    added = old_name_of(predictor_offsets, "added")
-    placed = old_name_of(columns_of_term, "placed")

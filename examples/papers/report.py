@@ -1,0 +1,212 @@
+"""The table of an experiment: what the paper prints beside what was measured."""
+
+import datetime as dt
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+import attrs
+
+from mcframe.selection.progress import duration
+from papers.experiment import Experiment, Measured, Published, Trial, summarised
+from papers.store import Store
+
+__all__ = ["Report", "show"]
+
+# Differences of more standard errors than this are set off.
+FAR = 2.0
+NOTHING = ""
+
+
+@attrs.frozen
+class Row:
+    """One measure of one setting; None where nobody measured it, or published it."""
+
+    setting: str
+    measure: str
+    published: Published | None
+    measured: Measured | None
+
+    @property
+    def distance(self) -> float | None:
+        """Ours - theirs in standard errors, None where it is not known."""
+        if self.published is None or self.measured is None:
+            return None
+        return self.measured.distance(self.published)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it differs by more than chance explains easily."""
+        return self.distance is not None and abs(self.distance) > FAR
+
+    def cells(self, *, beside: bool) -> tuple[str, ...]:
+        """Return the line as text; ``beside`` says whether the paper has figures at all."""
+        ours = NOTHING if self.measured is None else with_deviation(self.measured)
+        trials = NOTHING if self.measured is None else str(self.measured.trials)
+        if not beside:
+            return self.setting, self.measure, ours, trials
+        theirs = NOTHING if self.published is None else as_printed(self.published)
+        distance = NOTHING if self.distance is None else f"{self.distance:+.1f}"
+        return self.setting, self.measure, theirs, ours, trials, distance
+
+
+def with_deviation(measured: Measured) -> str:
+    """Write mean ± deviation, with two digits of the deviation."""
+    mean, deviation = measured.mean, measured.deviation
+    if deviation is None or not math.isfinite(deviation):
+        return f"{mean:.4g}"
+    if deviation == 0.0:
+        return f"{mean:.4g} ± 0"
+    decimals = max(0, 1 - math.floor(math.log10(deviation)))
+    if decimals > 8:
+        return f"{mean:.4g} ± {deviation:.2g}"
+    return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+
+
+def as_printed(published: Published) -> str:
+    """Write what the paper prints, mean and deviation with equally many decimals."""
+    values = [published.mean, *([] if published.deviation is None else [published.deviation])]
+    exponents = [Decimal(repr(float(value))).normalize().as_tuple().exponent for value in values]
+    decimals = max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
+    return " ± ".join(f"{value:.{decimals}f}" for value in values)
+
+
+@attrs.frozen
+class Report:
+    """All that there is to say of one run."""
+
+    experiment: Experiment
+    store: Store
+    command: str
+    failures: Mapping[Trial, str]
+    seconds: float
+
+    @property
+    def measures(self) -> dict[Trial, Mapping[str, float]]:
+        """What the trials gave."""
+        return {trial: result.measures for trial, result in self.store.results.items()}
+
+    @property
+    def rows(self) -> list[Row]:
+        """Settings in their order, of each what was measured, then what the paper alone has."""
+        summary, published = summarised(self.measures), self.experiment.published()
+        found = []
+        for setting in self.experiment.settings():
+            measured = summary.get(setting, {})
+            theirs = [measure for place, measure in published if place == setting]
+            found += [
+                Row(setting, name, published.get((setting, name)), measured.get(name))
+                for name in dict.fromkeys([*measured, *theirs])
+            ]
+        return found
+
+    @property
+    def beside(self) -> bool:
+        """Whether the paper prints figures to compare with."""
+        return bool(self.experiment.published())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What stands above the table."""
+        first = ("setting", self.experiment.measure)
+        if not self.beside:
+            return (*first, "ours", "trials")
+        return (*first, "paper", "ours", "trials", "difference")
+
+    def remarks(self) -> Iterator[str]:
+        """What belongs below the table, a sentence or more each."""
+        yield from self.legend()
+        yield from self.experiment.notes
+        counted = Counter[str]()
+        for result in self.store.results.values():
+            counted.update(dict.fromkeys(result.warnings, 1))
+        for kind, count in counted.items():
+            yield f"{count} of {len(self.store.results)} trials gave a {kind}."
+        for trial, message in self.failures.items():
+            yield f"Failed and left out: {trial.setting}, trial {trial.number}: {message}"
+
+    def legend(self) -> Iterator[str]:
+        """Say what the columns are."""
+        yield "mean ± standard deviation over trials."
+        if not self.beside:
+            return
+        yield "difference: ours - paper, in standard errors of that difference."
+        if any(
+            p.deviation is None or p.trials is None for p in self.experiment.published().values()
+        ):
+            yield (
+                "Where the paper gives no deviation or no number of trials, the standard error"
+                " is that of ours alone, and the difference looks larger than it is."
+            )
+        far = sum(row.is_far for row in self.rows)
+        known = sum(row.distance is not None for row in self.rows)
+        yield f"{far} of {known} differences are more than {FAR:g} standard errors."
+
+    def origin(self) -> Iterator[tuple[str, str]]:
+        """Yield what the results come from: each origin with its words."""
+        header, results = self.store.header, self.store.results
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        own = sum(result.seconds for result in results.values() if result.seconds >= 0.0)
+        yield "command", f"`{self.command}`"
+        yield "seed", str(header.seed)
+        yield "trials", f"{len(results)} in all"
+        yield "date", today if today == header.begun else f"{today}, begun {header.begun}"
+        yield "version", f"mcframe {header.version}"
+        yield "machine", f"{os.cpu_count()} cores"
+        yield "time", f"{duration(self.seconds)}; all trials one after another {duration(own)}"
+
+    def markdown(self, picture: str | None) -> str:
+        """Write it all as Markdown."""
+        lines = [f"# {self.experiment.title}", "", f"{self.experiment.source}.", ""]
+        lines += self.table(bold=True)
+        lines += ["", *(f"- {remark}" for remark in self.remarks()), ""]
+        lines += [f"- {name}: {value}" for name, value in self.origin()]
+        if picture is not None:
+            lines += ["", f"![{self.experiment.title}]({picture})"]
+        return "\n".join(lines) + "\n"
+
+    def table(self, *, bold: bool) -> list[str]:
+        """Write the table with columns of equal width, so that it reads well as text, too."""
+        cells = [list(self.columns)]
+        for row in self.rows:
+            line = list(row.cells(beside=self.beside))
+            if bold and row.is_far:
+                line[-1] = f"**{line[-1]}**"
+            cells.append([text.replace("|", "\\|") for text in line])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        ruled = [cells[0], ["-" * width for width in widths], *cells[1:]]
+        return [
+            "| " + " | ".join(f"{t:<{w}}" for t, w in zip(line, widths, strict=True)) + " |"
+            for line in ruled
+        ]
+
+
+def show(report: Report) -> None:
+    """Print it: on a terminal in its colours and width, elsewhere as Markdown."""
+    if not sys.stdout.isatty():
+        print(report.markdown(None), end="")
+        return
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    title, source = Text(report.experiment.title), Text(report.experiment.source)
+    table = Table(box=SIMPLE, title=title, caption=source)
+    for number, column in enumerate(report.columns):
+        table.add_column(column, justify="left" if number < 2 else "right")
+    before = None
+    for row in report.rows:
+        cells = row.cells(beside=report.beside)
+        place = "" if row.setting == before else row.setting
+        table.add_row(*map(Text, (place, *cells[1:])), style="bold" if row.is_far else None)
+        before = row.setting
+    console = Console(highlight=False)
+    console.print(table)
+    for remark in report.remarks():
+        console.print(f"- {remark}", markup=False)
+    for name, value in report.origin():
+        console.print(f"{name}: {value}", markup=False)

@@ -1,0 +1,154 @@
+"""Zheng and Hastie (2015): the prediction rule of Soft-Impute, on old rows and on new ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import attrs
+import numpy as np
+
+from mcframe.answer import Fit
+from mcframe.contracts.arrays import Array
+from mcframe.datasets import hide
+from mcframe.fitting import fit
+from mcframe.papers import gamma, soft_impute
+from mcframe.selection import path
+from papers.data import SemiSupervised, semi_supervised
+from papers.experiment import Experiment
+
+__all__ = ["EXPERIMENTS", "ZhengRule"]
+
+COMPLETE, INCOMPLETE = "complete features", "30 % of the features missing"
+
+
+@attrs.frozen
+class ZhengRule(Experiment):
+    """The rule beside the fitted rows, beside refitting, and beside a supervised regression.
+
+    Attributes
+    ----------
+    n_items, n_new, n_features, rank, noise, labelled
+        As in ``semi_supervised``.
+    held_out : float
+        The share of the observed entries of features and labels on which lambda is chosen.
+    weights : int
+        How many lambdas are tried, from the largest useful one to a hundredth of it.
+    tol : float
+        The gap of the fit whose rows are compared.
+    """
+
+    name: ClassVar[str] = "zheng-rule"
+    title: ClassVar[str] = "The prediction rule of Soft-Impute"
+    source: ClassVar[str] = "Zheng, Hastie (2015), section 3"
+    default_trials: ClassVar[int] = 20
+    notes: ClassVar[Sequence[str]] = (
+        "The paper has no experiments: data and sizes are ours.",
+        "Errors are root mean square errors of the labels of new rows, noise included.",
+    )
+
+    n_items: int = 200
+    n_new: int = 50
+    n_features: int = 30
+    rank: int = 5
+    noise: float = 0.5
+    labelled: float = 0.2
+    held_out: float = 0.1
+    weights: int = 15
+    tol: float = 1e-12
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """40 items, 3 new ones."""
+        return cls(n_items=40, n_new=3, n_features=12, rank=2, labelled=0.5, weights=6)
+
+    def settings(self) -> Sequence[str]:
+        """The semi-supervised case of the paper, and a general pattern of missing entries."""
+        return (COMPLETE, INCOMPLETE)
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """Distances of the rule from the fitted rows, and errors on new rows."""
+        sizes = {
+            name: getattr(self, name)
+            for name in ("n_items", "n_new", "n_features", "rank", "noise", "labelled")
+        }
+        drawn = semi_supervised(rng, **sizes, missing=0.0 if setting == COMPLETE else 0.3)
+        data = {"features": drawn.features, "labels": drawn.labels}
+        lam = self.choose_weight(data, rng)
+        answer = fit(soft_impute(lam), data, tol=self.tol)
+        rule = answer.predict_rows({"features": drawn.new_features}, "labels")
+        again = refit_rows(answer, drawn, lam, self.tol)
+        measures = {
+            "lambda": lam,
+            "rule - fitted rows, largest": distance(answer, data),
+            "rule, error": error(rule, drawn.new_labels),
+            "refitting, error": error(again, drawn.new_labels),
+            "rule - refitting, rms": error(rule, again),
+            "label mean, error": error(np.nanmean(drawn.labels), drawn.new_labels),
+        }
+        if setting == COMPLETE:
+            measures |= linear_rules(answer, drawn, rule)
+        return measures
+
+    def choose_weight(self, data: Mapping[str, Array], rng: np.random.Generator) -> float:
+        """The lambda with the least squared error on observed entries kept back.
+
+        Of features and labels: labels alone are too few.
+        """
+        hidden = {name: hide(block, self.held_out, rng) for name, block in data.items()}
+        seen = {name: np.where(hidden[name], np.nan, block) for name, block in data.items()}
+        fits = path(soft_impute(1.0), seen, count=self.weights, tol=1e-5)
+
+        def loss(answer: Fit) -> float:
+            squares = [
+                (answer.natural(name) - block)[hidden[name]] ** 2 for name, block in data.items()
+            ]
+            return float(np.mean(np.concatenate(squares)))
+
+        return float(fits.weights[np.argmin([loss(answer) for answer in fits])])
+
+
+def distance(answer: Fit, data: Mapping[str, Array]) -> float:
+    """The largest difference of the rule and the fitted rows, over the rows of the fit."""
+    return max(
+        float(np.max(np.abs(answer.predict_rows(data, name) - answer.predict(name))))
+        for name in data
+    )
+
+
+def refit_rows(answer: Fit, drawn: SemiSupervised, lam: float, tol: float) -> Array:
+    """The label of each new row by Soft-Impute on the table extended by that row."""
+    found = np.empty(drawn.new_labels.shape)
+    for place, row in enumerate(drawn.new_features):
+        extended = {
+            "features": np.vstack([drawn.features, row]),
+            "labels": np.vstack([drawn.labels, [[np.nan]]]),
+        }
+        # Far fewer digits are needed here than where two answers are compared.
+        again = fit(soft_impute(lam), extended, tol=max(tol, 1e-9))
+        found[place] = again.predict("labels")[-1]
+    return found
+
+
+def linear_rules(answer: Fit, drawn: SemiSupervised, rule: Array) -> dict[str, float]:
+    """Gamma beside the fitted and the predicted labels, and a ridge regression's error."""
+    from sklearn.linear_model import RidgeCV  # only here: importing it takes half a second
+
+    gammas = gamma(answer)
+    unlabelled = np.isnan(drawn.labels[:, 0])
+    fitted: Any = answer.predict("labels")[unlabelled]
+    regression = RidgeCV(alphas=np.geomspace(1e-3, 1e3, 25))
+    regression.fit(drawn.features[~unlabelled], drawn.labels[~unlabelled, 0])
+    predicted = regression.predict(drawn.new_features)[:, None]
+    old, new = drawn.features[unlabelled] @ gammas.T, drawn.new_features @ gammas.T
+    return {
+        "gamma - fitted labels, largest": float(np.max(np.abs(old - fitted))),
+        "gamma - rule, largest": float(np.max(np.abs(new - rule))),
+        "ridge regression, error": error(predicted, drawn.new_labels),
+    }
+
+
+def error(found: Any, wanted: Array) -> float:
+    """The root of the mean squared difference."""
+    return float(np.sqrt(np.mean((found - wanted) ** 2)))
+
+
+EXPERIMENTS: tuple[type[Experiment], ...] = (ZhengRule,)
