@@ -50,6 +50,7 @@ def contradictions(fits, tol):
         if not one.bound <= other.objective + slack:
             yield f"bound {one.bound!r} of {one.backend}, objective {other.objective!r}"
         size = max(abs(one.objective), abs(one.bound))
+        slack = max(slack, one.rounding.nothing)  # an objective up to this counts as 0
         if one.status == "certified" and one.objective > other.objective + tol * size + slack:
             yield (
                 f"{one.backend} certifies {one.objective!r}, bound {one.bound!r},"
