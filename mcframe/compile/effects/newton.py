@@ -55,10 +55,8 @@ class Local:
 def newton(
     at: Callable[[Array], Local], step: Callable[[Array, Local], Array], start: Array
 ) -> Array:
-    """The effects at which the gradient vanishes; the start where it is not finite there."""
+    """The effects at which the gradient vanishes, from a start at which it is finite."""
     effects, here = start, at(start)
-    if not np.all(np.isfinite(here.gradient)):
-        return start
     last = np.inf
     for _ in range(MAX_STEPS):
         off = here.off
