@@ -292,6 +292,43 @@ def row_models(draw):
 
 
 @st.composite
+def scaled_rows(draw):
+    """(model, data) of Gaussian entries under a Gaussian of the rows, a small quadratic.
+
+    Columns have scales of 1e-9 to 1e9, correlations a condition of up to 1e12, means lie up to
+    1e9 deviations away, noise is 1e-16 to 1e8 of a column's variance; entries have weights of 1e-4
+    to 1e4, and there may be a ridge of any size.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_rows, widths = draw(st.integers(1, 3)), draw(st.sampled_from([(1,), (3,), (2, 1), (1, 1, 2)]))
+    size = sum(widths)
+    common, spread = draw(POWERS), draw(st.sampled_from([0.0, 2.0, 6.0]))
+    scales = np.clip(common * 10.0 ** rng.uniform(-spread, spread, size), 1e-9, 1e9)
+    turn = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    condition = draw(st.sampled_from([1.0, 1e4, 1e8, 1e10, 1e12]))
+    covariance = (turn * condition ** -np.linspace(0.0, 1.0, size)) @ turn.T
+    covariance = np.outer(scales, scales) * (0.5 * (covariance + covariance.T))
+    away = draw(st.sampled_from([0.0, 1.0, 1e3, 1e6, 1e9]))
+    mean = scales * away * rng.uniform(0.5, 1.0, size)
+    x = mean + scales * rng.standard_normal((n_rows, size))
+    x[rng.random(x.shape) < draw(st.sampled_from([0.0, 0.3, 0.7]))] = np.nan
+    blocks, data, first = [], {}, 0
+    for k, width in enumerate(widths):
+        own = slice(first, first := first + width)
+        noise = scales[own.start] ** 2 * 10.0 ** draw(st.floats(-16.0, 8.0))
+        x[rng.integers(n_rows), own.start] = mean[own.start]
+        blocks.append(mc.Block(f"x{k}", mc.Gaussian(variance=noise), weight=draw(MAGNITUDES)))
+        data[f"x{k}"] = x[:, own]
+        if draw(st.integers(0, 2)) == 0:
+            weights = 10.0 ** rng.uniform(-4.0, 4.0, data[f"x{k}"].shape)
+            data[f"x{k}"] = mc.Observations(data[f"x{k}"], weights=weights)
+    terms = [mc.GaussianRows(covariance, mean, draw(MAGNITUDES))]
+    if draw(st.booleans()):
+        terms.append(mc.Ridge(10.0 ** draw(st.floats(-12.0, 12.0)) / common**2))
+    return mc.Model(blocks, terms), data
+
+
+@st.composite
 def far_models(draw):
     """(model, data) whose columns have scales of 1e-9 to 1e9 and lie up to 1e12 away from 0.
 

@@ -1,10 +1,14 @@
 """A Gaussian of the rows: its formulas, its answers row by row, and what is refused."""
 
 import pickle
+import warnings
+from collections import Counter
+from fractions import Fraction
 
 import attrs
 import numpy as np
 import pytest
+from hypothesis import Phase, given, seed, settings
 from scipy import stats
 
 import mcframe as mc
@@ -12,8 +16,10 @@ from mcframe.backends.new_rows.losses import RowLosses, Scored
 from mcframe.backends.new_rows.space import RowSpace
 from mcframe.backends.rowwise import ByRows
 from mcframe.compile import CompiledProblem
-from mcframe.numerics.row_squares import RowSquares
+from mcframe.numerics.row_squares import RowSquares, residual_of
 from mcframe.selection import HeldOutLoss
+
+from .strategies import scaled_rows
 
 # A row and a column without an entry are among what is tried.
 pytestmark = pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
@@ -336,3 +342,164 @@ def test_loadings_of_any_scale_are_inverted():
     squares = RowSquares.of_loadings(np.zeros(2), np.array([[1e-12, 0.0], [5e11, 1e12]]))
     t = np.array([[0.3, -0.7]])
     np.testing.assert_allclose(squares.coordinates(t @ squares.loadings.T), t, rtol=1e-12)
+
+
+def fractions_of(values):
+    """An array of numbers as nested lists of fractions, which have no rounding."""
+    return np.vectorize(Fraction, otypes=[object])(np.asarray(values, dtype=float))
+
+
+def solved(matrix, images):
+    """The solution of a linear system in rational arithmetic, images side by side."""
+    size, rows = len(matrix), np.hstack([matrix, images])
+    for k in range(size):
+        pivot = k + int(np.argmax([abs(value) for value in rows[k:, k]]))
+        rows[[k, pivot]] = rows[[pivot, k]]
+        rows[k] = rows[k] / rows[k, k]
+        for other in set(range(size)) - {k}:
+            rows[other] = rows[other] - rows[other, k] * rows[k]
+    return rows[:, size:]
+
+
+def exact_optimum(fit):
+    """The optimum of Gaussian entries under a Gaussian of the rows and a ridge, as a fraction."""
+    problem, (term, *ridges) = fit.problem, fit.model.terms
+    size, ridge = term.mean.size, sum(fractions_of([r.weight for r in ridges]))
+    heavy, x = (np.full((problem.n_items, size), Fraction(0)) for _ in range(2))
+    for block in problem.model.blocks:
+        table, own = problem.tables[block.name], problem.columns(block.name)
+        weights = np.ones(table.n_entries) if table.weights is None else table.weights
+        each = Fraction(problem.scale(block.name)) / Fraction(block.likelihood.variance)
+        heavy[table.rows, table.columns + own.start] = fractions_of(weights) * each
+        x[table.rows, table.columns + own.start] = fractions_of(table.values)
+    unit, mean = fractions_of(np.eye(size)), fractions_of(term.mean)
+    precision = Fraction(term.weight) * solved(fractions_of(term.covariance), unit)
+    total = Fraction(0)
+    for a, y in zip(heavy, x, strict=True):
+        pulled = a * y + precision @ mean
+        z = solved(precision + unit * (a + ridge)[:, None], pulled[:, None])[:, 0]
+        away = z - mean
+        total += a @ (y - z) ** 2 + away @ precision @ away + ridge * (z @ z)
+    return total / 2
+
+
+def quiet(model, data, **options):
+    """A fit, whatever its status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        return mc.fit(model, data, **options)
+
+
+def hold_against_exact_optimum(fit, tol):
+    """No bound above the optimum, no certificate that is not true, by rational arithmetic."""
+    optimum = exact_optimum(fit)
+    assert Fraction(fit.bound) <= optimum * (1 + Fraction(1e-14))
+    if fit.status == "certified":
+        size = max(abs(fit.objective), abs(fit.bound))
+        assert fit.gap <= tol
+        assert abs(float(Fraction(fit.objective) - optimum)) <= tol * size
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e8])
+@pytest.mark.parametrize("away", [0.0, 1e3])
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e6])
+def test_a_column_of_another_scale_beside_a_ridge(scale, away, ridge):
+    """The objective of the solver and that of the two terms are one."""
+    deviations = np.array([1.0, 1.0, scale])
+    x = (np.random.default_rng(0).standard_normal((3, 3)) + away) * deviations
+    x[1:, 2], x[0, 2] = np.nan, 0.0
+    alike = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.5], [0.3, 0.5, 1.0]])
+    rows = mc.GaussianRows(alike * np.outer(deviations, deviations), away * deviations)
+    fit = mc.fit(mc.Model([block_of()], [rows, mc.Ridge(ridge)]), {"x": x}, tol=1e-9)
+    assert fit.status == "certified"
+    hold_against_exact_optimum(fit, 1e-9)
+
+
+@pytest.mark.parametrize("off", [1e-10, 1e-9])
+def test_nearly_dependent_columns(off):
+    """Conditions of 1e10: what rounding left of the Cholesky factor is known."""
+    rng = np.random.default_rng(3)
+    covariance = np.ones((4, 4)) + off * np.diag(rng.uniform(1.0, 2.0, 4))
+    fit = gaussian(rng.standard_normal((1, 4)), covariance, np.zeros(4), 3.0 * off, tol=1e-9)
+    assert fit.status == "certified"
+    hold_against_exact_optimum(fit, 1e-9)
+    limited = quiet(fit.model, {"x": fit.problem.tables["x"].values[None]}, tol=1e-14)
+    assert limited.status == "limited_by_rounding"
+
+
+@pytest.mark.parametrize("variance", [1e-8, 1e-12, 1e-16])
+def test_exact_entries_are_certified(variance):
+    """Rounding of z leaves no digit of the slope there; Newton's systems have them all."""
+    x = hidden(np.random.default_rng(0).standard_normal((5, 3)))
+    fit = gaussian(x, covariance_of(3), np.zeros(3), variance, tol=1e-9)
+    assert fit.status == "certified"
+    hold_against_exact_optimum(fit, 1e-9)
+
+
+def test_exact_entries_beside_classes_are_certified():
+    rng = np.random.default_rng(0)
+    x, k = hidden(rng.standard_normal((5, 3))), rng.integers(0, 3, (5, 1)) * 1.0
+    blocks = [block_of(mc.Gaussian(1e-14)), mc.Block("k", mc.Multinomial(3))]
+    model = mc.Model(blocks, [mc.GaussianRows(covariance_of(6))])
+    fit = mc.fit(model, {"x": x, "k": k}, tol=1e-9)
+    assert fit.status == "certified"
+
+
+def test_a_start_of_huge_losses_beside_classes():
+    """At the mean an exponential loss is 1e80: systems in scores lose all but that."""
+    rng = np.random.default_rng(0)
+    blocks = [mc.Block("t", mc.Exponential()), mc.Block("k", mc.Multinomial(3))]
+    data = {"t": rng.exponential(size=(6, 2)), "k": rng.integers(0, 3, (6, 1)) * 1.0}
+    mean = np.array([-190.0, -150.0, 0.0, 0.0, 0.0])
+    model = mc.Model(blocks, [mc.GaussianRows(covariance_of(5), mean)])
+    fit = mc.fit(model, data, tol=1e-9)
+    assert fit.status == "certified"
+
+
+def test_small_losses_far_from_0_are_not_nothing():
+    """Beside y^2 the losses at the mean are nothing, beside the optimum they are everything."""
+    x = np.array([[1e9 + 2.0, 1e9 - 1.0]])
+    fit = quiet(
+        mc.Model([block_of(mc.Gaussian(1e-4))], [mc.GaussianRows(np.eye(2), [1e9, 1e9])]),
+        {"x": x},
+        tol=1e-9,
+    )
+    assert fit.status == "limited_by_rounding"
+    assert fit.objective == pytest.approx(float(exact_optimum(fit)), rel=1e-6)
+
+
+def test_what_a_cholesky_factor_leaves_is_known_to_twice_the_digits():
+    covariance = covariance_of(6, 1e9)
+    factor = np.linalg.cholesky(covariance)
+    exact = fractions_of(factor)
+    wanted = (fractions_of(covariance) - exact @ exact.T).astype(float)
+    np.testing.assert_allclose(residual_of(covariance, factor), wanted, rtol=0.0, atol=1e-22)
+
+
+def run_scaled(n_examples, part, tol, record_property):
+    statuses = Counter()
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(scaled_rows())
+    def holds(example):
+        fit = quiet(*example, tol=tol)
+        statuses[fit.status] += 1
+        hold_against_exact_optimum(fit, tol)
+
+    holds()
+    record_property("scaled rows", f"tol {tol:g}: {dict(statuses)}")
+    known = statuses["certified"] + statuses["limited_by_rounding"]
+    assert known >= 0.9 * statuses.total()
+
+
+@pytest.mark.parametrize("tol", [1e-6, 1e-9, 1e-12])
+def test_columns_of_any_scale_are_certified_or_honestly_not(tol, record_property):
+    run_scaled(15, 0, tol, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(100, 103))
+@pytest.mark.parametrize("tol", [1e-6, 1e-9, 1e-12])
+def test_columns_of_any_scale_are_certified_or_honestly_not_often(part, tol, record_property):
+    run_scaled(400, part, tol, record_property)

@@ -158,7 +158,7 @@ class Rowwise(Solver[Program, RowwiseState]):
             total += float(np.sum(here.objectives))
             steep += float(np.sum(np.square(here.gradient)))
             own = [piece.numbers(part.start, part.stop) for piece in state.pieces]
-            state.slopes[np.concatenate(own)] = losses.dual_slopes(here)
+            state.slopes[np.concatenate(own)] = losses.next_slopes(here)
         state.objective, state.residual = total, float(np.sqrt(steep))
         if before - total <= EPS * abs(total):
             state.finished = SETTLED
@@ -173,7 +173,10 @@ class Rowwise(Solver[Program, RowwiseState]):
         if state.slopes is None:
             return Point(latent)
         dual = Dual.of(program, program.evaluate(latent), ())
-        return Point(latent, attrs.evolve(dual, slope=state.slopes))
+        for piece in program.loss.pieces:
+            if piece.has_conjugate():
+                dual.slope[piece.part] = state.slopes[piece.part]
+        return Point(latent, dual)
 
 
 def losses_of(

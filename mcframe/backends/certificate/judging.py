@@ -12,6 +12,7 @@ from mcframe.compile import (
     Evaluation,
     PartitionedMatrix,
     Program,
+    RowPenalty,
     dual_point,
     line_costs,
     tapers,
@@ -64,7 +65,12 @@ class Reached:
 
     @property
     def vanishes(self) -> bool:
-        """Whether all losses and terms are nothing beside what they are elsewhere."""
+        """Whether all losses and terms are nothing beside what they are elsewhere.
+
+        Never beside a square of each row, whose least value may be at any distance from Z = 0.
+        """
+        if isinstance(self.program.penalty, RowPenalty):
+            return False
         if self.at.behind or self.main > NOTHING * self.main_elsewhere:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):

@@ -20,6 +20,8 @@ __all__ = ["At", "RowLosses", "Scored"]
 DAMPING = 1e-10
 # The least curvature of a number in systems that are divided by its root.
 FLATTEST = 1e-200
+# A curvature in a row's scores from which on systems in these leave few digits of the rest.
+STEEP = 1e12
 
 
 @attrs.frozen(eq=False)
@@ -79,10 +81,13 @@ class Scored:
 
     def numbers(self, scores: Array) -> Array:
         """Return z at some scores (n_rows x m), piece after piece."""
-        z = np.empty(self.rows.size)
-        self.pattern.entries(np.ascontiguousarray(scores), self.loadings, z)
-        z += self.base
-        return z
+        return self.images(scores) + self.base
+
+    def images(self, scores: Array) -> Array:
+        """Return L t at some scores (n_rows x m), piece after piece."""
+        images = np.empty(self.rows.size)
+        self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
+        return images
 
     def pulled(self, slopes: Array) -> Array:
         """S L for a slope S with these numbers (n_rows x m)."""
@@ -94,17 +99,6 @@ class Scored:
     def short(self) -> bool:
         """Whether no row has more numbers than scores, nor effects of its own."""
         return self.pattern.by_rows.longest <= self.width == self.reach.shape[1]
-
-    def short_solutions(self, curvatures: Array, slopes: Array, scores: Array) -> Array:
-        """Newton's next scores from systems in the numbers of each row (n_rows x m).
-
-        ``(I + L'H L) t_new = L'(H L t - g)`` for the slopes g and the curvatures H = S^2 of a
-        row's numbers, with L their loadings, has by Woodbury's identity ``t_new = L' S q`` where
-        ``(I + S L L' S) q = S L t - g / S``.
-        """
-        roots = np.sqrt(np.maximum(curvatures, FLATTEST))
-        wanted = roots * (self.numbers(scores) - self.base) - slopes / roots
-        return self.pulled(self.short_systems(roots, wanted))
 
     def short_systems(self, roots: Array, wanted: Array) -> Array:
         """S q of ``(I + S L L' S) q = wanted`` for each row, S with these ``roots``."""
@@ -186,8 +180,8 @@ class RowLosses:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
         scored = self.scored
         curvatures, hessians = self.curvatures(here)
-        if scored.short and hessians is None:
-            return scored.short_solutions(curvatures, here.slopes, here.scores) - here.scores
+        if scored.short and (hessians is None or self.steep(curvatures)):
+            return -scored.pulled(self.next_slopes(here)) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
         costs, images = [np.ones(scored.width)], [-here.scores]
@@ -206,23 +200,27 @@ class RowLosses:
         found: Array = steps[:, : scored.width]
         return found
 
-    def dual_slopes(self, here: At) -> Array:
-        """The slopes after one more Newton step, not by way of z, one for each of its numbers.
+    def steep(self, curvatures: Array) -> bool:
+        """Whether systems in the scores would lose what a row itself costs to rounding."""
+        lengths = np.sum(np.square(self.scored.loadings), axis=1)[self.scored.columns]
+        return bool(np.any(curvatures * lengths > STEEP))
 
-        A loss of a large curvature leaves rounding of z in its slope; Newton's systems have the
-        slope itself: ``S q`` less its sign, of ``short_solutions``. Numbers of classes, whose
-        curvatures are small, and those without a conjugate keep the slope at z, which moves where
-        the scores of the others begin.
+    def next_slopes(self, here: At) -> Array:
+        """The slopes that Newton's next scores -L's go with, one for each number of z.
+
+        With S^2 the curvatures and g the slopes at L t, ``s = g + S^2 (L t_new - L t)`` and
+        ``t_new = -L's`` give ``s = -S q`` where ``(I + S L L' S) q = S L t - g / S``, systems in
+        the numbers of each row. Of a loss of large curvature the slope at z has few digits, these
+        have all of them. Numbers of classes keep their slopes, as if they had no curvature.
         """
-        scored, solved = self.scored, np.zeros(here.z.size, dtype=bool)
+        scored, alone = self.scored, np.zeros(here.z.size, dtype=bool)
         for piece in self.pieces:
-            solved[piece.part] = piece.width == 1 and piece.has_conjugate()
-        kept = np.where(solved, 0.0, here.slopes)
-        curvatures = np.maximum(self.curvatures(here)[0], FLATTEST)
-        roots = np.where(solved, np.sqrt(curvatures), 0.0)
-        rest = scored.numbers(here.scores + scored.pulled(kept)) - scored.base
-        wanted = roots * rest - np.where(solved, here.slopes, 0.0) / np.sqrt(curvatures)
-        found: Array = kept - scored.short_systems(roots, wanted)
+            alone[piece.part] = piece.width == 1
+        kept = np.where(alone, 0.0, here.slopes)
+        roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
+        moved = scored.images(here.scores + scored.pulled(kept))
+        wanted = np.where(alone, roots * moved - here.slopes / roots, 0.0)
+        found: Array = kept - scored.short_systems(np.where(alone, roots, 0.0), wanted)
         return found
 
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
