@@ -37,6 +37,8 @@ CORE = [
     mc.Poisson(),
     mc.Huber(0.5),
 ]
+# Losses whose predictors have a unit, of their data or of their scale.
+IN_UNITS = [*(word for word in DRAWN if word.location), mc.Bernoulli(), mc.Bernoulli(scale=0.5)]
 # What rows in partitions are fitted with, labels that are missing among them.
 SQUARED = mc.Gaussian(variance=0.25)
 IN_PARTITIONS = [
@@ -217,6 +219,51 @@ def terms_beside(draw, problem, exact):
 def holds(term, matrix):
     """Whether a term of the catalogue may stand in a model of any blocks that holds a matrix."""
     return term.block is None and term.value(matrix) < np.inf
+
+
+@st.composite
+def models_in_units(draw):
+    """(model, data) with hard constraints, effects, weights and sparse tables, in units of 1.
+
+    What ``in_unit`` states in another one.
+    """
+    _, blocks, data = blocks_and_data(draw, IN_UNITS)
+    exact = [isinstance(block.likelihood, mc.Equality) for block in blocks]
+    for k, block in enumerate(blocks):
+        if block.likelihood.smooth and draw(st.booleans()):
+            blocks[k] = attrs.evolve(block, row_effects=True)
+    sizes = [np.nansum(np.abs(values_of(data[b.name]))) for b in blocks]
+    weight, radius = draw(MAGNITUDES), draw(RADII)
+    mains = [mc.NuclearNorm(weight), mc.Ridge(weight), mc.MaxNorm(draw(FACTORED))]
+    mains = mains[:2] if any(exact) else [*mains, mc.NuclearBall(radius), mc.MaxNormBall(radius)]
+    main = draw(st.sampled_from(mains))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        problem = mc.Problem.bind(mc.Model(blocks, [main]), data)
+    beside = terms_beside(draw, problem, sum(np.array(sizes) * exact))
+    kept = [term for term in beside if term.in_units(1.0) is not None]
+    return mc.Model(blocks, [main, *kept]), data
+
+
+def in_unit(model, data, unit):
+    """The same model with everything of the unit of Z times another: its objective stays."""
+    blocks, given = [], {}
+    for block in model.blocks:
+        values, own, factor = data[block.name], block.likelihood, 1.0
+        if own.location:
+            own, factor = own.in_units(1.0 / unit)
+        else:
+            own = attrs.evolve(own, scale=own.scale * unit)
+        ridge = block.effects_weight and block.effects_weight / unit**2
+        weight = block.weight * factor
+        blocks.append(attrs.evolve(block, likelihood=own, weight=weight, effects_weight=ridge))
+        size = unit if block.likelihood.location else 1.0
+        if isinstance(values, mc.Observations):
+            offset = None if values.offset is None else values.offset * unit
+            given[block.name] = attrs.evolve(values, values=size * values.values, offset=offset)
+        else:
+            given[block.name] = size * values
+    return mc.Model(blocks, [term.in_units(1.0 / unit) for term in model.terms]), given
 
 
 @st.composite
