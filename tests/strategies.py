@@ -341,14 +341,15 @@ def row_models(draw):
 def far_models(draw):
     """(model, data) whose columns have scales of 1e-9 to 1e9 and lie up to 1e12 away from 0.
 
-    With exposures, entry weights, effects of all kinds, with a ridge on them and without.
+    With exposures, entry weights, effects of all kinds, with a ridge on them and without, scales
+    of losses, and hard constraints of the data's size; tables of one block may have 26 rows.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_items = draw(st.integers(1, 12))
+    n_items = draw(st.one_of(st.integers(1, 12), st.just(26)))
     blocks, data = [], {}
     scale = draw(POWERS)
-    for k in range(draw(st.integers(1, 3))):
-        likelihood = draw(st.sampled_from(SMOOTH + ROUGH))
+    for k in range(draw(st.integers(1, 3 if n_items <= 12 else 1))):
+        likelihood = with_scale(draw, draw(st.sampled_from(SMOOTH + ROUGH)), scale)
         fitted = isinstance(likelihood, mc.Ordinal) and likelihood.thresholds is None
         single = likelihood.width == 1 and likelihood.smooth and not fitted
         bias, rows = not fitted and draw(st.booleans()), single and draw(st.booleans())
@@ -360,7 +361,32 @@ def far_models(draw):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         main = far_main(draw, blocks, data, scale)
-    return mc.Model(blocks, main), data
+    return mc.Model(blocks, [*main, *far_constraint(draw, blocks, data, scale)]), data
+
+
+def with_scale(draw, likelihood, scale):
+    """A loss with its own scale in the unit of the data, or of any size."""
+    if likelihood.location and draw(st.booleans()):
+        return likelihood.in_units(1.0 / scale)[0]
+    if isinstance(likelihood, mc.Bernoulli | mc.Gaussian) and draw(st.integers(0, 2)) == 0:
+        name = "scale" if isinstance(likelihood, mc.Bernoulli) else "variance"
+        return attrs.evolve(likelihood, **{name: draw(POWERS)})
+    return likelihood
+
+
+def far_constraint(draw, blocks, data, scale):
+    """None, or one that a small matrix of the data's scale meets: bounds, or sums of a block."""
+    kind = draw(st.sampled_from(["none", "none", "box", "sums"]))
+    block = draw(st.sampled_from(blocks))
+    if kind == "none" or any(isinstance(b.likelihood, mc.Equality) for b in blocks):
+        return []
+    if kind == "box":
+        lower, upper = draw(st.sampled_from([(-0.5, 0.5), (-np.inf, 1.0), (0.01, 2.0)]))
+        return [mc.Box(scale * lower, scale * upper, block.name)]
+    n_items, width = values_of(data[block.name]).shape
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sums = 1e-3 * scale * rng.standard_normal((1, width * block.likelihood.width))
+    return [mc.Calibration(block.name, rng.standard_normal((1, n_items)), sums)]
 
 
 def block_with_effects(draw, name, likelihood, bias, row_effects, ridged):
