@@ -38,6 +38,8 @@ CORE = [
     mc.Poisson(),
     mc.Huber(0.5),
 ]
+# Losses whose predictors have a unit, of their data or of their scale.
+IN_UNITS = [*(word for word in DRAWN if word.location), mc.Bernoulli(), mc.Bernoulli(scale=0.5)]
 # What rows in partitions are fitted with, labels that are missing among them.
 SQUARED = mc.Gaussian(variance=0.25)
 IN_PARTITIONS = [
@@ -221,6 +223,51 @@ def holds(term, matrix):
 
 
 @st.composite
+def models_in_units(draw):
+    """(model, data) with hard constraints, effects, weights and sparse tables, in units of 1.
+
+    What ``in_unit`` states in another one.
+    """
+    _, blocks, data = blocks_and_data(draw, IN_UNITS)
+    exact = [isinstance(block.likelihood, mc.Equality) for block in blocks]
+    for k, block in enumerate(blocks):
+        if block.likelihood.smooth and draw(st.booleans()):
+            blocks[k] = attrs.evolve(block, row_effects=True)
+    sizes = [np.nansum(np.abs(values_of(data[b.name]))) for b in blocks]
+    weight, radius = draw(MAGNITUDES), draw(RADII)
+    mains = [mc.NuclearNorm(weight), mc.Ridge(weight), mc.MaxNorm(draw(FACTORED))]
+    mains = mains[:2] if any(exact) else [*mains, mc.NuclearBall(radius), mc.MaxNormBall(radius)]
+    main = draw(st.sampled_from(mains))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        problem = mc.Problem.bind(mc.Model(blocks, [main]), data)
+    beside = terms_beside(draw, problem, sum(np.array(sizes) * exact))
+    kept = [term for term in beside if term.in_units(1.0) is not None]
+    return mc.Model(blocks, [main, *kept]), data
+
+
+def in_unit(model, data, unit):
+    """The same model with everything of the unit of Z times another: its objective stays."""
+    blocks, given = [], {}
+    for block in model.blocks:
+        values, own, factor = data[block.name], block.likelihood, 1.0
+        if own.location:
+            own, factor = own.in_units(1.0 / unit)
+        else:
+            own = attrs.evolve(own, scale=own.scale * unit)
+        ridge = block.effects_weight and block.effects_weight / unit**2
+        weight = block.weight * factor
+        blocks.append(attrs.evolve(block, likelihood=own, weight=weight, effects_weight=ridge))
+        size = unit if block.likelihood.location else 1.0
+        if isinstance(values, mc.Observations):
+            offset = None if values.offset is None else values.offset * unit
+            given[block.name] = attrs.evolve(values, values=size * values.values, offset=offset)
+        else:
+            given[block.name] = size * values
+    return mc.Model(blocks, [term.in_units(1.0 / unit) for term in model.terms]), given
+
+
+@st.composite
 def probit_models(draw):
     """(model, data) with probit labels, whose reference takes seconds."""
     _, blocks, data = blocks_and_data(draw, [mc.Bernoulli("probit"), mc.Bernoulli("probit", 0.3)])
@@ -332,14 +379,15 @@ def scaled_rows(draw):
 def far_models(draw):
     """(model, data) whose columns have scales of 1e-9 to 1e9 and lie up to 1e12 away from 0.
 
-    With exposures, entry weights, effects of all kinds, with a ridge on them and without.
+    With exposures, entry weights, effects of all kinds, with a ridge on them and without, scales
+    of losses, and hard constraints of the data's size; tables of one block may have 26 rows.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_items = draw(st.integers(1, 12))
+    n_items = draw(st.one_of(st.integers(1, 12), st.just(26)))
     blocks, data = [], {}
     scale = draw(POWERS)
-    for k in range(draw(st.integers(1, 3))):
-        likelihood = draw(st.sampled_from(SMOOTH + ROUGH))
+    for k in range(draw(st.integers(1, 3 if n_items <= 12 else 1))):
+        likelihood = with_scale(draw, draw(st.sampled_from(SMOOTH + ROUGH)), scale)
         fitted = isinstance(likelihood, mc.Ordinal) and likelihood.thresholds is None
         single = likelihood.width == 1 and likelihood.smooth and not fitted
         bias, rows = not fitted and draw(st.booleans()), single and draw(st.booleans())
@@ -351,7 +399,32 @@ def far_models(draw):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         main = far_main(draw, blocks, data, scale)
-    return mc.Model(blocks, main), data
+    return mc.Model(blocks, [*main, *far_constraint(draw, blocks, data, scale)]), data
+
+
+def with_scale(draw, likelihood, scale):
+    """A loss with its own scale in the unit of the data, or of any size."""
+    if likelihood.location and draw(st.booleans()):
+        return likelihood.in_units(1.0 / scale)[0]
+    if isinstance(likelihood, mc.Bernoulli | mc.Gaussian) and draw(st.integers(0, 2)) == 0:
+        name = "scale" if isinstance(likelihood, mc.Bernoulli) else "variance"
+        return attrs.evolve(likelihood, **{name: draw(POWERS)})
+    return likelihood
+
+
+def far_constraint(draw, blocks, data, scale):
+    """None, or one that a small matrix of the data's scale meets: bounds, or sums of a block."""
+    kind = draw(st.sampled_from(["none", "none", "box", "sums"]))
+    block = draw(st.sampled_from(blocks))
+    if kind == "none" or any(isinstance(b.likelihood, mc.Equality) for b in blocks):
+        return []
+    if kind == "box":
+        lower, upper = draw(st.sampled_from([(-0.5, 0.5), (-np.inf, 1.0), (0.01, 2.0)]))
+        return [mc.Box(scale * lower, scale * upper, block.name)]
+    n_items, width = values_of(data[block.name]).shape
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sums = 1e-3 * scale * rng.standard_normal((1, width * block.likelihood.width))
+    return [mc.Calibration(block.name, rng.standard_normal((1, n_items)), sums)]
 
 
 def block_with_effects(draw, name, likelihood, bias, row_effects, ridged):

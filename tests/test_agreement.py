@@ -13,6 +13,8 @@ from mcframe.compile import CompiledProblem
 
 from .strategies import (
     far_models,
+    in_unit,
+    models_in_units,
     probit_models,
     problems,
     residual_models,
@@ -278,3 +280,51 @@ def test_every_core_backend_reaches_the_reference_often(part, record_property):
 @pytest.mark.parametrize("part", range(100, 110))
 def test_the_whole_vocabulary_reaches_the_reference_often(part, record_property):
     run_whole(300, part, record_property)
+
+
+UNITS = [2.0**-30, 2.0**30]
+
+
+def run_units(n_examples, part, record_property):
+    """In other units the same steps lead to the same objective, but where rounding decides one."""
+    statuses, alike = Counter(), 0
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(models_in_units())
+    def holds(example):
+        nonlocal alike
+        plain, *others = (brief(*in_unit(*example, unit)) for unit in (1.0, *UNITS))
+        statuses[plain.status] += 1
+        same = [other.history[-1].iteration == plain.history[-1].iteration for other in others]
+        alike += all(same)
+        for other in others:
+            room = plain.rounding.moved + other.rounding.moved
+            assert plain.bound <= other.objective + room
+            assert other.bound <= plain.objective + room
+            if all(same):
+                assert other.status == plain.status
+                assert other.objective == pytest.approx(plain.objective, rel=1e-6, abs=room)
+
+    holds()
+    record_property("units", f"{statuses}; {alike} by the same steps")
+    assert statuses.total() >= n_examples
+    assert alike >= 0.9 * statuses.total()
+
+
+def brief(model, data):
+    """A fit of a few steps, whatever its status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        return mc.fit(model, data, max_iter=60)
+
+
+def test_no_unit_counts(record_property):
+    run_units(12, 0, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(100, 104))
+def test_no_unit_counts_often(part, record_property):
+    run_units(100, part, record_property)

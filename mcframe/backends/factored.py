@@ -43,6 +43,8 @@ KEPT_MOVES = 5
 SLOWEST = 1.0
 # A multiplier that scales its row counts as at least this share of the mean.
 FLATTEST = 1e-3
+# A prox so short moves factors into sets alone, whatever the weight and the unit of Z.
+SHORTEST = 1e-300
 # Columns shorter than this, in roots of the unit of Z, are as good as 0.
 SHRUNK = 1e-8
 
@@ -165,7 +167,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         else:
             stacked = start.latent.balance()
         chart = chart_of(program)
-        vector = chart.free(term.prox_factors(stacked, 1e-12))
+        vector = chart.free(term.prox_factors(stacked, SHORTEST))
         state = FactoredState(
             vector=vector,
             stacked=stacked,
@@ -246,7 +248,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         while fresh.shape[1] and length > 1e-8 * max(size, np.sqrt(unit)):
             columns = length * fresh
             # Long rows must turn, not grow; factors that have shrunk must grow.
-            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), 1e-12))
+            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), SHORTEST))
             for widened in (chart.widen(kept, columns), grown):
                 state.arrive(program, widened)
                 if state.objective < objective:

@@ -11,6 +11,7 @@ from mcframe.backends.proximal import Proximal
 from mcframe.compile import Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
+from mcframe.contracts.term import Norm
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["Splitting", "SplittingState", "with_multipliers"]
@@ -285,21 +286,28 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
     highest = max(found, default=0.0)
     if highest > 0.0:
         return highest
-    return max(piece_stiffness(piece, program) for piece in loss.pieces)
+    stiffness = max(piece_stiffness(piece, program) for piece in loss.pieces)
+    # Sets alone have no unit but that of Z.
+    return stiffness or 1.0 / max(predictor_spread(piece, program) for piece in loss.pieces) ** 2
 
 
 def piece_stiffness(piece: Any, program: Program) -> float:
     """The slopes of a rough loss relative to the spread of its predictors.
 
     A loss that has no slope of its own, as an equality, is pulled at by the main term: with
-    slopes of its weight, spread over the entries of a singular vector.
+    slopes of its weight, spread over the entries of a singular vector, and of its ridge. 0 where
+    it is a ball.
     """
-    begin = np.asarray(piece.likelihood.start(piece.y))
-    slopes = piece.scale * piece.likelihood.value_and_slope(np.zeros_like(begin), piece.y)[1]
-    size = float(np.sqrt(np.mean(np.square(slopes))))
+    spread, size = predictor_spread(piece, program), 0.0
+    # At 0, or where all data are 0, which is at the kinks of their losses, as far as they spread.
+    for far in (0.0, spread):
+        z = piece.by_entries(np.full(piece.n_numbers, far))
+        slopes = piece.scale * piece.likelihood.value_and_slope(z, piece.y)[1]
+        size = size or float(np.sqrt(np.mean(np.square(slopes))))
     if size == 0.0:
-        size = (program.penalty.threshold(1.0) or 1.0) / np.sqrt(max(program.shape))
-    return size / predictor_spread(piece)
+        weight = program.main.weight if isinstance(program.main, Norm) else 0.0
+        size = weight / np.sqrt(max(program.shape)) + program.penalty.ridge * spread
+    return float(size / spread)
 
 
 def balanced_stiffness(piece: Any, program: Program) -> float:
@@ -312,9 +320,10 @@ def balanced_stiffness(piece: Any, program: Program) -> float:
     if not weight:
         return piece_stiffness(piece, program)
     most = weight * float(np.sqrt(min(1.0, min(program.shape) / piece.y.size)))
-    return min(piece_stiffness(piece, program), most / predictor_spread(piece))
+    return min(piece_stiffness(piece, program), most / predictor_spread(piece, program))
 
 
-def predictor_spread(piece: Any) -> float:
-    """The root mean square of the predictors that the data of a rough loss ask for, 1 for 0."""
-    return float(np.sqrt(np.mean(np.square(piece.likelihood.start(piece.y))))) or 1.0
+def predictor_spread(piece: Any, program: Program) -> float:
+    """The root mean square of the predictors that a rough loss asks for; for 0 that of all."""
+    own = float(np.sqrt(np.mean(np.square(piece.likelihood.start(piece.y)))))
+    return own or program.unit

@@ -139,9 +139,19 @@ def compile_terms(
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         terms=tuple(Attached(term, problem.columns_of_term(term)) for term in others),
         background=background,
-        unit=loss.unit,
     )
-    return program.held_for(in_factors=False)
+    unit = loss.unit or constrained_size(program) or 1.0
+    return attrs.evolve(program, unit=unit).held_for(in_factors=False)
+
+
+def constrained_size(program: Program) -> float:
+    """The largest entry of what is nearest to 0 in each set beside the main term."""
+    sizes = [0.0]
+    for term in program.terms:
+        if isinstance(term.term, Constraint):
+            zero = term.forward(np.zeros((program.shape[0], term.width)))
+            sizes.append(float(np.max(np.abs(term.prox(zero, 1.0)[0]))))
+    return max(sizes)
 
 
 def compile_main(problem: Problem) -> Penalty:

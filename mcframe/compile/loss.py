@@ -168,7 +168,8 @@ class EntryLoss(SumOfPieces):
     def vanishes(self, z: Array, effects: tuple[Array | None, ...]) -> bool:
         """Whether the losses of every column are nothing beside those at one constant."""
         pairs = zip(self.pieces, effects, strict=True)
-        return all(piece.vanishes(z, own, self.unit) for piece, own in pairs)
+        unit = self.unit or float(np.max(np.abs(z), initial=0.0))
+        return all(piece.vanishes(z, own, unit) for piece, own in pairs)
 
     def moved_by(self, away: float, slope: Array) -> float:
         """How far the losses move at most where each predictor is off by ``away``."""
@@ -181,8 +182,10 @@ class EntryLoss(SumOfPieces):
 
     @cached_property
     def unit(self) -> float:
-        """The size of predictors that fit the data roughly, 1 where it is 0."""
-        return float(np.sqrt(np.mean(np.square(self.start())))) or 1.0
+        """The size of predictors that fit the data roughly, as they were where centring left 0."""
+        origins = [piece.effects.origin for piece in self.pieces]
+        farthest = [float(np.max(np.abs(own), initial=0.0)) for own in origins if own is not None]
+        return float(np.sqrt(np.mean(np.square(self.start())))) or max(farthest, default=0.0)
 
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""

@@ -26,10 +26,11 @@ class Program:
 
     F is the loss of ``entries``, which say where in Z they stand and how Z is held. R, the main
     term, covers all of Z: ``penalty``, a ``SpectralPenalty`` or a ``FactoredPenalty``. ``terms``
-    are others at their columns. ``names`` and ``columns``
-    are the blocks' names and where they stand in Z, piece by piece. ``background`` is the
-    loss of cells that are no entries: where there are some ``loss`` is not all of F, and only Z
-    in factors will do. ``unit`` is the size of predictors that fit the entries roughly.
+    are others at their columns. ``names`` and ``columns`` are the blocks' names and where they
+    stand in Z, piece by piece. ``background`` is the loss of cells that are no entries: where
+    there are some ``loss`` is not all of F, and only Z in factors will do. ``unit`` is the size
+    of predictors that fit the entries roughly; of data that are all 0 that of what the
+    constraints ask for, and 1 without any.
     """
 
     entries: Entries

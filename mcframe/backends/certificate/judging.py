@@ -82,7 +82,8 @@ class Reached:
     def main_elsewhere(self) -> float:
         """The main term at a Z of equal entries, of the size of predictors that fit roughly."""
         n_rows, n_columns = self.program.shape
-        alike = LowRank(np.full((n_rows, 1), self.program.unit), np.ones((n_columns, 1)))
+        unit = self.program.loss.unit  # 0 where all data are
+        alike = LowRank(np.full((n_rows, 1), unit), np.ones((n_columns, 1)))
         return float(self.program.penalty.value(alike))
 
     def judgement(self, bound: Bound, unsettled: float = 0.0) -> Judgement:

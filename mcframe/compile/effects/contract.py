@@ -78,6 +78,8 @@ class Effects(ABC):
 
     fixed: Array
     ridge: Ridge | None
+    #: What the effects of a location are counted from, if that is not 0.
+    origin: Array | float | None = None
 
     @property
     @abstractmethod
