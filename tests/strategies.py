@@ -409,3 +409,92 @@ def sampled(draw):
     order = rng.permutation(rows.size)
     rows, columns = rows[order], columns[order]
     return Pattern.of(shape, rows, columns), rows, columns, rng
+
+
+# Of parameters, weights and values: as far from 1 as a table may have them, and beyond.
+EXTREME = st.one_of(
+    MAGNITUDES, *(st.floats(-e, e).map(lambda e: 10.0**e) for e in (9.0, 40.0, 300.0))
+)
+
+
+def extreme_word(draw):
+    """A likelihood of which some parameters are extreme; it may be refused."""
+    kinds = [
+        mc.Gaussian,
+        mc.Huber,
+        lambda scale: mc.Bernoulli(scale=scale),
+        lambda scale: mc.Bernoulli("probit", scale=scale),
+        mc.NegativeBinomial,
+        mc.Gamma,
+        lambda q: mc.Quantile(min(q, 0.5)),
+        lambda width: mc.Ordinal(3, (-width, width)),
+        *(lambda _, word=word: word for word in [*SMOOTH, *ROUGH, *RISKS]),
+    ]
+    return draw(st.sampled_from(kinds))(draw(EXTREME))
+
+
+def extreme_values(draw, likelihood, shape):
+    """Values of any size, with weights and offsets of any size."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    values = observations(draw, rng, likelihood, shape)
+    with np.errstate(over="ignore"):
+        if kind_of(likelihood) != "levels":
+            values = values * draw(EXTREME)
+        if kind_of(likelihood) == "counts":
+            values = np.floor(values)
+    hidden = rng.random(shape) < draw(st.sampled_from([0.0, 0.3, 0.7]))
+    hidden[rng.integers(shape[0]), rng.integers(shape[1])] = False
+    values[hidden] = np.nan
+    given = {}
+    if draw(st.integers(0, 2)) == 0:
+        spread = draw(st.sampled_from([0.0, 5.0, 300.0]))
+        given["weights"] = draw(EXTREME) * 10.0 ** rng.uniform(-spread, spread, shape)
+    if draw(st.integers(0, 3)) == 0:
+        given["offset"] = draw(EXTREME) * rng.standard_normal(shape)
+    return mc.Observations(values, **given) if given else values
+
+
+def extreme_block(draw, name):
+    """A block whose parameters and weights are extreme; it may be refused."""
+    word = extreme_word(draw)
+    unread, fitted = isinstance(word, mc.RiskMixture), fits_parameters(word)
+    bias = not unread and not fitted and draw(st.booleans())
+    rows = not unread and not fitted and word.width == 1 and draw(st.integers(0, 2)) == 0
+    standard = [False, False, True, "robust" if word.location else True]
+    return mc.Block(
+        name,
+        word,
+        weight=draw(EXTREME),
+        reduce=draw(st.sampled_from(["sum", "mean"])),
+        bias=bias,
+        row_effects=rows,
+        standardize=not unread and draw(st.sampled_from(standard)),
+        effects_weight=draw(st.none() | EXTREME) if bias or rows else None,
+    )
+
+
+def extreme_terms(draw, name, n_columns):
+    """One main term and up to two beside it, of any weight."""
+    main = [mc.NuclearNorm, mc.NuclearNorm, mc.Ridge, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall]
+    main.append(lambda size: mc.GaussianRows(size * np.eye(n_columns), np.zeros(n_columns)))
+    beside = [mc.Ridge, lambda size: mc.Box(-size, size), lambda _: mc.OnesColumn()]
+    beside.append(lambda weight: mc.ResidualNuclearNorm(name, weight))
+    kinds = [draw(st.sampled_from(main))]
+    kinds += draw(st.lists(st.sampled_from(beside), max_size=2, unique=True))
+    return [kind(draw(EXTREME)) for kind in kinds]
+
+
+@st.composite
+def extreme_models(draw):
+    """(model, data) with parameters, weights and values from 1e-300 to 1e300; None if refused."""
+    n_items = draw(st.integers(1, 8))
+    blocks, data = [], {}
+    try:
+        for k in range(draw(st.integers(1, 2))):
+            blocks.append(extreme_block(draw, f"block{k}"))
+            shape = n_items, draw(st.integers(1, 4))
+            data[f"block{k}"] = extreme_values(draw, blocks[-1].likelihood, shape)
+        widths = [values_of(data[b.name]).shape[1] * b.likelihood.width for b in blocks]
+        return mc.Model(blocks, extreme_terms(draw, blocks[0].name, sum(widths))), data
+    except mc.McframeError:
+        return None
