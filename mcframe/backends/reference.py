@@ -165,7 +165,8 @@ class Reference(Backend):
         """
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
-        with blas_alone():
+        # What overflows is seen to, by objectives and bounds that are not finite.
+        with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             outcome = self.solve_compiled(compiled, settings.budget, settings.progress, began)
         if settings.callback is not None:
             settings.callback(outcome.history[-1])
@@ -258,8 +259,7 @@ class Reference(Backend):
                     raise
                 break
             solved = stated
-            with np.errstate(over="ignore"):  # an answer that is not finite is judged as one
-                size = abs(float(stated.problem().objective.value))
+            size = abs(float(stated.problem().objective.value))
             error = 0.0
             for name in approximated:
                 error += shortfall(problem, stated, name)
@@ -373,8 +373,7 @@ def null_size(program: Program) -> float:
     for piece in program.loss.pieces:
         z = piece.offset_part(np.zeros(program.entries.size))
         effects = piece.solve(z, None) if piece.likelihood.smooth else None
-        with np.errstate(over="ignore", invalid="ignore"):
-            losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
+        losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
         losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
         total += float(np.sum(piece.scale * losses))
         counted += float(np.sum(piece.scale * np.ones(piece.y.size)))
