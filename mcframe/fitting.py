@@ -87,8 +87,8 @@ def fit(
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
     max_seconds : float, default inf
-        The budget; what ends it first is named in ``status``. Of these ``reference`` passes
-        ``max_seconds`` to SCS, whose iterations ``Reference(max_iters=...)`` limits.
+        The budget; what ends it first is named in ``status``. ``reference`` passes what is left of
+        ``max_seconds`` to its conic solvers, and ``Reference(max_iters=...)`` limits iterations.
     start : Fit, optional
         A fit of the same shape whose Z is the starting point. From a fit of the same model to the
         same data the solver goes on where it stopped: several short runs come as far as one long

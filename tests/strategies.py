@@ -347,7 +347,10 @@ def scaled_rows(draw):
     to 1e4, and there may be a ridge of any size.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_rows, widths = draw(st.integers(1, 3)), draw(st.sampled_from([(1,), (3,), (2, 1), (1, 1, 2)]))
+    n_rows, widths = (
+        draw(st.integers(1, 3)),
+        draw(st.sampled_from([(1,), (3,), (2, 1), (1, 1, 2)])),
+    )
     size = sum(widths)
     common, spread = draw(POWERS), draw(st.sampled_from([0.0, 2.0, 6.0]))
     scales = np.clip(common * 10.0 ** rng.uniform(-spread, spread, size), 1e-9, 1e9)
@@ -556,9 +559,8 @@ def everything(draw):
     n_items = draw(st.integers(1, 14))
     common, blocks, data = draw(POWERS), [], {}
     for k in range(draw(st.integers(1, 3))):
-        word = draw(st.sampled_from(SMOOTH + ROUGH + RISKS))
         scale = common if draw(st.booleans()) else draw(POWERS)
-        word = rescaled(word, scale)
+        word = with_scale(draw, draw(st.sampled_from(SMOOTH + ROUGH + RISKS)), scale)
         labels = isinstance(word, mc.RiskMixture)
         free = not labels and not fits_parameters(word)
         single = free and word.width == 1
@@ -582,20 +584,10 @@ def everything(draw):
     return mc.Model(blocks, terms), data, draw(st.integers(1, n_items))
 
 
-def rescaled(word, scale):
-    """The likelihood in the unit of its data, where its parameter has one."""
-    if isinstance(word, mc.Huber):
-        return mc.Huber(word.delta * scale)
-    if isinstance(word, mc.Gaussian):
-        return mc.Gaussian(float(f"{word.variance * scale**2:.3g}"))
-    return word
-
-
 def everywhere(draw, rng, blocks, data, scale):
     """What covers all of Z, often with a ridge, sums, bounds or a column of ones beside it."""
     values = [values_of(data[block.name]) for block in blocks]
     wide = [np.repeat(v, b.likelihood.width, 1) for v, b in zip(values, blocks, strict=True)]
-    table = np.hstack(wide)
     kind = draw(st.sampled_from(["norm", "norm", "any", "rows", "rows and ridge", "rows and any"]))
     main = [rows_of_any_scale(draw, rng, blocks, wide)] if kind.startswith("rows") else []
     if kind == "rows and ridge":
@@ -604,25 +596,20 @@ def everywhere(draw, rng, blocks, data, scale):
         main += far_main(draw, blocks, data, scale, ["norm"] if kind == "norm" else FAR_MAINS)
     if kind != "any" and draw(st.booleans()):  # which partitions or ``rowwise`` take
         return main
-    block = draw(st.sampled_from([b for b in blocks if b.standardize != "ranks"] or [None]))
-    if block is None:
+    known = [block for block in blocks if block.standardize != "ranks"]
+    if not known:
         return main
-    columns = values_of(data[block.name]).shape[1] * block.likelihood.width
-    A = rng.standard_normal((1, table.shape[0]))
-    kinds = ["", "", "", "box", "sums", "penalty", "ones"]
-    kinds += ["residual"] * block.likelihood.location
-    kind = draw(st.sampled_from(kinds))
-    beside = {
-        "": [],
-        "box": [mc.Box(-scale, draw(MAGNITUDES) * scale, block.name)],
-        "sums": [mc.Calibration(block.name, A, 1e-3 * scale * np.ones((1, columns)))],
-        "penalty": [
-            mc.Calibration(block.name, A, scale * np.ones((1, columns)), weight=draw(MAGNITUDES))
-        ],
-        "ones": [mc.OnesColumn()],
-        "residual": [mc.ResidualNuclearNorm(block.name, draw(MAGNITUDES))],
-    }[kind]
-    return [*main, *beside]
+    block, sums = draw(st.sampled_from(known)), rng.standard_normal((2, len(values[0])))
+    kind = draw(st.sampled_from(["hard", "penalty", "ones", "residual"]))
+    if kind == "hard":
+        return [*main, *far_constraint(draw, known, data, scale)]
+    if kind == "penalty":
+        width = values_of(data[block.name]).shape[1] * block.likelihood.width
+        totals = scale * rng.standard_normal((2, width))
+        return [*main, mc.Calibration(block.name, sums, totals, weight=draw(MAGNITUDES))]
+    if kind == "residual" and block.likelihood.location:
+        return [*main, mc.ResidualNuclearNorm(block.name, draw(MAGNITUDES))]
+    return [*main, mc.OnesColumn()]
 
 
 def rows_of_any_scale(draw, rng, blocks, wide):
@@ -644,3 +631,92 @@ def rows_of_any_scale(draw, rng, blocks, wide):
     covariance = (turn * condition ** -np.linspace(0.0, 1.0, d)) @ turn.T
     covariance = covariance * np.outer(spread, spread)
     return mc.GaussianRows((covariance + covariance.T) / 2, np.asarray(centre), draw(MAGNITUDES))
+
+
+# Of parameters, weights and values: as far from 1 as a table may have them, and beyond.
+EXTREME = st.one_of(
+    MAGNITUDES, *(st.floats(-e, e).map(lambda e: 10.0**e) for e in (9.0, 40.0, 300.0))
+)
+
+
+def extreme_word(draw):
+    """A likelihood of which some parameters are extreme; it may be refused."""
+    kinds = [
+        mc.Gaussian,
+        mc.Huber,
+        lambda scale: mc.Bernoulli(scale=scale),
+        lambda scale: mc.Bernoulli("probit", scale=scale),
+        mc.NegativeBinomial,
+        mc.Gamma,
+        lambda q: mc.Quantile(min(q, 0.5)),
+        lambda width: mc.Ordinal(3, (-width, width)),
+        *(lambda _, word=word: word for word in [*SMOOTH, *ROUGH, *RISKS]),
+    ]
+    return draw(st.sampled_from(kinds))(draw(EXTREME))
+
+
+def extreme_values(draw, likelihood, shape):
+    """Values of any size, with weights and offsets of any size."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    values = observations(draw, rng, likelihood, shape)
+    with np.errstate(over="ignore"):
+        if kind_of(likelihood) != "levels":
+            values = values * draw(EXTREME)
+        if kind_of(likelihood) == "counts":
+            values = np.floor(values)
+    hidden = rng.random(shape) < draw(st.sampled_from([0.0, 0.3, 0.7]))
+    hidden[rng.integers(shape[0]), rng.integers(shape[1])] = False
+    values[hidden] = np.nan
+    given = {}
+    if draw(st.integers(0, 2)) == 0:
+        spread = draw(st.sampled_from([0.0, 5.0, 300.0]))
+        given["weights"] = draw(EXTREME) * 10.0 ** rng.uniform(-spread, spread, shape)
+    if draw(st.integers(0, 3)) == 0:
+        given["offset"] = draw(EXTREME) * rng.standard_normal(shape)
+    return mc.Observations(values, **given) if given else values
+
+
+def extreme_block(draw, name):
+    """A block whose parameters and weights are extreme; it may be refused."""
+    word = extreme_word(draw)
+    unread, fitted = isinstance(word, mc.RiskMixture), fits_parameters(word)
+    bias = not unread and not fitted and draw(st.booleans())
+    rows = not unread and not fitted and word.width == 1 and draw(st.integers(0, 2)) == 0
+    standard = [False, False, True, "robust" if word.location else True]
+    return mc.Block(
+        name,
+        word,
+        weight=draw(EXTREME),
+        reduce=draw(st.sampled_from(["sum", "mean"])),
+        bias=bias,
+        row_effects=rows,
+        standardize=not unread and draw(st.sampled_from(standard)),
+        effects_weight=draw(st.none() | EXTREME) if bias or rows else None,
+    )
+
+
+def extreme_terms(draw, name, n_columns):
+    """One main term and up to two beside it, of any weight."""
+    main = [mc.NuclearNorm, mc.NuclearNorm, mc.Ridge, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall]
+    main.append(lambda size: mc.GaussianRows(size * np.eye(n_columns), np.zeros(n_columns)))
+    beside = [mc.Ridge, lambda size: mc.Box(-size, size), lambda _: mc.OnesColumn()]
+    beside.append(lambda weight: mc.ResidualNuclearNorm(name, weight))
+    kinds = [draw(st.sampled_from(main))]
+    kinds += draw(st.lists(st.sampled_from(beside), max_size=2, unique=True))
+    return [kind(draw(EXTREME)) for kind in kinds]
+
+
+@st.composite
+def extreme_models(draw):
+    """(model, data) with parameters, weights and values from 1e-300 to 1e300; None if refused."""
+    n_items = draw(st.integers(1, 8))
+    blocks, data = [], {}
+    try:
+        for k in range(draw(st.integers(1, 2))):
+            blocks.append(extreme_block(draw, f"block{k}"))
+            shape = n_items, draw(st.integers(1, 4))
+            data[f"block{k}"] = extreme_values(draw, blocks[-1].likelihood, shape)
+        widths = [values_of(data[b.name]).shape[1] * b.likelihood.width for b in blocks]
+        return mc.Model(blocks, extreme_terms(draw, blocks[0].name, sum(widths))), data
+    except mc.McframeError:
+        return None

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Settings
 from mcframe.backends.certificate import Judgement, Point, at_zero, judge, relative_gap
 from mcframe.backends.conic import cp
+from mcframe.backends.effort import in_words
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.statement import Statement, refusal_to_state
@@ -64,8 +65,8 @@ class Estimate:
 
     def __str__(self) -> str:
         return (
-            f"a semidefinite cone of order {self.order}, about {self.seconds:.2g} s, up to"
-            f" {self.most:.2g} s where it converges slowly, and {self.gigabytes:.2g} GB"
+            f"a semidefinite cone of order {self.order} and {self.gigabytes:.2g} GB,"
+            f" {in_words(self.seconds)} as a rule, {in_words(self.most)} at most"
         )
 
 
@@ -79,11 +80,11 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
     and the factor of the system.
     """
     order = sum(problem.shape)
-    counts = {
-        block.name: problem.tables[block.name].n_entries * block.likelihood.width
-        for block in problem.model.blocks
-    }
-    numbers = sum(counts.values())
+    numbers = 0
+    for block in problem.model.blocks:
+        table = problem.tables[block.name]
+        entries = table.n_cells if table.unwritten else table.n_entries
+        numbers += entries * block.likelihood.width
     an_iteration = 5e-5 + 2e-7 * order**2 + 1e-9 * order**3 + 1e-6 * numbers
     wide = any(block.likelihood.width > 1 for block in problem.model.blocks)
     iterations = MORE_ITERATIONS if wide else FEW_ITERATIONS
@@ -151,7 +152,7 @@ class Reference(Backend):
             return Cost(str(size))
         return Cost(
             str(size),
-            f"it would take {size}, more than {MAX_SECONDS:g} s or {MAX_GIGABYTES:g} GB;"
+            f"it would take {size}, where {MAX_SECONDS:g} s and {MAX_GIGABYTES:g} GB are allowed;"
             " pass force=True to do it all the same",
         )
 
@@ -164,7 +165,8 @@ class Reference(Backend):
         """
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
-        with blas_alone():
+        # What overflows is seen to, by objectives and bounds that are not finite.
+        with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             outcome = self.solve_compiled(compiled, settings.budget, settings.progress, began)
         if settings.callback is not None:
             settings.callback(outcome.history[-1])
@@ -258,8 +260,7 @@ class Reference(Backend):
                     raise
                 break
             solved = stated
-            with np.errstate(over="ignore"):  # an answer that is not finite is judged as one
-                size = abs(float(stated.problem().objective.value))
+            size = abs(float(stated.problem().objective.value))
             error = 0.0
             for name in approximated:
                 error += shortfall(problem, stated, name)
@@ -373,8 +374,7 @@ def null_size(program: Program) -> float:
     for piece in program.loss.pieces:
         z = piece.offset_part(np.zeros(program.entries.size))
         effects = piece.solve(z, None) if piece.likelihood.smooth else None
-        with np.errstate(over="ignore", invalid="ignore"):
-            losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
+        losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
         losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
         total += float(np.sum(piece.scale * losses))
         counted += float(np.sum(piece.scale * np.ones(piece.y.size)))

@@ -122,7 +122,9 @@ class SpectralPenalty(Penalty):
         """R* at a matrix with these singular values.
 
         With a ridge the supremum of <S, Z> - R(Z) is attained at the prox of main/ridge at
-        S/ridge, so R* is evaluated there, from its definition.
+        S/ridge, called X. R* is at most main*(S - ridge X) + ridge/2 ||X||^2 for any X, and equal
+        for that one. Where rounding puts this outside of the domain of main*, R* is evaluated
+        from its definition.
         """
         if self.ridge == 0.0:
             assert self.main is not None
@@ -130,6 +132,10 @@ class SpectralPenalty(Penalty):
         maximiser = s / self.ridge
         if self.main is not None:
             maximiser = self.main.shrink(maximiser, self.strength / self.ridge)
+            rest = np.maximum(s - self.ridge * maximiser, 0.0) / self.strength
+            taken = self.strength * self.main.conjugate_of_singular_values(rest)
+            if np.isfinite(taken):
+                return taken + 0.5 * self.ridge * float(np.dot(maximiser, maximiser))
         return float(np.dot(s, maximiser)) - self.of_singular_values(maximiser)
 
 

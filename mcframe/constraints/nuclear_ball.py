@@ -62,8 +62,10 @@ class NuclearBall(Constraint, Spectral, Factored):
         if sums.size == 0 or sums[-1] <= self.radius:
             return singular_values.copy()
         # With the k largest kept, t = (their sum - radius) / k; the right k gives the largest.
-        off = np.max((sums - self.radius) / np.arange(1, sums.size + 1))
-        return np.maximum(singular_values - off, 0.0)
+        k = int(np.argmax((sums - self.radius) / np.arange(1, sums.size + 1))) + 1
+        # Their mean is taken off first: beside large values a small radius would be rounded away.
+        shrunk = np.maximum((singular_values - sums[k - 1] / k) + self.radius / k, 0.0)
+        return shrunk * min(1.0, self.radius / float(np.sum(shrunk)))
 
     def conjugate_of_singular_values(self, singular_values: Array) -> float:
         """radius * the largest."""

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError
 from mcframe.model.best_constant import losses_at_best_constants
 from mcframe.model.block import Block
 from mcframe.model.model import Model
@@ -29,6 +30,11 @@ def standardised(
         if block.standardize and table.given is None:
             standard = standard_of(block, table) if standards is None else standards[block.name]
             table = table.standardised(standard)
+            if not np.all(np.isfinite(weights_of_entries(table))):
+                raise DataError(
+                    f"block {block.name!r}: weights of entries overflow where each column is"
+                    " divided by its loss; give smaller weights, or drop standardize="
+                )
         found[block.name] = table
     return found
 

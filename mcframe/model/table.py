@@ -88,7 +88,8 @@ class Table:
         """Return the table on a standard, whether that was made from it or from another one."""
         given = Given(self.values, self.weights, self.offset, standard)
         weights = standard.weights[self.columns]
-        weights = weights if self.weights is None else self.weights * weights
+        with np.errstate(over="ignore"):  # weights that overflow are refused
+            weights = weights if self.weights is None else self.weights * weights
         table = attrs.evolve(self, weights=weights, given=given)
         if standard.units is None:
             return table

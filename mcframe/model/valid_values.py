@@ -8,7 +8,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.model.block import Block
 from mcframe.model.table import Table
 
-__all__ = ["check_observed", "check_values"]
+__all__ = ["LARGEST", "check_observed", "check_values"]
 
 # How many offending entries a message shows.
 SHOWN = 3

@@ -17,6 +17,7 @@ from mcframe.model.frames import is_pandas
 from mcframe.model.observations import EntryExposures, Observations
 from mcframe.model.table import Table
 from mcframe.model.triples import Triples, in_cells_of
+from mcframe.model.valid_values import LARGEST
 
 __all__ = ["offset_of", "weights_of"]
 
@@ -27,6 +28,8 @@ def weights_of(block: Block, given: Observations, table: Table) -> Array:
     weights = read.at(table.rows, table.columns)
     refuse(block, "weight", table, weights, "finite", ~np.isfinite(weights))
     refuse(block, "weight", table, weights, "0 or above; 0 leaves it out", weights < 0.0)
+    most = np.finfo(np.float64).max / max(weights.size, 1)
+    refuse(block, "weight", table, weights, "so small that their sum is finite", weights > most)
     return weights
 
 
@@ -41,6 +44,8 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
     elif given.offset is not None:
         read = read_numbers(block, given.offset, "offset", table)
         refuse_cells(block, "offset", table, read, "finite", ~np.isfinite(read.numbers))
+        needed, huge = f"at most {LARGEST:g} in size", np.abs(read.numbers) > LARGEST
+        refuse_cells(block, "offset", table, read, needed, huge)
     else:
         return None
     return read.repeat(block.likelihood.width)

@@ -67,12 +67,11 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
         return reached
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
-    with np.errstate(invalid="ignore"):  # the difference of two infinite values is no number
-        search = scipy.optimize.minimize_scalar(
-            lambda scale: -bound_at(point, main, float(scale)).value,
-            bounds=(0.0, 1.0),
-            method="bounded",
-        )
+    search = scipy.optimize.minimize_scalar(
+        lambda scale: -bound_at(point, main, float(scale)).value,
+        bounds=(0.0, 1.0),
+        method="bounded",
+    )
     shorter_point = bound_at(point, main, float(search.x))
     return reached if reached.value >= shorter_point.value else shorter_point
 

@@ -126,7 +126,8 @@ def sums_far_out(
     likelihood: Likelihood, y: Array, weights: Array | float, groups: IntArray, n_effects: int
 ) -> tuple[Array, Array, Array]:
     """The sums over each effect of slopes far above 0, of those far below, and of their sizes."""
-    up, down = (weights * side for side in slopes_far_out(likelihood, y))
+    with np.errstate(over="ignore", invalid="ignore"):  # as of a weight of 0 and an infinite slope
+        up, down = (weights * side for side in slopes_far_out(likelihood, y))
     upper, lower, size = (
         sum_by_group(slopes, groups, n_effects) for slopes in (up, down, np.abs(up) + np.abs(down))
     )

@@ -42,6 +42,8 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
     eigenvalues cost, after n d^2 for the Gram matrix of the smaller side d. Where singular
     values crowd, as they do at an optimum, the estimate is too low, and so the bound too high.
     """
+    if not min(matrix.shape):
+        return 0.0
     if min(matrix.shape) <= EIGENVALUES_SIDE:
         return float(singular_value_bounds(matrix)[0])
     square = small_gram(matrix)
