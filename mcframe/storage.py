@@ -224,7 +224,7 @@ def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
 def difference(key: str, there: str, here: str) -> str:
     """Say in words what two pieces of work differ in."""
     if max(len(there), len(here)) > READABLE:
-        return f"the {key} there differs from the one given"
+        return f"different {key}"
     return f"{key} is {there} there and {here} here"
 
 
