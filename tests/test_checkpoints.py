@@ -146,7 +146,7 @@ def test_an_interrupted_fit_is_made_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"data": {"x": np.where(np.isnan(X), 1.0, X)}}, "another path: the data there differs"),
+        ({"data": {"x": np.where(np.isnan(X), 1.0, X)}}, "another path: different data"),
         ({"data": {"x": mc.Observations(X, weights=2.0)}}, "different data"),
         ({"model": CASES["ones"][0]}, "different model"),
         ({"weights": [1.0, 0.4]}, "different weights"),
