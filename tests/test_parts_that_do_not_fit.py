@@ -334,6 +334,9 @@ def test_a_folder_that_is_none_is_refused_before_any_work(tmp_path):
     data = Unread({"x": table("gaussian")}, 2)
     with pytest.raises(mc.ModelError, match=r"scratch='.*missing' was given.*no folder"):
         mc.fit(model_of("gaussian"), data, scratch=tmp_path / "missing")
+    (tmp_path / "notes.txt").write_text("a file")
+    with pytest.raises(mc.ModelError, match=r"no folder that can be written into \(Not a dir"):
+        mc.fit(model_of("gaussian"), data, scratch=tmp_path / "notes.txt")
     with pytest.raises(mc.ModelError, match="scratch=3 was given; the path"):
         mc.fit(model_of("gaussian"), data, scratch=3)
     with pytest.raises(mc.ModelError, match="scratch was given"):

@@ -54,11 +54,11 @@ class Written:
     files: str  # a regular expression
 
     def is_ours(self, path: Path) -> bool:
-        """Whether a path inside a folder was written by that function."""
-        if path.name == WORKSHOP and path.is_dir():
+        """Whether a path inside a folder was written by that function, which may just move it."""
+        if path.name == WORKSHOP and not path.is_file():
             return all(file.name == LOCK or self.is_ours(file) for file in path.iterdir())
         named = path.name == self.header or re.fullmatch(self.files, path.name) is not None
-        return path.is_file() and named
+        return named and not path.is_dir()
 
 
 PARTITIONS = Written(

@@ -80,13 +80,13 @@ def workshop(
         Where the folder cannot be written into, as ``check_folder`` says, or another writer is at
         work there; where the disk is full, with how many bytes were needed.
     """
-    check_folder(folder, overwrite, ours)
     fresh, place = not folder.exists(), folder / WORKSHOP
     with ExitStack() as stack:
         try:
+            check_folder(folder, overwrite, ours)
             place.mkdir(parents=True, exist_ok=True)
             stack.enter_context(held(place / LOCK))
-        except (BlockingIOError, FileNotFoundError):  # or its place is just cleared away
+        except (BlockingIOError, FileNotFoundError):  # or it clears its place away just now
             raise DataError(
                 f"another {ours.writer} is at work in folder {str(folder)!r}; wait until it has"
                 " ended, or give another folder"

@@ -37,10 +37,17 @@ def held(path: Path) -> Iterator[IO[bytes]]:
         except OSError:  # a disk without locks, as some network disks are
             pass
         try:
-            # Who held it before may have moved or deleted it since it was opened here.
-            if not (path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())):
+            if not is_at(path, descriptor):  # who held it has moved or deleted it meanwhile
                 raise BlockingIOError
             yield file
         finally:
             with suppress(OSError):  # processes that were forked meanwhile have it open, too
                 fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether an open file is the one that has this path now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
