@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -187,7 +188,7 @@ def test_tasks_whose_workers_died_are_repeated_as_long_as_memory_is_not_the_caus
 ):
     asked = []
     monkeypatch.setattr(gathering, "PATIENCE", 0.01)
-    monkeypatch.setattr(gathering, "ended_for_memory", lambda client: full)
+    monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: full)
     monkeypatch.setattr(gathering, "repeat_tasks", lambda client, keys: asked.append(keys))
     with pytest.raises(mc.BackendError, match=f"partition 1 was lost in a round: Killed.*{said}"):
         gathering_of(mute, "finished", KilledWorker("no more")).answers()
@@ -370,6 +371,37 @@ def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
             mc.fit(model_of(*KIND), data_of(), max_iter=0)  # which stay here
         mc.fit(model_of(*KIND), collections, max_iter=0)
     assert len(begun) == 1
+
+
+@pytest.mark.slow
+def test_twenty_workers_killed_at_random_moments_change_no_bit():
+    """Those that the scheduler knows: Dask starts none again that dies while it starts."""
+    budget, over, killed = {"tol": 0.0, "max_iter": 60}, threading.Event(), []
+    alone = bits(mc.fit(model_of(*KIND), data_of(), **budget))
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
+        cluster_of(3) as local,
+        distributed.Client(local) as client,
+    ):
+
+        def kill():
+            rng = np.random.default_rng(0)
+            while len(killed) < 20 and not over.wait(rng.uniform(0.2, 2.0)):
+                known = client.scheduler_info(n_workers=-1)["workers"]
+                there = [w for w in local.workers.values() if w.worker_address in known]
+                if there:
+                    killed.append(rng.choice([worker.pid for worker in there]))
+                    os.kill(killed[-1], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            fit = mc.fit(model_of(*KIND), data_of(), **budget, client=client)
+        finally:
+            over.set()
+            killer.join()
+    assert len(killed) >= 10
+    assert bits(fit) == alone
 
 
 @pytest.fixture

@@ -200,13 +200,13 @@ def workers_of(client: Any) -> Mapping[str, Any] | None:
     return found
 
 
-def ended_for_memory(client: Any) -> set[str]:
-    """The addresses of workers that Dask has ended since their memory was full."""
+def ended_for_memory(client: Any, since: float) -> set[str]:
+    """The addresses of workers that Dask has ended, from a moment on, for their full memory."""
     try:
         events = soon(client, SOON, client.scheduler.events, topic="worker-restart-memory")
     except (TimeoutError, OSError):
         return set()
-    return {event["worker"] for _, event in events}
+    return {event["worker"] for moment, event in events if moment >= since}
 
 
 def repeat_tasks(client: Any, keys: list[str]) -> None:

@@ -30,6 +30,8 @@ DESERTED, IDLE = 60.0, 300.0
 # How many workers may go with one task that was never done, and how often answers may fail to
 # arrive.
 DEATHS, ATTEMPTS = 20, 10
+# Seconds by which the clocks of this machine and of others may differ.
+SKEW = 60.0
 # How many of the partitions that are lost an error names.
 NAMED = 5
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
@@ -125,6 +127,7 @@ class Gathering:
     size: Callable[[], float]  # the bytes that a partition takes of a worker
     done: int = 0  # the most partitions that were done at once
     failures: int = 0  # to bring answers here
+    started: float = attrs.field(factory=time.time)
     looked: float = attrs.field(factory=time.monotonic)
     trouble: Trouble | None = None
     since: float = 0.0  # which this trouble holds
@@ -192,7 +195,8 @@ class Gathering:
                 raise error
         demand_connection(self.client, self.doing)
         killed = [error for error in errors if type(error).__name__ == "KilledWorker"]
-        full = {error.last_worker.address for error in killed} & ended_for_memory(self.client)
+        full = {error.last_worker.address for error in killed}
+        full &= ended_for_memory(self.client, since=self.started - SKEW)
         deaths = max(map(deaths_at, failed, errors))
         if len(killed) == len(failed) and not full and deaths < DEATHS:
             for node in failed:
