@@ -255,7 +255,7 @@ def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
             return {key: told(part, f"{name}.{key}") for key, part in value.items()}
         if isinstance(value, tuple | list):
             return [told(part, f"{name}.{k}") for k, part in enumerate(value)]
-        return value
+        return value.item() if isinstance(value, np.generic) else value
 
     beside = {"wait": paused.wait, "promises": paused.promises, "judged": paused.judged}
     return {"state": told(state, "paused"), **beside}

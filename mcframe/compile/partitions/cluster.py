@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -89,15 +90,17 @@ def arithmetic_here() -> dict[str, str]:
     Of Numba, of the BLAS libraries, and of NumPy's own loops, whatever chose them: the machine, or
     variables of the environment.
     """
-    registry: Any = importlib.import_module("numba.core.registry")
+    from numba.core import config
+
+    llvm: Any = importlib.import_module("llvmlite.binding")
     numpy: Any = importlib.import_module("numpy._core._multiarray_umath")
-    _, name, features = registry.cpu_target.target_context.codegen().magic_tuple()
-    kernels = {
-        f"{pool['internal_api']} {pool.get('architecture', 'of any processor')}"
-        for pool in threadpool_info()
-        if pool["user_api"] == "blas"
-    }
-    enabled = [name for name, there in numpy.__cpu_features__.items() if there]
+    name = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    # Other packages bring their own, such as those of neural networks.
+    own = [pool for pool in pools if re.search("numpy|scipy", pool["filepath"])] or pools
+    kernels = {f"{p['internal_api']} {p.get('architecture', 'of any processor')}" for p in own}
+    enabled = [word for word, there in getattr(numpy, "__cpu_features__", {}).items() if there]
     return {
         "Numba target": f"{name} ({digest_of(features)[:6]})",
         "BLAS kernel": ", ".join(sorted(kernels)),

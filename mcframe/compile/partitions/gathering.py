@@ -206,10 +206,12 @@ class Gathering:
             return
         reason = environment_refused(self.client)
         if reason is None:
-            said, were = str(errors[0]).rstrip("."), "was" if len(failed) == 1 else "were"
-            kind = type(errors[0]).__name__
+            # What failed by itself explains more than workers that died.
+            cause = next((error for error in errors if error not in killed), errors[0])
+            said, were = str(cause).rstrip("."), "was" if len(failed) == 1 else "were"
+            kind = type(cause).__name__
             reason = f"{named(failed)} {were} lost in {self.doing}: {kind}: {said}"
-            if killed:
+            if cause in killed:
                 reason += f". {deaths} workers died at it. {self.about_memory(full)}"
         raise BackendError(reason) from errors[0]
 
