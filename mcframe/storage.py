@@ -242,7 +242,7 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
 
 
 def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
-    """Where alternation stood, its arrays put among the others; None of other solvers."""
+    """A paused state of alternation as JSON, its arrays put among others; else None."""
     if paused is None or not isinstance(paused.state, AlternatingState):
         return None
     state = attrs.asdict(paused.state, filter=lambda field, _: field.name not in FOUND_ANEW)
@@ -262,7 +262,7 @@ def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
 
 
 def paused_from(entry: Entry) -> Paused | None:
-    """Where alternation stood, if the entry says so; files of earlier versions do not."""
+    """The paused state of alternation in an entry; None in files of earlier versions."""
 
     def read(told: Any) -> Any:
         if isinstance(told, list):

@@ -217,7 +217,7 @@ class Gathering:
 
     def about_memory(self, full: set[str]) -> str:
         """Whether workers died for want of memory, as far as Dask tells, and what follows."""
-        takes = f"a partition takes up to {in_bytes(self.size())} of one"
+        takes = f"a partition is estimated to take up to {in_bytes(self.size())} of one"
         if full:
             return (
                 f"The memory of {min(full)} was full, and {takes}: give workers more memory, or"
