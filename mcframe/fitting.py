@@ -110,12 +110,12 @@ def fit(
     client : distributed.Client, or the address of a scheduler, optional
         Of data in partitions: the Dask cluster whose workers compute; by default that of the
         current client where the data are Dask's, else this process does, one partition after the
-        other. The answer is the same, to the last bit. The connection to an address lasts as long
-        as the fit.
+        other. The answer is the same, to the last bit where all have processors of one kind. The
+        connection to an address lasts as long as the fit.
     checkpoint : str or Path, optional
-        Of data in partitions: a file that keeps the best point at each certificate, and between
-        two about every minute. Where it is there already, of the same model and data, the fit goes
-        on from that point and its bound.
+        Of data in partitions: a file that keeps the best point and the solver's state at each
+        certificate, and between two every ten seconds, as soon as a piece of a step is done. Where
+        it is there already, of the same model and data, the fit goes on from there.
     scratch : str or Path, optional
         Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
         for each entry; by default the system's temporary one, and that of each worker of a

@@ -286,7 +286,7 @@ def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
 
 
 def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
-    """Where alternation stood, its arrays put among the others; None of other solvers."""
+    """A paused state of alternation as JSON, its arrays put among others; else None."""
     if paused is None or not isinstance(paused.state, AlternatingState):
         return None
     state = attrs.asdict(paused.state, filter=lambda field, _: field.name not in FOUND_ANEW)
@@ -299,14 +299,14 @@ def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
             return {key: told(part, f"{name}.{key}") for key, part in value.items()}
         if isinstance(value, tuple | list):
             return [told(part, f"{name}.{k}") for k, part in enumerate(value)]
-        return value
+        return value.item() if isinstance(value, np.generic) else value
 
     beside = {"wait": paused.wait, "promises": paused.promises, "judged": paused.judged}
     return {"state": told(state, "paused"), **beside}
 
 
 def paused_from(entry: Entry) -> Paused | None:
-    """Where alternation stood, if the entry says so; files of earlier versions do not."""
+    """The paused state of alternation in an entry; None in files of earlier versions."""
 
     def read(told: Any) -> Any:
         if isinstance(told, list):

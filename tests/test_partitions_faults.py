@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +17,8 @@ from types import SimpleNamespace
 import attrs
 import numpy as np
 import pytest
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends import loop
@@ -38,6 +42,7 @@ from tests.clusters import (
     data_of,
     distributed,
 )
+from tests.strategies import models_for_partitions
 from tests.test_partitions import model_of, table
 
 dask = pytest.importorskip("dask")
@@ -187,7 +192,7 @@ def test_tasks_whose_workers_died_are_repeated_as_long_as_memory_is_not_the_caus
 ):
     asked = []
     monkeypatch.setattr(gathering, "PATIENCE", 0.01)
-    monkeypatch.setattr(gathering, "ended_for_memory", lambda client: full)
+    monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: full)
     monkeypatch.setattr(gathering, "repeat_tasks", lambda client, keys: asked.append(keys))
     with pytest.raises(mc.BackendError, match=f"partition 1 was lost in a round: Killed.*{said}"):
         gathering_of(mute, "finished", KilledWorker("no more")).answers()
@@ -372,6 +377,37 @@ def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
     assert len(begun) == 1
 
 
+@pytest.mark.slow
+def test_twenty_workers_killed_at_random_moments_change_no_bit():
+    """Those that the scheduler knows: Dask starts none again that dies while it starts."""
+    budget, over, killed = {"tol": 0.0, "max_iter": 60}, threading.Event(), []
+    alone = bits(mc.fit(model_of(*KIND), data_of(), **budget))
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
+        cluster_of(3) as local,
+        distributed.Client(local) as client,
+    ):
+
+        def kill():
+            rng = np.random.default_rng(0)
+            while len(killed) < 20 and not over.wait(rng.uniform(0.2, 2.0)):
+                known = client.scheduler_info(n_workers=-1)["workers"]
+                there = [w for w in local.workers.values() if w.worker_address in known]
+                if there:
+                    killed.append(rng.choice([worker.pid for worker in there]))
+                    os.kill(killed[-1], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            fit = mc.fit(model_of(*KIND), data_of(), **budget, client=client)
+        finally:
+            over.set()
+            killer.join()
+    assert len(killed) >= 10
+    assert bits(fit) == alone
+
+
 @pytest.fixture
 def begun(tmp_path):
     """A checkpoint of a fit that has not made a step."""
@@ -431,6 +467,45 @@ def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
     assert last + len(rest) <= len(pieces) + 5, "one step more, where rounding decides"
     start, *looks = fit.history.objective
     assert max(looks) <= start * (1 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+@seed(0)
+@settings(max_examples=12, phases=[Phase.generate])
+@given(models_for_partitions(), st.integers(0, 12))
+def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
+    """Never above the objective that the piece began with, and with this piece."""
+    model, data, n_partitions = example
+    died, rest, table = [], [], RowsInMemory(data, n_partitions)
+
+    def dies(program, state, stage):
+        if len(died) == last:
+            died.append((stage, state.objective))
+            raise KeyError("the end")
+        died.append(None)
+        advance(program, state, stage)
+
+    def counts(program, state, stage):
+        rest.append(stage)
+        advance(program, state, stage)
+
+    advance, options = solver.advance, {"tol": 1e-12, "max_iter": 4}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loop, "KEPT_AFTER", 0.0)
+        patched.setattr(loop, "KEPT_SHARE", 0.0)
+        file = Path(folder) / "fit.npz"
+        try:
+            patched.setattr(solver, "advance", dies)
+            mc.fit(model, table, **options, checkpoint=file)
+        except mc.McframeError:
+            return
+        except KeyError:
+            patched.setattr(solver, "advance", counts)
+            fit = mc.fit(model, table, **options, checkpoint=file)
+            stage, objective = died[-1]
+            assert rest[0] == stage
+            away = 1e-9 * abs(objective) + fit.rounding.moved
+            assert fit.objective <= fit.history[0].objective <= objective + away
 
 
 def test_a_look_that_is_cut_off_is_taken_first_by_who_goes_on(tmp_path, monkeypatch):
@@ -572,7 +647,7 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
         mc.fit(model_of(*KIND), data_of(), client=threads)
 
 
-def test_workers_of_another_processor_are_said_once(threads, monkeypatch, alone):
+def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
     """Their sums have other last bits; versions are the same."""
     here = clusters.arithmetic_here()
 
@@ -581,11 +656,11 @@ def test_workers_of_another_processor_are_said_once(threads, monkeypatch, alone)
         return {**here, **there}
 
     monkeypatch.setattr(on_dask, "REFRESHED", 2)
-    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=threads)
+    fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     assert fit.notes == ()
     monkeypatch.setattr(clusters, "arithmetic_here", arithmetic)
     with pytest.warns(UserWarning, match="1 of 2 workers compute for other processors") as warned:
-        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=threads)
+        fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     said = [str(w.message) for w in warned if "workers compute" in str(w.message)]
     assert len(said) == 1
     assert f"(BLAS kernel Haswell there, {here['BLAS kernel']} here)" in said[0]

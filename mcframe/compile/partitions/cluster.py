@@ -1,6 +1,7 @@
 """A Dask cluster as a fit sees it: a client that is open, workers with one environment."""
 
 import importlib.metadata
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -125,15 +126,17 @@ def arithmetic_here() -> dict[str, str]:
     Of Numba, of the BLAS libraries, and of NumPy's own loops, whatever chose them: the machine, or
     variables of the environment.
     """
-    registry: Any = importlib.import_module("numba.core.registry")
+    from numba.core import config
+
+    llvm: Any = importlib.import_module("llvmlite.binding")
     numpy: Any = importlib.import_module("numpy._core._multiarray_umath")
-    _, name, features = registry.cpu_target.target_context.codegen().magic_tuple()
-    kernels = {
-        f"{pool['internal_api']} {pool.get('architecture', 'of any processor')}"
-        for pool in threadpool_info()
-        if pool["user_api"] == "blas"
-    }
-    enabled = [name for name, there in numpy.__cpu_features__.items() if there]
+    name = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    # Other packages bring their own, such as those of neural networks.
+    own = [pool for pool in pools if re.search("numpy|scipy", pool["filepath"])] or pools
+    kernels = {f"{p['internal_api']} {p.get('architecture', 'of any processor')}" for p in own}
+    enabled = [word for word, there in getattr(numpy, "__cpu_features__", {}).items() if there]
     return {
         "Numba target": f"{name} ({digest_of(features)[:6]})",
         "BLAS kernel": ", ".join(sorted(kernels)),
@@ -236,13 +239,13 @@ def workers_of(client: Any) -> Mapping[str, Any] | None:
     return found
 
 
-def ended_for_memory(client: Any) -> set[str]:
-    """The addresses of workers that Dask has ended since their memory was full."""
+def ended_for_memory(client: Any, since: float) -> set[str]:
+    """The addresses of workers that Dask has ended, from a moment on, for their full memory."""
     try:
         events = soon(client, SOON, client.scheduler.events, topic="worker-restart-memory")
     except (TimeoutError, OSError):
         return set()
-    return {event["worker"] for _, event in events}
+    return {event["worker"] for moment, event in events if moment >= since}
 
 
 def repeat_tasks(client: Any, keys: list[str]) -> None:

@@ -30,6 +30,8 @@ DESERTED, IDLE = 60.0, 300.0
 # How many workers may go with one task that was never done, and how often answers may fail to
 # arrive.
 DEATHS, ATTEMPTS = 20, 10
+# Seconds by which the clocks of this machine and of others may differ.
+SKEW = 60.0
 # How many of the partitions that are lost an error names.
 NAMED = 5
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
@@ -125,6 +127,7 @@ class Gathering:
     size: Callable[[], float]  # the bytes that a partition takes of a worker
     done: int = 0  # the most partitions that were done at once
     failures: int = 0  # to bring answers here
+    started: float = attrs.field(factory=time.time)
     looked: float = attrs.field(factory=time.monotonic)
     trouble: Trouble | None = None
     since: float = 0.0  # which this trouble holds
@@ -192,7 +195,8 @@ class Gathering:
                 raise error
         demand_connection(self.client, self.doing)
         killed = [error for error in errors if type(error).__name__ == "KilledWorker"]
-        full = {error.last_worker.address for error in killed} & ended_for_memory(self.client)
+        full = {error.last_worker.address for error in killed}
+        full &= ended_for_memory(self.client, since=self.started - SKEW)
         deaths = max(map(deaths_at, failed, errors))
         if len(killed) == len(failed) and not full and deaths < DEATHS:
             for node in failed:
@@ -202,16 +206,18 @@ class Gathering:
             return
         reason = environment_refused(self.client)
         if reason is None:
-            said, were = str(errors[0]).rstrip("."), "was" if len(failed) == 1 else "were"
-            kind = type(errors[0]).__name__
+            # What failed by itself explains more than workers that died.
+            cause = next((error for error in errors if error not in killed), errors[0])
+            said, were = str(cause).rstrip("."), "was" if len(failed) == 1 else "were"
+            kind = type(cause).__name__
             reason = f"{named(failed)} {were} lost in {self.doing}: {kind}: {said}"
-            if killed:
+            if cause in killed:
                 reason += f". {deaths} workers died at it. {self.about_memory(full)}"
         raise BackendError(reason) from errors[0]
 
     def about_memory(self, full: set[str]) -> str:
         """Whether workers died for want of memory, as far as Dask tells, and what follows."""
-        takes = f"a partition takes up to {in_bytes(self.size())} of one"
+        takes = f"a partition is estimated to take up to {in_bytes(self.size())} of one"
         if full:
             return (
                 f"The memory of {min(full)} was full, and {takes}: give workers more memory, or"
