@@ -590,10 +590,13 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
         datasets.impute_to(tmp_path / "to", fit, other, "kinds")
     with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
         datasets.impute_to(tmp_path / "to", fit, other, "dates")
-    (tmp_path / "table" / "p00001-b1.value.npy").unlink()
+    damaged = tmp_path / "table" / "p00001-b1.value.npy"
+    content = damaged.read_bytes()
+    damaged.unlink()
     with pytest.raises(mc.DataError, match="is not there"):
         datasets.impute_to(tmp_path / "to", fit, table, "kinds")
     assert not (tmp_path / "to").exists()
+    damaged.write_bytes(content)
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
