@@ -16,6 +16,7 @@ import mcframe as mc
 from mcframe.compile.partitions.binding import refusal_of_block
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
+from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators.pattern import Pattern
 
 from . import catalogue
@@ -40,6 +41,8 @@ CORE = [
 ]
 # Losses whose predictors have a unit, of their data or of their scale.
 IN_UNITS = [*(word for word in DRAWN if word.location), mc.Bernoulli(), mc.Bernoulli(scale=0.5)]
+# Forms of rows in partitions.
+FORMS = ("in memory", "on disk", "dask array", "dask frame")
 # What rows in partitions are fitted with, labels that are missing among them.
 SQUARED = mc.Gaussian(variance=0.25)
 IN_PARTITIONS = [
@@ -485,10 +488,11 @@ def far_main(draw, blocks, data, scale, kinds=FAR_MAINS):
 
 @st.composite
 def models_for_partitions(draw):
-    """(model, data, number of partitions): what is fitted to rows in partitions, far and near.
+    """(model, data, number of partitions, form): what is fitted to rows in partitions.
 
     Columns of any scale and offset, exposures, weights, effects with a ridge and without, standard
-    units, and unlabeled cells; down to a partition a row.
+    units, and unlabeled cells; down to a partition a row. The form is one of ``FORMS``, in which
+    ``in_form`` gives the data.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_items = draw(st.integers(2, 14))
@@ -513,7 +517,46 @@ def models_for_partitions(draw):
         except mc.McframeError:  # nothing pulls
             largest = 1.0
     norm = mc.NuclearNorm((largest or 1.0) * 10.0 ** draw(st.floats(-2.0, 0.3)))
-    return mc.Model(blocks, [norm]), data, draw(st.integers(1, n_items))
+    form = FORMS[rng.integers(len(FORMS))]
+    return mc.Model(blocks, [norm]), data, draw(st.integers(1, n_items)), form
+
+
+def in_form(form, data, n_partitions, folder):
+    """Data in partitions as users have them: cut in memory, on disk, or Dask's collections.
+
+    Blocks of Dask's are of both kinds in turn, and cut at different rows and columns.
+    """
+    if form == "in memory":
+        return RowsInMemory(data, n_partitions)
+    if form == "on disk":
+        sources = {name: [given] for name, given in data.items()}
+        seen = [~np.isnan(values_of(given)).all(axis=1) for given in data.values()]
+        n_partitions = min(n_partitions, np.count_nonzero(np.any(seen, axis=0)))
+        return mc.datasets.write_partitions(folder, sources, n_partitions=n_partitions)
+    return {
+        name: in_dask(given, n_partitions + k, (form == "dask frame") ^ bool(k))
+        for k, (name, given) in enumerate(data.items())
+    }
+
+
+def in_dask(given, n_chunks, as_frame):
+    """A matrix or ``Observations`` as collections of Dask: frames, or arrays in chunks."""
+    if isinstance(given, mc.Observations):
+        added = {what: getattr(given, what) for what in ("weights", "offset", "exposure")}
+        found = {
+            what: None if numbers is None else in_dask(numbers, n_chunks + 1, as_frame)
+            for what, numbers in added.items()
+        }
+        return mc.Observations(in_dask(given.values, n_chunks, as_frame), **found)
+    if as_frame:
+        import dask.dataframe as dd
+        import pandas as pd
+
+        names = [f"c{k}" for k in range(given.shape[1])]
+        return dd.from_pandas(pd.DataFrame(given, columns=names), npartitions=n_chunks)
+    import dask.array as da
+
+    return da.from_array(given, chunks=(max(1, -(-given.shape[0] // n_chunks)), 2))
 
 
 @st.composite

@@ -749,7 +749,7 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
         assert not (tmp_path / "to").exists()
     monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
     with pytest.raises(mc.DataError, match=r"cannot be written .No space left on device.;"):
-        datasets.impute_to(tmp_path / "to", fit, table, "dates")
+        datasets.impute_to(tmp_path / "to", fit, whole, "dates")
     assert not (tmp_path / "to").exists()
 
 
