@@ -48,15 +48,45 @@ def test_values_that_are_known_are_the_most_probable(slope):
     np.testing.assert_allclose(answer[0], [odds / (1.0 + odds), 1.0 / (1.0 + odds)])
 
 
-def test_a_slope_is_that_of_the_highest_likelihood():
-    """Labels drawn from a logistic model of the mean give its slope back."""
+def test_slope_and_intercept_are_those_of_the_highest_likelihood():
+    """Labels drawn from a logistic model of the mean give its slope and intercept back."""
     rng = np.random.default_rng(0)
     means = rng.random((20_000, 1))
-    p = 1.0 / (1.0 + np.exp(-3.0 * (2.0 * means[:, 0] - 1.0)))
+    p = 1.0 / (1.0 + np.exp(-(6.0 * means[:, 0] - 4.0)))
     codes = (rng.random(20_000) < p).astype(float)
-    assert calibrated(Indicator(("no", "yes")), codes, means).slope == pytest.approx(3.0, abs=0.15)
+    found = calibrated(Indicator(("no", "yes")), codes, means)
+    answer = found.read(means)
+    np.testing.assert_allclose(answer[:, 1], p, atol=0.02)
+    assert found.slope == pytest.approx(3.0, abs=0.15)  # of 2 m - 1
     assert calibrated(Numbers(), codes, means) == Numbers()
     assert calibrated(Indicator(("no", "yes")), codes[:0], means[:0]) == Indicator(("no", "yes"))
+
+
+def test_levels_have_cut_points_of_their_own():
+    """Skewed levels whose means are timid: the nearest level is nearly always the middle one."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(3000)
+    codes = np.digitize(x + 0.3 * rng.standard_normal(3000), [0.8, 1.5]).astype(float)
+    means = (np.mean(codes) + 0.35 * x)[:, None]
+    plain = Steps(("low", "middle", "high"))
+    found = calibrated(plain, codes, means)
+    wrong = np.mean(found.predicted(found.read(means)) != codes)
+    assert (
+        wrong < 0.7 * np.mean(codes != 0.0) < np.mean(np.clip(np.rint(means[:, 0]), 0, 2) != codes)
+    )
+    answer = found.read(means)
+    shares = np.bincount(codes.astype(int)) / codes.size
+    np.testing.assert_allclose(answer.mean(axis=0), shares, atol=0.01)
+    medians = np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1)
+    np.testing.assert_array_equal(found.predicted(answer), medians)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_few_entries_say_little(n):
+    means, codes = np.linspace(0.4, 0.6, n)[:, None], np.arange(n) % 2.0
+    answer = calibrated(Indicator(("no", "yes")), codes, means).read(np.array([[0.0], [1.0]]))
+    assert answer[0, 1] < 0.5 < answer[1, 1]
+    assert (answer > 0.001).all()
 
 
 def test_a_class_in_the_middle_has_a_place_of_its_own():

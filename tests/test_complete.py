@@ -14,7 +14,7 @@ from mcframe.selection import EntryFolds
 from mcframe.selection.work import CertifiedPath
 from mcframe.tables import coding, completing, gaussian_table, nuclear_weight
 from mcframe.tables.judging import JudgedColumns
-from mcframe.tables.timed_path import TimedPath
+from mcframe.tables.short_path import ShortPath
 
 from .test_declare import mixed
 
@@ -48,7 +48,7 @@ def judged():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(nuclear_weight, "JudgedColumns", watched)
-        chosen, _ = nuclear_weight.chosen_weight(declared, EntryFolds(3), np.inf, 0)
+        chosen, _, _ = nuclear_weight.chosen_weight(declared, EntryFolds(3), 10**9, 0)
     return declared, found[0], chosen
 
 
@@ -83,7 +83,7 @@ def test_the_methods_are_two_models(by_covariance, by_likelihoods):
 
 
 def test_wide_tables_are_left_to_likelihoods(monkeypatch):
-    monkeypatch.setattr(gaussian_table, "SPEED", 1e3)
+    monkeypatch.setattr(gaussian_table, "MOST_WORK", 1e3)
     completed = mc.complete(mixed()[["length", "weight", "ill"]].dropna(how="all"))
     assert isinstance(completed.model.terms[0], mc.NuclearNorm)
 
@@ -193,12 +193,25 @@ def test_held_out_errors_are_those_of_fits_that_have_not_seen_them():
 def test_what_is_printed(completed):
     lines = str(completed).splitlines()
     n_holes = int(mixed().isna().to_numpy().sum())
-    assert lines[0].startswith(f"Completion: {n_holes} entries filled, certified (gap ")
+    said = f"Completion: {n_holes} entries filled, "
+    if completed.log_likelihood is None:
+        assert lines[0].startswith(said + "certified (gap ")
+    else:
+        assert lines[0] == (
+            f"{said}exact given the covariance, which was estimated by EM (log likelihood"
+            f" {completed.log_likelihood:.1f})"
+        )
     assert lines[1].endswith("chosen by held-out entries; loss 1 is that of the best constant")
     assert lines[2].split() == [
         *("column", "type", "missing", "loss", "error", "error_of_constant", "measure")
     ]
-    assert [line.split()[0] for line in lines[3:]] == list(mixed().columns)
+    assert [line.split()[0] for line in lines[3:11]] == list(mixed().columns)
+    gaussian = completed.log_likelihood is not None
+    assert lines[11:] == [
+        "  errors hold for holes that do not depend on the missing value itself"
+        if gaussian
+        else "  errors hold for entries that are missing completely at random"
+    ]
 
 
 def test_the_seed_draws_the_folds():
@@ -249,28 +262,28 @@ def test_rows_without_an_entry_are_said_once():
     assert not completed.table.isna().to_numpy().any()
 
 
-def test_a_budget_that_is_too_small_is_said_and_gives_an_answer():
-    with pytest.warns(UserWarning, match="ended the search") as told:
-        completed = mc.complete(mixed(), TYPES, method="gaussian", budget_seconds=1e-6)
-    assert str(told[0].message) == (
-        "the budget ended the search at a prior of 10 rows, after 1 that were tried; a larger"
-        " budget_seconds tries more"
-    )
-    assert not completed.table.isna().to_numpy().any()
-    with pytest.warns(UserWarning, match="ended the search") as told:
-        completed = mc.complete(mixed(), TYPES, method="likelihoods", budget_seconds=1e-6)
-    weight = completed.chosen.best_weight
-    assert str(told[0].message) == (
-        f"the budget ended the search at the weight {weight:.3g}, the best of the 1 that were"
-        " tried and the smallest; a larger budget_seconds tries more"
-    )
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("gaussian", "at a prior of 10 rows, after 1 that were tried;"),
+        ("likelihoods", "that were tried and the smallest;"),
+    ],
+)
+def test_a_budget_that_is_too_small_is_said_and_gives_an_answer(method, sentence):
+    with pytest.warns(UserWarning) as told:
+        completed = mc.complete(mixed(), TYPES, method=method, budget_seconds=1e-6)
+    assert f"{completed.cut_short}" in [str(each.message) for each in told]
+    assert sentence in completed.cut_short
+    assert "the budget ended the search at " in completed.cut_short
+    assert "a larger budget_seconds tries more" in completed.cut_short
+    assert str(completed).endswith(f"  cut short: {completed.cut_short}")
     assert not completed.table.isna().to_numpy().any()
 
 
 def test_fits_that_the_budget_ended_early_are_counted(monkeypatch):
     monkeypatch.setattr(nuclear_weight, "MOST_STEPS", 1)
     frame = mixed()[["length", "weight", "ill", "town"]].dropna(how="all")
-    with pytest.warns(mc.NotCertifiedWarning) as told:
+    with pytest.warns(UserWarning, match="certified") as told:
         mc.complete(frame, method="likelihoods")
     assert re.fullmatch(
         r"\d+ of the \d+ fits by which the weight was chosen ended before they were certified; a"
@@ -279,15 +292,41 @@ def test_fits_that_the_budget_ended_early_are_counted(monkeypatch):
     )
 
 
-def test_a_path_ends_where_its_time_does():
+def test_a_path_ends_where_its_iterations_do():
     model, data = mc.declare(mixed()[["length", "weight"]].dropna(how="all"))
     path = CertifiedPath(0, "auto", Budget(1e-3, 1000, np.inf), None)
     weights = np.array([3.0, 2.0, 1.0])
-    late = TimedPath(path, time.perf_counter())
-    assert len(list(late(model, data, weights))) == 1
-    early = TimedPath(path, np.inf)
-    assert [fit.model.terms[0].weight for fit in early(model, data, weights)] == [3.0, 2.0, 1.0]
-    assert (early.n_fits, early.n_open, early.ended, late.ended) == (3, 0, False, True)
+    short = ShortPath(path, 0)
+    assert len(list(short(model, data, weights))) == 1
+    long = ShortPath(path, 10**6)
+    fits = list(long(model, data, weights))
+    assert [fit.model.terms[0].weight for fit in fits] == [3.0, 2.0, 1.0]
+    assert long.n_steps == sum(fit.history[-1].iteration for fit in fits)
+    assert (long.n_fits, long.n_open, long.ended, short.ended) == (3, 0, False, True)
+
+
+@pytest.mark.parametrize("method", ["gaussian", "likelihoods"])
+@pytest.mark.parametrize("budget", [1e-9, 1e-3, 1e9])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_answer_does_not_depend_on_the_clock(method, budget, monkeypatch):
+    """A clock that runs a million times as fast changes nothing; nor does a budget the method."""
+    frame, clock = (
+        mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"),
+        time.perf_counter,
+    )
+    first = mc.complete(frame, method=method, budget_seconds=budget)
+    monkeypatch.setattr(time, "perf_counter", lambda: 1e6 * clock())
+    again = mc.complete(frame, method=method, budget_seconds=budget)
+    pd.testing.assert_frame_equal(again.table, first.table)
+    assert again.cut_short == first.cut_short
+    assert (again.log_likelihood is None) == (method == "likelihoods")
+
+
+def test_a_budget_never_changes_the_method(monkeypatch):
+    monkeypatch.setattr(completing, "SPEED", 1.0)
+    with pytest.warns(UserWarning, match="ended the search"):
+        completed = mc.complete(mixed(), TYPES, budget_seconds=1e-9)
+    assert isinstance(completed.model.terms[0], mc.GaussianRows)
 
 
 @pytest.mark.parametrize("budget", [0.0, -1.0, np.inf, NAN, None, "1"])

@@ -104,10 +104,10 @@ def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
     for held in folds:
         seen = np.where(held, np.nan, values)
         parts.append(SeenAndHeld(seen, seen, held))
-    found, answers = PriorSearch.over(parts, loss)
+    found, best = PriorSearch.over(parts, loss)
     held_means = np.full(values.shape, np.nan)
-    for held, means in zip(folds, answers, strict=True):
-        held_means[held] = means[held]
+    for part, rows in zip(parts, best, strict=True):
+        held_means[part.held] = part.means(rows)[part.held]
     return found, held_means
 
 

@@ -14,7 +14,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine.clock import check_time
 
-__all__ = ["Holes", "RowDistribution", "conditional_means", "estimate_rows", "multiplications"]
+__all__ = [
+    "Holes",
+    "RowDistribution",
+    "conditional_means",
+    "estimate_rows",
+    "left_out_means",
+    "log_likelihood",
+]
 
 # Numbers in the arrays of one batch of rows.
 BATCH = 2_000_000
@@ -175,8 +182,51 @@ def conditional_means(
     return filled, summed.reshape(n_columns, n_columns)
 
 
-def multiplications(missing: Mask) -> float:
-    """Return about how many multiplications a step of EM takes."""
-    n_rows, n_columns = missing.shape
-    counts = np.count_nonzero(missing, axis=1).astype(np.float64)
-    return float(2.0 * n_columns**3 + n_rows * n_columns**2 + 2.0 * np.sum(counts**3))
+def left_out_means(values: Array, rows: RowDistribution, owners: IntArray) -> Array:
+    """Return the conditional mean of each observed number, as if it had been missing (n x d).
+
+    Given the other numbers of its row, but for those of the same owner, such as the indicators of
+    a category. With Q the inverse of the covariance of the observed numbers x of a row, those of
+    an owner, B, have the mean ``x_B - Q_BB^-1 (Q (x - mean))_B``. NaN where a number is missing.
+
+    Parameters
+    ----------
+    values : array (n x d)
+        NaN where missing.
+    owners : array of integers (d,)
+        From 0, in ascending order; numbers of one owner are observed together.
+    """
+    total, observed = rows.total, ~np.isnan(values)
+    found = np.full(values.shape, np.nan)
+    shared = [np.flatnonzero(owners == k) for k in np.flatnonzero(np.bincount(owners) > 1)]
+    holes = Holes.of(observed)
+    alike = [(here, np.tile(places, (here.size, 1))) for here, places in holes.alike]
+    for here, places in [*alike, *holes.others]:
+        check_time()
+        inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
+        own = values[here[:, None], places]
+        pulls = np.einsum("ijk,ik->ij", inverse, own - rows.mean[places])
+        found[here[:, None], places] = own - pulls / np.einsum("ijj->ij", inverse)
+        for block in shared:
+            its = np.flatnonzero(observed[here, block[0]])
+            at = np.count_nonzero(places[its] < block[0], axis=1)[:, None] + np.arange(block.size)
+            within = inverse[its[:, None, None], at[:, :, None], at[:, None, :]]
+            moved = np.linalg.solve(within, pulls[its[:, None], at][:, :, None])[:, :, 0]
+            found[here[its][:, None], block] = own[its[:, None], at] - moved
+    return found
+
+
+def log_likelihood(values: Array, rows: RowDistribution) -> float:
+    """Return the log likelihood of the observed numbers (n x d) under a distribution."""
+    observed, away = ~np.isnan(values), values - rows.mean
+    total, summed = rows.total, -0.5 * np.log(2.0 * np.pi) * float(np.sum(observed))
+    holes = Holes.of(observed)
+    alike = [(here, places[None]) for here, places in holes.alike]
+    for here, places in [*alike, *holes.others]:
+        roots = np.linalg.cholesky(total[places[:, :, None], places[:, None, :]])
+        own = away[here[:, None], places]
+        n_each = here.size / len(roots)
+        summed -= n_each * float(np.sum(np.log(np.einsum("ijj->ij", roots))))
+        own = own.T[None] if len(roots) == 1 else own[:, :, None]
+        summed -= 0.5 * float(np.sum(np.square(np.linalg.solve(roots, own))))
+    return summed

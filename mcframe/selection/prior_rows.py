@@ -1,6 +1,5 @@
 """How far the covariance of Gaussian rows is held back, chosen by what was held out."""
 
-import time
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -11,8 +10,12 @@ from mcframe.model.units import AffineUnits, affine_units
 from mcframe.numerics.gaussian_rows import RowDistribution, conditional_means, estimate_rows
 
 __all__ = [
+    "FIRST_STEPS",
     "LAST_STEPS",
+    "LATER_STEPS",
     "NOISE",
+    "PRIORS",
+    "USUAL_PRIORS",
     "USUAL_STEPS",
     "PriorSearch",
     "SeenAndHeld",
@@ -33,8 +36,9 @@ FIRST = 2
 FIRST_STEPS, LATER_STEPS, LAST_STEPS = 8, 5, 20
 # Numbers from which a covariance is estimated at most.
 MOST_NUMBERS = 1_000_000
-# Steps of EM that a search takes on a fold: it tries four priors, more or less.
-USUAL_STEPS = FIRST_STEPS + 3 * LATER_STEPS
+# How many priors a search tries, more or less, and the steps of EM that it takes on a fold.
+USUAL_PRIORS = 4
+USUAL_STEPS = FIRST_STEPS + (USUAL_PRIORS - 1) * LATER_STEPS
 
 
 @attrs.define(eq=False)
@@ -58,14 +62,25 @@ class SeenAndHeld:
     held: Mask
     found: RowDistribution | None = None
 
-    def means(self, prior: float) -> Array:
-        """The means of all entries (n x d) at a prior, in the data's own units."""
-        units, own = standard_units(self.seen), np.arange(self.seen.shape[1])
+    def estimated(self, prior: float) -> RowDistribution:
+        """The distribution at a prior, from the one at the last prior on."""
         steps = FIRST_STEPS if self.found is None else LATER_STEPS
-        fitted = units.standard(self.seen[~np.all(np.isnan(self.seen), axis=1)], own)
+        fitted = self.standard(self.seen[~np.all(np.isnan(self.seen), axis=1)])
         self.found = estimate_rows(fitted, NOISE, prior, steps, self.found)
-        given = units.standard(self.given, own)
-        return units.natural(conditional_means(given, np.isnan(given), self.found)[0], own)
+        return self.found
+
+    def standard(self, values: Array) -> Array:
+        """Numbers (n x d) in the standard units of what is fitted."""
+        return standard_units(self.seen).standard(values, np.arange(values.shape[1]))
+
+    def natural(self, values: Array) -> Array:
+        """Numbers (n x d) in standard units, in the data's own units."""
+        return standard_units(self.seen).natural(values, np.arange(values.shape[1]))
+
+    def means(self, rows: RowDistribution) -> Array:
+        """The means of all entries (n x d), in the data's own units."""
+        given = self.standard(self.given)
+        return self.natural(conditional_means(given, np.isnan(given), rows)[0])
 
 
 @attrs.frozen(eq=False)
@@ -80,7 +95,7 @@ class PriorSearch:
     best_prior : float
         How many rows the best prior counts as.
     ended : bool
-        Whether time ended the search.
+        Whether the search ended since no more priors were allowed.
     """
 
     priors: Array
@@ -93,8 +108,8 @@ class PriorSearch:
         cls,
         folds: Sequence[SeenAndHeld],
         loss: Callable[[Mask, Array], float],
-        deadline: float = np.inf,
-    ) -> tuple["PriorSearch", list[Array]]:
+        most: int = len(PRIORS),
+    ) -> tuple["PriorSearch", list[RowDistribution]]:
         """Go from 10 rows to more as long as the loss falls, else to fewer.
 
         Without a fold nothing is tried, and 10 rows are taken.
@@ -103,37 +118,38 @@ class PriorSearch:
         ----------
         folds : sequence of SeenAndHeld
         loss : function of ``held`` and of the means (n x d)
-        deadline : float
-            By ``time.perf_counter``: one prior at least is tried.
+        most : int
+            How many priors are tried at most, at least 1.
 
         Returns
         -------
-        PriorSearch, list of arrays (n x d)
-            With the means at the best prior, one array for each fold: as large as the table, so
-            that they are not kept with the search.
+        PriorSearch, list of RowDistribution
+            With the distribution at the best prior for each fold.
         """
         if not folds:
             return cls(np.zeros(0), np.zeros((0, 0)), PRIORS[FIRST], False), []
         priors: list[float] = []
         losses: list[list[float]] = []
-        best: list[Array] = []
+        best: list[RowDistribution] = []
         place, move, ended = FIRST, 1, False
         while 0 <= place < len(PRIORS):
-            answers = [fold.means(PRIORS[place]) for fold in folds]
+            found = [fold.estimated(PRIORS[place]) for fold in folds]
             priors.append(PRIORS[place])
-            losses.append([loss(fold.held, own) for fold, own in zip(folds, answers, strict=True)])
+            losses.append(
+                [loss(fold.held, fold.means(own)) for fold, own in zip(folds, found, strict=True)]
+            )
             means = np.mean(losses, axis=1)
             better = int(np.argmin(means)) == len(means) - 1
             if better:
-                best = answers
+                best = found
             elif move > 0 and len(priors) == 2:
                 place, move = FIRST, -1
             else:
                 break
-            if time.perf_counter() > deadline:
+            place += move
+            if len(priors) >= most and 0 <= place < len(PRIORS):
                 ended = True
                 break
-            place += move
         best_prior = priors[int(np.argmin(np.mean(losses, axis=1)))]
         return cls(np.array(priors), np.array(losses), best_prior, ended), best
 

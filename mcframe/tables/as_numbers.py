@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import attrs
 import numpy as np
 import scipy
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.likelihoods import Gaussian
 from mcframe.tables.coding import Choice, Classes, Coding, Counts, Labels, Levels, Means
 from mcframe.tables.declared_column import DeclaredColumn
@@ -22,7 +22,8 @@ __all__ = [
     "Steps",
     "as_numbers",
     "calibrated",
-    "with_calibration",
+    "constant_everywhere",
+    "filled_by_constant",
 ]
 
 CodingT = TypeVar("CodingT", bound=Coding)
@@ -30,24 +31,73 @@ CodingT = TypeVar("CodingT", bound=Coding)
 BLOCK = "columns"
 # What slopes are taken for where nothing was held out; of nine mixed tables they were 1 to 9.
 USUAL_SLOPE = 4.0
+# The largest one: held-out entries that are told apart without an error have none.
+MOST_SLOPE = 150.0
+# How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope, over
+# the usual one, and of each offset.
+SPREAD = 1.0
 # What is added to the variances of a discriminant, a share of their mean.
 RIDGE = 0.05
-# Logarithms of the slopes that are tried.
-SLOPES = (-3.0, 5.0)
 
 
 @attrs.frozen
-class Indicator(Means, Labels):
-    """The second of two values as 1: its probabilities from a mean m by one slope.
+class Scored(Means, Choice):
+    """One of K values, its probabilities ``exp(slope * score + offset)`` over their sum.
 
-    ``exp(slope m)`` and ``exp(slope (1 - m))``, over their sum: means are timid.
+    The score of place k at a mean m is ``-(k - m)^2``. With slope and offsets from held-out
+    entries the probabilities of a label are a logistic curve of the mean with a slope and an
+    intercept (Platt, Probabilistic outputs for support vector machines, 1999), and those of levels
+    the adjacent-categories logit model, whose offsets are cut points between levels.
+
+    Parameters
+    ----------
+    slope : float
+        0 gives the same probabilities everywhere.
+    offsets : tuple of K floats
+        Empty: 0 of each value.
+    fill : float or None
+        The place that every entry is filled with, where no better answer was found on held-out
+        entries.
     """
 
     slope: float = USUAL_SLOPE
+    offsets: tuple[float, ...] = ()
+    fill: float | None = None
+
+    def scores(self, means: Array) -> Array:
+        """How near means (n x width) are to each value (n x K)."""
+        return -np.square(np.arange(len(self.places)) - means)
 
     def read(self, means: Array) -> Array:
         """The probability of each value."""
-        return probabilities(np.column_stack([1.0 - means[:, 0], means[:, 0]]), self.slope)
+        offsets = np.array(self.offsets or [0.0])
+        found: Array = softmax(self.slope * self.scores(means) + offsets, axis=1)
+        return found
+
+    def predicted(self, answer: Array) -> Array:
+        """The most probable value, or ``fill``."""
+        return super().predicted(answer) if self.fill is None else self.filled_with(answer)
+
+    def filled_with(self, answer: Array) -> Array:
+        """``fill`` for each entry."""
+        assert self.fill is not None
+        return np.full(len(answer), self.fill)
+
+
+@attrs.frozen
+class Indicator(Scored, Labels):
+    """The second of two values as 1, the first as 0."""
+
+
+@attrs.frozen
+class Steps(Scored, Levels):
+    """Levels as the numbers 0, 1, ..."""
+
+    def predicted(self, answer: Array) -> Array:
+        """The median of the probabilities, which is the fewest levels off, or ``fill``."""
+        if self.fill is not None:
+            return self.filled_with(answer)
+        return np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1).astype(np.float64)
 
 
 @attrs.frozen(eq=False)
@@ -106,11 +156,10 @@ class Discriminant:
 
 
 @attrs.frozen
-class Indicators(Means, Classes):
+class Indicators(Scored, Classes):
     """One column for each class, 1 in its own.
 
-    Probabilities are those of the discriminant of held-out entries, or of ``exp(4 m)`` without
-    one.
+    Scores are those of the discriminant of held-out entries, or the means without one.
     """
 
     discriminant: Discriminant | None = None
@@ -126,22 +175,9 @@ class Indicators(Means, Classes):
         found[np.isnan(codes)] = np.nan
         return found
 
-    def read(self, means: Array) -> Array:
-        """The probability of each class."""
-        if self.discriminant is None:
-            return probabilities(means, USUAL_SLOPE)
-        return probabilities(self.discriminant.scores(means), 1.0)
-
-
-@attrs.frozen
-class Steps(Means, Levels):
-    """Levels as the numbers 0, 1, ...; probabilities fall by the square of the distance."""
-
-    slope: float = USUAL_SLOPE
-
-    def read(self, means: Array) -> Array:
-        """``exp(-slope (k - m)^2)`` of each level k, over their sum."""
-        return probabilities(-np.square(np.arange(len(self.places)) - means), self.slope)
+    def scores(self, means: Array) -> Array:
+        """The logarithm of the density of each class, or its mean."""
+        return means if self.discriminant is None else self.discriminant.scores(means)
 
 
 @attrs.frozen
@@ -157,12 +193,6 @@ class CountedNumbers(Counts):
         """The mean, above 0."""
         m = means[:, 0]
         return np.where(m > self.bend, m, self.bend * np.exp(np.minimum(m / self.bend, 1.0) - 1.0))
-
-
-def probabilities(scores: Array, slope: float) -> Array:
-    """Return the probabilities of each row (n x K) that are as exp(slope * score)."""
-    found: Array = softmax(slope * scores, axis=1)
-    return found
 
 
 def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
@@ -192,17 +222,11 @@ def coded_as_numbers(column: DeclaredColumn) -> Coding:
     return found
 
 
-def with_calibration(column: DeclaredColumn, codes: Array, means: Array) -> DeclaredColumn:
-    """Return the column with probabilities that fit its held-out codes."""
-    coding = calibrated(column.modelled[0], codes, means)
-    return attrs.evolve(column, taken=attrs.evolve(column.taken, coding=coding))
-
-
 def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     """Return the coding with probabilities that fit held-out codes.
 
-    Of labels and levels by the slope at which these have the highest likelihood, of classes by
-    their discriminant. A coding of numbers stays as it is.
+    Of labels and levels by the slope and the offsets at which these are the most likely, of
+    classes by their discriminant. A coding of numbers stays as it is.
 
     Parameters
     ----------
@@ -211,21 +235,51 @@ def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     means : array (n x width of the coding)
         What was predicted of them.
     """
-    if not codes.size:
+    if not codes.size or not isinstance(coding, Scored):
         return coding
     if isinstance(coding, Indicators):
         discriminant = Discriminant.of(means, codes, coding.width)
-        return attrs.evolve(coding, discriminant=discriminant)
-    return sloped(coding, codes, means) if isinstance(coding, Indicator | Steps) else coding
+        return attrs.evolve(coding, slope=1.0, discriminant=discriminant)
+    slope, offsets = most_likely(coding.scores(means), codes.astype(np.intp))
+    return attrs.evolve(coding, slope=slope, offsets=offsets)
 
 
-def sloped(coding: Any, codes: Array, means: Array) -> Any:
-    """Return the coding with the slope at which held-out codes had the highest likelihood."""
+def most_likely(scores: Array, codes: IntArray) -> tuple[float, tuple[float, ...]]:
+    """Return the slope and the offsets at which codes (n,) of scores (n x K) are the most likely.
 
-    def loss(log_slope: float) -> float:
-        """The mean loss at a slope."""
-        tried = attrs.evolve(coding, slope=float(np.exp(log_slope)))
-        return float(np.mean(tried.losses(tried.read(means), codes)))
+    Few entries say little: the slope is drawn to the usual one and offsets to 0, as by Gaussian
+    priors.
+    """
+    n, n_values = scores.shape
+    scores = USUAL_SLOPE * scores
+    own = np.zeros((n, n_values))
+    own[np.arange(n), codes] = 1.0
+    usual = np.concatenate([[1.0], np.zeros(n_values)])
 
-    found = scipy.optimize.minimize_scalar(loss, bounds=SLOPES, method="bounded")
-    return attrs.evolve(coding, slope=float(np.exp(found.x)))
+    def loss(at: Array) -> tuple[float, Array]:
+        """-log of the density at slope / USUAL_SLOPE and the offsets, and its gradient."""
+        inner = at[0] * scores + at[1:]
+        away = softmax(inner, axis=1) - own
+        drawn = (at - usual) / SPREAD**2
+        value = np.sum(logsumexp(inner, axis=1) - np.sum(own * inner, axis=1))
+        gradient = np.concatenate([[np.sum(away * scores)], np.sum(away, axis=0)])
+        return float(value + 0.5 * drawn @ (at - usual)), gradient + drawn
+
+    bounds = [(0.0, MOST_SLOPE / USUAL_SLOPE), *[(None, None)] * n_values]
+    found = scipy.optimize.minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(USUAL_SLOPE * found.x[0]), tuple(map(float, found.x[1:]))
+
+
+def constant_everywhere(coding: CodingT, codes: Array) -> CodingT:
+    """Return the coding that gives the shares of the observed codes as probabilities everywhere."""
+    if not isinstance(coding, Scored):
+        return coding
+    counts = np.bincount(codes.astype(np.intp), minlength=len(coding.places)) + 0.5
+    return attrs.evolve(coding, slope=0.0, offsets=tuple(np.log(counts / np.sum(counts)).tolist()))
+
+
+def filled_by_constant(coding: CodingT, codes: Array) -> CodingT:
+    """Return the coding that fills every entry with the best constant of the observed codes."""
+    if not isinstance(coding, Scored):
+        return coding
+    return attrs.evolve(coding, fill=coding.constant(codes))

@@ -1,10 +1,10 @@
 """The verb ``complete``: a table with holes in, the same table without them out."""
 
-import time
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import IntArray
@@ -17,12 +17,19 @@ from mcframe.model import Model
 from mcframe.selection import CrossValidation, EntryFolds, RowFolds
 from mcframe.selection.entry_folds import fewest_free
 from mcframe.selection.folds import Folds
+from mcframe.selection.prior_rows import PRIORS
 from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import aside, warn_of_aside
 from mcframe.tables.declaring import declare
-from mcframe.tables.gaussian_table import FOLDS, estimate_seconds, gaussian_table
+from mcframe.tables.gaussian_table import (
+    FOLDS,
+    gaussian_table,
+    is_narrow,
+    log_likelihood_of,
+    work_of_search,
+)
 from mcframe.tables.nuclear_weight import chosen_weight
 from mcframe.tables.prior_rows import ChosenPrior, choose_prior
 
@@ -30,15 +37,38 @@ __all__ = ["complete"]
 
 # The share of the budget that choosing may take.
 CHOOSING = 0.5
-# Fits are given at least this, in seconds: what comes before them cannot be stopped within.
-LEAST_SECONDS = 1.0
+# Multiplications a second of one core of an Intel Xeon, in matrices of 20 to 200 columns: a budget
+# is counted by these, and not by a clock.
+SPEED = 4e9
 # Cells by which the prior is chosen at most: of longer tables some rows, drawn at random.
 MOST_CELLS = 200_000
 # What is said of columns that stand in no block.
 ASIDE = "columns that are set aside play no part, and keep their holes"
+# Iterations that a fit is given at least and at most.
+FEWEST_STEPS, MOST_STEPS = 20, 1_000_000
 METHODS = ("gaussian", "likelihoods")
-# A table with its model, how that was chosen, and what was lost of each column at the best.
-Chosen = tuple[Declared, Model, ChosenPrior | CrossValidation, tuple[ColumnScores | None, ...]]
+
+
+@attrs.frozen(eq=False)
+class Chosen:
+    """A table with its model, and how that was chosen.
+
+    Attributes
+    ----------
+    declared : Declared
+    model : Model
+    by : ChosenPrior or CrossValidation
+    scores : tuple of ColumnScores or None
+        What was lost of each column at the best.
+    cut_short : str
+        What the budget left out, in words.
+    """
+
+    declared: Declared
+    model: Model
+    by: ChosenPrior | CrossValidation
+    scores: tuple[ColumnScores | None, ...]
+    cut_short: str
 
 
 def complete(
@@ -59,9 +89,11 @@ def complete(
       covariance is estimated by EM (Little and Rubin, Statistical Analysis with Missing Data, 3rd
       edition, 2019, section 11.2), with a prior of independent columns that counts as 1, 3, 10,
       ... or 1,000 rows. Given the covariance the completion is a convex program, with
-      ``GaussianRows``, and certified. Probabilities of labels and levels are those of a
-      logistic curve of the mean, with one slope for each column from held-out entries; those of
-      categories are those of a linear discriminant of the means of their indicators.
+      ``GaussianRows``, and certified; nothing certifies the covariance. Probabilities of labels
+      and levels are those of a logistic curve of the mean, with a slope and cut points for each
+      column from held-out entries; those of categories are those of a linear discriminant of the
+      means of their indicators. Levels are filled by the median of their probabilities. Where
+      held-out entries are predicted worse than by the column's constant, that is the answer.
     - "likelihoods": the model of ``declare``, each kind of column under its own likelihood, and
       one nuclear norm, whose weight ``cross_validate`` chooses among 10.
 
@@ -74,11 +106,13 @@ def complete(
     frame, types : as in ``declare``
     method : "gaussian" or "likelihoods", optional
         Default: "gaussian", but "likelihoods" where ``types`` gives a likelihood, which the other
-        has no use for, and where the table has so many columns that EM would take more than a
-        quarter of the budget.
+        has no use for, and where the table has so many columns that EM takes more than 3e11
+        multiplications. That depends on the shape of the table and on its holes alone.
     budget_seconds : float, default 60
-        A budget of time for all of it, which holds roughly: fits end where it does, certified or
-        not, and a ``NotCertifiedWarning`` says so.
+        How much work choosing and fitting may be, at 4e9 multiplications a second: about the
+        seconds of one core. It is counted by the sizes of matrices and not by a clock, so that a
+        seed has one answer on every machine, and it never changes the method. What it cuts short,
+        such as priors or weights that were not tried, a warning says, and ``print``.
     seed : int, default 0
         Draws the folds.
     groups : sequence with a label for each row, optional
@@ -109,7 +143,6 @@ def complete(
     >>> completed.table.isna().to_numpy().any()
     np.False_
     """
-    began = time.perf_counter()
     if not 0.0 < number(budget_seconds, "budget_seconds") < np.inf:
         raise ModelError(
             f"budget_seconds={budget_seconds!r} was given; a positive number of seconds is needed"
@@ -118,14 +151,23 @@ def complete(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit at the end says it once
         declared = declare(frame, types)
-        seconds = CHOOSING * budget_seconds
-        gaussian = (method or usual_method(declared, types, seconds)) == "gaussian"
-        choose = by_covariance if gaussian else by_likelihoods
-        found, model, chosen, scores = choose(declared, began + seconds, seed, groups)
-    left = max(began + budget_seconds - time.perf_counter(), LEAST_SECONDS)
-    final = fit(model, found.data, max_seconds=left, random_state=seed)
+        work = CHOOSING * budget_seconds * SPEED
+        gaussian = (method or usual_method(declared, types)) == "gaussian"
+        chosen = (by_covariance if gaussian else by_likelihoods)(declared, work, seed, groups)
+    if chosen.cut_short:
+        warnings.warn(chosen.cut_short, UserWarning, stacklevel=2)
+    n_steps = steps_of(declared, (1.0 - CHOOSING) * budget_seconds * SPEED)
+    final = fit(chosen.model, chosen.declared.data, max_iter=n_steps, random_state=seed)
     warn_of_aside(ASIDE, aside(declared.columns))
-    return Completion(found.table(final), final, found, chosen, scores)
+    return Completion(
+        chosen.declared.table(final),
+        final,
+        chosen.declared,
+        chosen.by,
+        chosen.scores,
+        log_likelihood_of(chosen.declared) if gaussian else None,
+        chosen.cut_short,
+    )
 
 
 def checked_method(method: Any, types: Mapping[Any, Any] | None) -> None:
@@ -147,34 +189,34 @@ def likelihoods_in(types: Any) -> list[Any]:
     return [plain(name) for name, given in types.items() if isinstance(given, Likelihood)]
 
 
-def usual_method(declared: Declared, types: Mapping[Any, Any] | None, seconds: float) -> str:
-    """Return the method that is taken where none is asked for."""
+def usual_method(declared: Declared, types: Mapping[Any, Any] | None) -> str:
+    """Return the method that is taken where none is asked for: by the table, and by no clock."""
     n_rows = rows_to_choose_by(declared, np.random.default_rng(0)).size
-    long = estimate_seconds(declared, n_rows) > 0.5 * seconds
-    return "likelihoods" if long or likelihoods_in(types) else "gaussian"
+    gaussian = not likelihoods_in(types) and is_narrow(declared, n_rows)
+    return "gaussian" if gaussian else "likelihoods"
 
 
-def by_covariance(declared: Declared, deadline: float, seed: int, groups: Any) -> Chosen:
+def by_covariance(declared: Declared, work: float, seed: int, groups: Any) -> Chosen:
     """Return the table as rows of one Gaussian distribution, and how its prior was chosen."""
     rng = np.random.default_rng(seed)
     rows = rows_to_choose_by(declared, rng)
-    chosen = choose_prior(declared, folds_of(declared, groups, rows), rows, deadline, rng)
-    if chosen.search.ended:
-        warnings.warn(
-            f"the budget ended the search at {chosen}, after {len(chosen.search.priors)} that were"
-            " tried; a larger budget_seconds tries more",
-            UserWarning,
-            stacklevel=3,
-        )
+    counts = range(2, len(PRIORS) + 1)
+    most = 1 + sum(work_of_search(declared, rows.size, count) <= work for count in counts)
+    chosen = choose_prior(declared, folds_of(declared, groups, rows), rows, most, rng)
+    cut_short = (
+        f"the budget ended the search at {chosen}, after {len(chosen.search.priors)} that were"
+        " tried; a larger budget_seconds tries more"
+    )
     numbers = gaussian_table(declared, chosen)
-    return numbers, numbers.model, chosen, chosen.scores
+    said = cut_short if chosen.search.ended else ""
+    return Chosen(numbers, numbers.model, chosen, chosen.scores, said)
 
 
-def by_likelihoods(declared: Declared, deadline: float, seed: int, groups: Any) -> Chosen:
+def by_likelihoods(declared: Declared, work: float, seed: int, groups: Any) -> Chosen:
     """Return the table as it was declared, and how the weight of its nuclear norm was chosen."""
     folds = folds_of(declared, groups, np.arange(declared.frame.shape[0])) or EntryFolds(2)
-    chosen, scores = chosen_weight(declared, folds, deadline, seed)
-    return declared, chosen.best_model, chosen, scores
+    chosen, scores, cut_short = chosen_weight(declared, folds, steps_of(declared, work), seed)
+    return Chosen(declared, chosen.best_model, chosen, scores, cut_short)
 
 
 def folds_of(declared: Declared, groups: Any, rows: IntArray) -> Folds | None:
@@ -195,3 +237,13 @@ def rows_to_choose_by(declared: Declared, rng: np.random.Generator) -> IntArray:
     if n_rows <= n_kept:
         return np.arange(n_rows)
     return np.sort(rng.choice(n_rows, n_kept, replace=False))
+
+
+def steps_of(declared: Declared, work: float) -> int:
+    """Return how many iterations of a fit are so many multiplications, at least ``FEWEST_STEPS``.
+
+    One is taken for n d min(n, d) multiplications of an n x d table, and a million more.
+    """
+    n_rows, n_columns = declared.frame.shape
+    each = n_rows * n_columns * min(n_rows, n_columns) + 1e6
+    return int(np.clip(work / each, FEWEST_STEPS, MOST_STEPS))

@@ -34,6 +34,11 @@ class Completion:
         all that were tried.
     scores : tuple of ColumnScores or None
         What was lost on held-out entries at the best, column by column of the table.
+    log_likelihood : float or None
+        Of Gaussian rows: that of the observed entries in standard units, under the covariance
+        and the mean that EM has estimated.
+    cut_short : str
+        What the budget left out, in words; empty where that was nothing.
     """
 
     table: Any
@@ -41,6 +46,8 @@ class Completion:
     declared: Declared
     chosen: ChosenPrior | CrossValidation
     scores: tuple[ColumnScores | None, ...]
+    log_likelihood: float | None = None
+    cut_short: str = ""
 
     @property
     def model(self) -> Model:
@@ -85,9 +92,17 @@ class Completion:
         One row for each column of the table: ``column``, ``type``, ``missing`` (a share),
         ``loss`` (of held-out entries, relative to that of the best constant: 1 is no better),
         ``error`` and ``error_of_constant`` by ``measure`` (the root mean square, the share of
-        wrong labels, or how many levels off), and the ``weight`` that was chosen: of the
-        nuclear norm, or of the prior, in rows. Losses and
-        errors are missing of columns that stand in no block.
+        wrong labels, or how many levels off), ``auc_of_holes``, and the ``weight`` that was
+        chosen: of the nuclear norm, or of the prior, in rows. Losses and errors are missing of
+        columns that stand in no block.
+
+        **For which holes they hold.** Entries were held out at random from those that are
+        observed. Of Gaussian rows ``auc_of_holes`` is how well the other columns tell which
+        entries are missing: the area under the curve on rows that were left out, 1/2 where they
+        tell nothing. Where it is clearly above 1/2, held-out entries count by the odds of being
+        missing, so that loss and errors are about those of the holes (missing at random). Where
+        an entry is missing because of its own value, as where the rich do not tell their income,
+        nothing that is observed says so, and errors at holes may be far larger than these.
         """
         rows = self.rows()
         columns = {name: [row[k] for row in rows] for k, name in enumerate(HEADER)}
@@ -100,18 +115,50 @@ class Completion:
         for each, scores in zip(self.declared.columns, self.scores, strict=True):
             told = (str(plain(each.name)), each.kind, each.share_missing)
             if scores is None:
-                rows.append((*told, None, None, None, None, weight))
+                rows.append((*told, None, None, None, None, None, weight))
                 continue
             measure = each.modelled[0].measure
             errors = (scores.error, scores.error_of_constant)
-            rows.append((*told, scores.loss, *errors, measure, weight))
+            rows.append((*told, scores.loss, *errors, measure, scores.auc_of_holes, weight))
         return rows
+
+    def certified(self) -> str:
+        """What of the completion is certified, in words."""
+        status = f"{self.fit.status} (gap {self.fit.gap:.1e})"
+        if self.log_likelihood is None:
+            return status
+        exact = "exact" if self.fit.status == "certified" else status
+        return (
+            f"{exact} given the covariance, which was estimated by EM (log likelihood"
+            f" {self.log_likelihood:.1f})"
+        )
 
     def how(self) -> str:
         """What was chosen, in words."""
         if isinstance(self.chosen, ChosenPrior):
             return f"Gaussian rows, {self.chosen}"
         return f"NuclearNorm({self.chosen.best_weight:.6g})"
+
+    def notes(self) -> list[str]:
+        """What the errors hold for, and what the budget cut short, in lines."""
+        scored = [
+            (repr(plain(each.name)), scores)
+            for each, scores in zip(self.declared.columns, self.scores, strict=True)
+            if scores is not None
+        ]
+        weighted = [name for name, scores in scored if scores.weighted]
+        said = []
+        if scored and self.log_likelihood is None:
+            said.append("  errors hold for entries that are missing completely at random")
+        elif scored:
+            said.append("  errors hold for holes that do not depend on the missing value itself")
+        if weighted:
+            named = ", ".join(weighted[:5])
+            named += f" and {len(weighted) - 5} more" if len(weighted) > 5 else ""
+            said.append(
+                f"  held-out entries are weighted where other columns tell of the holes: {named}"
+            )
+        return [*said, f"  cut short: {self.cut_short}"] if self.cut_short else said
 
     def __repr__(self) -> str:
         n_filled = sum(
@@ -120,17 +167,20 @@ class Completion:
             if each.place is not None or each.taken.constant
         )
         head = [
-            f"Completion: {n_filled} entries filled, {self.fit.status} (gap {self.fit.gap:.1e})",
+            f"Completion: {n_filled} entries filled, {self.certified()}",
             f"  {self.how()}, chosen by held-out entries; loss 1 is that of the best constant",
         ]
         rows = [
             (name, kind, f"{missing:.0%}", *map(shown, (loss, error, constant)), measure or "")
-            for name, kind, missing, loss, error, constant, measure, _ in self.rows()
+            for name, kind, missing, loss, error, constant, measure, *_ in self.rows()
         ]
-        return "\n".join([*head, *lines_of([HEADER[:-1], *rows])])
+        return "\n".join([*head, *lines_of([HEADER[:-2], *rows]), *self.notes()])
 
 
-HEADER = ("column", "type", "missing", "loss", "error", "error_of_constant", "measure", "weight")
+HEADER = (
+    *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
+    *("auc_of_holes", "weight"),
+)
 
 
 def shown(number: float | None) -> str:

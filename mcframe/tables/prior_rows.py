@@ -7,13 +7,20 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Problem
+from mcframe.numerics.gaussian_rows import left_out_means
 from mcframe.selection.folds import Fold, Folds
 from mcframe.selection.prior_rows import PriorSearch, SeenAndHeld
-from mcframe.tables.as_numbers import as_numbers, with_calibration
-from mcframe.tables.coding import Means
-from mcframe.tables.column_scores import ColumnScores, errors_of_constant, observed
+from mcframe.tables.as_numbers import (
+    as_numbers,
+    calibrated,
+    constant_everywhere,
+    filled_by_constant,
+)
+from mcframe.tables.coding import Choice, Means
+from mcframe.tables.column_scores import ColumnScores, constant_answer, observed
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.missingness import Missingness
 
 __all__ = ["ChosenPrior", "choose_prior"]
 
@@ -76,6 +83,12 @@ class Numbers:
         values = [each.modelled[0].numbers(codes[:, k]) for k, each in enumerate(own)]
         return cls(own, codes, np.column_stack(values))
 
+    @property
+    def owners(self) -> IntArray:
+        """The position of the column of the table to which each column of the block belongs."""
+        widths = [each.modelled[0].width for each in self.columns]
+        return np.repeat(np.arange(len(widths)), widths)
+
     def own(self, position: int) -> slice:
         """Which columns of the block are those of a column of the table."""
         first = self.columns[position].place
@@ -99,7 +112,7 @@ def choose_prior(
     declared: Declared,
     folds: Folds | None,
     rows: IntArray,
-    deadline: float,
+    most: int,
     rng: np.random.Generator,
 ) -> ChosenPrior:
     """Return the prior with the least loss on the held-out entries of a declared table.
@@ -112,8 +125,8 @@ def choose_prior(
         Of the table of these rows; None where nothing can be held out.
     rows : array of integers
         Those by which it is chosen.
-    deadline : float
-        By ``time.perf_counter``: one prior at least is tried.
+    most : int
+        How many priors are tried at most.
     """
     numbers = Numbers.of(as_numbers(declared.columns), rows)
     data = {
@@ -121,8 +134,19 @@ def choose_prior(
     }
     drawn = () if folds is None else folds.draw(Problem.bind(declared.model, data), data, rng)
     parts = [part_of(fold, declared, numbers) for fold in drawn]
-    search, means = PriorSearch.over(parts, numbers.loss, deadline)
-    columns, scores = judged(as_numbers(declared.columns), numbers, parts, means)
+    search, best = PriorSearch.over(parts, numbers.loss, most)
+    owners = numbers.owners
+    means = [
+        part.natural(left_out_means(part.standard(numbers.values), own, owners))
+        for part, own in zip(parts, best, strict=True)
+    ]
+    columns, scores = judged(
+        as_numbers(declared.columns),
+        numbers,
+        [part.held for part in parts],
+        means,
+        Missingness.of_columns(numbers.values, owners, rng),
+    )
     return ChosenPrior(search, columns, scores)
 
 
@@ -148,46 +172,106 @@ def part_of(fold: Fold, declared: Declared, numbers: Numbers) -> SeenAndHeld:
 def judged(
     columns: Sequence[DeclaredColumn],
     numbers: Numbers,
-    parts: Sequence[SeenAndHeld],
+    held: Sequence[Mask],
     means: Sequence[Array],
+    holes: Sequence[Missingness],
 ) -> tuple[tuple[DeclaredColumn, ...], tuple[ColumnScores | None, ...]]:
-    """Return all columns, their probabilities fitted to what was held out, and what was lost."""
+    """Return all columns, their probabilities fitted to what was held out, and what was lost.
+
+    Parameters
+    ----------
+    held : sequence of masks (n x n_columns)
+        What each fold holds out.
+    means : sequence of arrays (n x d)
+        Of each number given the others of its row, by what each fold has fitted.
+    holes : sequence of Missingness
+        Of each column that stands in a block.
+    """
     found: list[DeclaredColumn] = []
     scores: list[ColumnScores | None] = []
     positions = iter(range(len(numbers.columns)))
     for each in columns:
         position = None if each.place is None else next(positions)
-        if position is None or not parts:
+        if position is None or not any(here[:, position].any() for here in held):
             found.append(each)
             scores.append(None)
             continue
-        codes, own = numbers.codes[:, position], numbers.own(position)
-        held = [part.held[:, position] for part in parts]
-        hidden = np.concatenate([codes[here] for here in held])
-        predicted = np.concatenate([at[here, own] for at, here in zip(means, held, strict=True)])
-        constant = sum(
-            errors_of_constant(each.modelled[0], np.where(here, np.nan, codes), codes[here])
-            for here in held
+        own = HeldOut(
+            numbers.codes[:, position],
+            [here[:, position] for here in held],
+            [at[:, numbers.own(position)] for at in means],
+            holes[position],
         )
-        found.append(with_calibration(each, hidden, predicted))
-        scores.append(scores_of(found[-1], codes, hidden, predicted, constant))
+        assert isinstance(each.modelled[0], Means)
+        coding, own_scores = own.calibrated_and_scored(each.modelled[0])
+        found.append(attrs.evolve(each, taken=attrs.evolve(each.taken, coding=coding)))
+        scores.append(own_scores)
     return tuple(found), tuple(scores)
 
 
-def scores_of(
-    column: DeclaredColumn, codes: Array, held: Array, means: Array, constant: float
-) -> ColumnScores | None:
-    """Return what was lost on the held-out codes of a column; None where none was held out."""
-    coding = column.modelled[0]
-    if not held.size:
-        return None
-    assert isinstance(coding, Means)
-    answer = coding.read(means)
-    least = coding.loss_of_constant(observed(codes))
-    loss = float(np.mean(coding.losses(answer, held)))
-    return ColumnScores(
-        loss=loss / least if least > 0.0 else np.nan,
-        error=coding.error(float(np.mean(coding.errors(coding.predicted(answer), held)))),
-        error_of_constant=coding.error(constant / held.size),
-        n_held=int(held.size),
-    )
+@attrs.frozen(eq=False)
+class HeldOut:
+    """What was held out of a column, and what was predicted of it.
+
+    Attributes
+    ----------
+    codes : array (n,)
+    held : sequence of masks (n,)
+        Fold by fold.
+    means : sequence of arrays (n x width of the coding)
+    holes : Missingness
+    """
+
+    codes: Array
+    held: Sequence[Mask]
+    means: Sequence[Array]
+    holes: Missingness
+
+    def fitted(self, coding: Means, folds: Sequence[int]) -> Means:
+        """The coding, its probabilities fitted to what these folds held out."""
+        codes = [self.codes[self.held[k]] for k in folds]
+        means = [self.means[k][self.held[k]] for k in folds]
+        return (
+            calibrated(coding, np.concatenate(codes), np.concatenate(means)) if codes else coding
+        )
+
+    def calibrated_and_scored(self, coding: Means) -> tuple[Means, ColumnScores]:
+        """The coding, fitted to all that was held out, and what was lost.
+
+        What is lost of a fold is by a coding that was fitted to the others. Probabilities that
+        lose more than those of the constant are the constant's, and values that are farther off
+        than the best constant are that one.
+        """
+        folds = range(len(self.held))
+        known = observed(self.codes)
+        sums = np.zeros(4)
+        n_held = 0
+        for k in folds:
+            here = self.held[k]
+            hidden, left = self.codes[here], observed(np.where(here, np.nan, self.codes))
+            own = self.fitted(coding, [other for other in folds if other != k])
+            answer = own.read(self.means[k][here])
+            constant = coding.constant(left if left.size else hidden)
+            lost = (
+                own.losses(answer, hidden),
+                coding.losses(constant_answer(coding, known, hidden.size), hidden),
+                own.errors(own.predicted(answer), hidden),
+                coding.errors(np.full(hidden.size, constant), hidden),
+            )
+            sums += np.array(lost) @ self.holes.weights[here]
+            n_held += hidden.size
+        found = self.fitted(coding, folds)
+        if isinstance(coding, Choice):
+            if sums[0] > sums[1]:
+                found, sums[0], sums[2] = constant_everywhere(coding, known), sums[1], sums[3]
+            elif sums[2] > sums[3]:
+                found, sums[2] = filled_by_constant(found, known), sums[3]
+        weight = sum(float(np.sum(self.holes.weights[here])) for here in self.held)
+        return found, ColumnScores(
+            loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,
+            error=coding.error(float(sums[2] / weight)),
+            error_of_constant=coding.error(float(sums[3] / weight)),
+            n_held=n_held,
+            auc_of_holes=self.holes.auc,
+            weighted=self.holes.is_told,
+        )

@@ -1,6 +1,5 @@
-"""A path of certified fits that ends where its time does."""
+"""A path of certified fits that ends where its iterations do."""
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,37 +10,39 @@ from mcframe.contracts.arrays import Array
 from mcframe.model import Model
 from mcframe.selection.work import CertifiedPath
 
-__all__ = ["TimedPath"]
+__all__ = ["ShortPath"]
 
 
 @attrs.define(eq=False)
-class TimedPath:
-    """The fits of ``mc.path`` down to the weight at which time is up: one of them at least.
+class ShortPath:
+    """The fits of ``mc.path`` until so many iterations were made: one fit on each path at least.
 
     Attributes
     ----------
     path : CertifiedPath
         With a budget for each fit.
-    deadline : float
-        By ``time.perf_counter``.
-    n_fits, n_open : int
-        How many fits were made, and how many of them are not certified.
+    most : int
+        Iterations of all fits on all paths.
+    n_steps, n_fits, n_open : int
+        How many iterations and fits were made, and how many of these are not certified.
     ended : bool
-        Whether time ended a path.
+        Whether a path ended before its last weight.
     """
 
     path: CertifiedPath
-    deadline: float
+    most: int
+    n_steps: int = 0
     n_fits: int = 0
     n_open: int = 0
     ended: bool = False
 
     def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
-        """A fit at each weight, as long as there is time."""
+        """A fit at each weight, as long as iterations are left."""
         for fit in self.path(model, data, weights):
+            self.n_steps += fit.history[-1].iteration
             self.n_fits += 1
             self.n_open += fit.status != "certified"
             yield fit
-            if time.perf_counter() > self.deadline:
+            if self.n_steps >= self.most:
                 self.ended = True
                 return
