@@ -16,6 +16,7 @@ from narwhals.exceptions import DuplicateError
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import as_float, is_missing, plain
+from mcframe.model.series import numbers_of_column
 
 __all__ = ["Column", "Form", "read_columns", "read_frame", "sort_of", "values_of"]
 
@@ -51,7 +52,7 @@ class Column:
             return np.array([as_float(value) for value in self.values], dtype=np.float64)
         if self.form == "date":
             series = series.dt.timestamp("us")
-        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        return numbers_of_column(series)
 
     @cached_property
     def values(self) -> list[Any]:
