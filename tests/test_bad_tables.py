@@ -239,8 +239,8 @@ def check_table_of_any_columns(drawn, method):
     frame, library = drawn
     table = library(frame)
     completed = quietly(lambda: mc.complete(table, method=method))
-    if completed is None:
-        assert quietly(mc.declare, table) is None
+    if completed is None:  # likelihoods choose nothing where no entry can be held out
+        assert method == "likelihoods" or quietly(mc.declare, table) is None
         return
     declared = completed.declared
     assert all(np.isfinite(each.loss) for each in completed.scores if each is not None)
@@ -277,8 +277,14 @@ def test_tables_of_any_columns(drawn):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["gaussian", "likelihoods"])
-@settings(max_examples=200)
-@given(drawn=frames())
-def test_many_tables_of_any_columns(method, drawn):
-    check_table_of_any_columns(drawn, method)
+@settings(max_examples=400)
+@given(frames())
+def test_many_tables_of_any_columns(drawn):
+    check_table_of_any_columns(drawn, "gaussian")
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(frames())
+def test_tables_of_any_columns_by_likelihoods(drawn):
+    check_table_of_any_columns(drawn, "likelihoods")
