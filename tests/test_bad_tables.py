@@ -270,7 +270,7 @@ def check_order_of_columns(frame, library, method, completed):
             assert pair[0] == pair[1]
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(frames())
 def test_tables_of_any_columns(drawn):
     check_table_of_any_columns(drawn, "gaussian")

@@ -461,7 +461,8 @@ def test_types_are_checked():
         " 'date', 'skip', bounds of a number such as ('number', 0, None), a list of different"
         " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed"
     )
-    for given in (("number", 2, 1), ("number", 0), ("number",), ("number", 0, "a"), [], ["a"]):
+    wrong = [("number", 2, 1), ("number", 0), ("number",), ("number", 0, "a"), ("count", 0, 5)]
+    for given in (*wrong, (0, None), [], ["a"], [["a"], ["a"]], None, mc.Huber):
         assert "bounds of a number such as" in refusal(frame, {"x": given}, mc.ModelError)
     assert "types is a list; a dict from column names" in refusal(frame, ["x"], mc.ModelError)
 

@@ -71,11 +71,12 @@ class Bounds:
         """The bounds that were given, None where there are none: a word, levels, a likelihood."""
         if not isinstance(given, list | tuple) or given[:1] not in (["number"], ("number",)):
             return None
-        ends = [as_float(end) for end in given[1:]]  # NaN for None
-        if len(ends) != 2 or None in ends:
+        ends = [end for end in map(as_float, given[1:]) if end is not None]  # NaN for None
+        if (len(given), len(ends)) != (3, 2):
             return None
-        lower, upper = np.where(np.isnan(ends), [-np.inf, np.inf], ends)
-        return cls(float(lower), float(upper)) if lower < upper else None
+        lower = -np.inf if np.isnan(ends[0]) else ends[0]
+        upper = np.inf if np.isnan(ends[1]) else ends[1]
+        return cls(lower, upper) if lower < upper else None
 
     def __str__(self) -> str:
         return f"numbers from {self.lower:g} to {self.upper:g}"
