@@ -91,7 +91,8 @@ def completed_column(
     raise contradiction(
         column,
         each.taken.kind,
-        f"its values are {what(column)}, beside which no {plain(into[0])!r} can stand",
+        column.trouble
+        or f"its values are {what(column)}, beside which no {plain(into[0])!r} can stand",
     )
 
 

@@ -79,7 +79,8 @@ class Bounds:
         return cls(lower, upper) if lower < upper else None
 
     def __str__(self) -> str:
-        return f"numbers from {self.lower:g} to {self.upper:g}"
+        lowest = f" from {self.lower:g}" if self.lower > -np.inf else ""
+        return f"numbers{lowest}" + (f" to {self.upper:g}" if self.upper < np.inf else "")
 
 
 def number(column: Column, why: str, bounds: Bounds | None = None) -> Taken:
@@ -123,8 +124,8 @@ def category(column: Column, why: str) -> Taken:
     places, why = column.distinct, f"{why}, of {column.n_distinct} values"
     if len(places) > MOST_CLASSES:
         times = Counter(column.values)
-        kept = sorted(places, key=times.__getitem__, reverse=True)[:MOST_CLASSES]
-        places = tuple(place for place in places if place in set(kept))
+        kept = set(sorted(places, key=times.__getitem__, reverse=True)[:MOST_CLASSES])
+        places = tuple(place for place in places if place in kept)
         why += f"; the model has the {MOST_CLASSES} most frequent"
     return Taken(
         "category", why, Classes(places), Multinomial(len(places)), f"{len(places)} classes"
