@@ -2,13 +2,17 @@
 
 One to three blocks of one to four columns, one to twelve items, weights over four orders of
 magnitude, masks down to one observed entry a block, with and without biases, effects of rows,
-weights and offsets of entries; every main term, and up to two terms beside it.
+weights and offsets of entries; every main term, and up to two terms beside it. And random tables
+of any columns, of the kinds, units and signs of missing values that users have.
 """
 
 import warnings
 
 import attrs
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -763,3 +767,64 @@ def extreme_models(draw):
         return mc.Model(blocks, extreme_terms(draw, blocks[0].name, sum(widths))), data
     except mc.McframeError:
         return None
+
+
+def of_text_numbers(rng, n_rows):
+    """Numbers as text, with signs of missing values and text that is none."""
+    numbers = rng.choice(["1.5", " 2", "3e1", "-7.25", "4", "0.125"], n_rows).astype(object)
+    numbers[rng.random(n_rows) < 0.2] = rng.choice(["?", "n/a", "", " NULL"])
+    numbers[rng.random(n_rows) < 0.05] = "<5"
+    return numbers
+
+
+# Columns of tables that users have: values by the generator and the number of rows.
+COLUMNS = {
+    "numbers": lambda rng, n: rng.standard_normal(n),
+    "any unit": lambda rng, n: rng.standard_normal(n) * 10.0 ** rng.uniform(-300.0, 300.0),
+    "far from 0": lambda rng, n: 1e9 + rng.standard_normal(n),
+    "whole": lambda rng, n: pd.array(rng.poisson(3.0, n), dtype="Int64"),
+    "large": lambda rng, n: pd.array(2**53 + 1 + 2 * rng.integers(0, 2**61, n), dtype="Int64"),
+    "small": lambda rng, n: pd.array(rng.integers(0, 200, n), dtype="UInt8"),
+    "truth": lambda rng, n: pd.array(rng.random(n) < 0.4, dtype="boolean"),
+    "label": lambda rng, n: rng.choice(["no", "yes"], n).astype(object),
+    "town": lambda rng, n: pd.Series(rng.choice(["Ulm", "Bonn", "Kiel"], n), dtype="string"),
+    "kinds": lambda rng, n: pd.Categorical(rng.choice(["p", "q", "r", "s"], n)),
+    "levels": lambda rng, n: pd.Categorical(rng.choice([*"abc"], n), [*"abc"], ordered=True),
+    "day": lambda rng, n: (
+        pd.Timestamp("2020-02-29") + pd.to_timedelta(rng.integers(0, 99, n), "D")
+    ),
+    "text": of_text_numbers,
+    "arrow text": lambda rng, n: pd.array(of_text_numbers(rng, n), dtype="string[pyarrow]"),
+    "mixed": lambda rng, n: np.where(
+        rng.random(n) < 0.9, rng.integers(0, 9, n).astype(object), "-"
+    ),
+    "strange": lambda rng, n: rng.choice(np.array([1.5, "a", True, 7], dtype=object), n),
+    "commas": lambda rng, n: rng.choice(["1,234", "5,5", "6"], n).astype(object),
+    "code": lambda rng, n: rng.choice(["007", "012", "99"], n).astype(object),
+    "constant": lambda rng, n: np.full(n, "de", dtype=object),
+    "name": lambda rng, n: np.array([f"name {k}" for k in range(n)], dtype=object),
+    "nothing": lambda rng, n: np.full(n, np.nan),
+}
+FORMS = {
+    "pandas": lambda frame: frame,
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": lambda frame: pl.from_pandas(frame),
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame),
+}
+
+
+@st.composite
+def frames(draw):
+    """A table of pandas with columns of any kind, holes in each, and a function to its library."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    form = draw(st.sampled_from(list(FORMS)))
+    names = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=5, unique=True))
+    n_rows = draw(st.integers(1, 24))
+    columns = dict.fromkeys(["numbers", *names])
+    frame = pd.DataFrame({name: COLUMNS[name](rng, n_rows) for name in columns})
+    hidden = rng.random(frame.shape) < draw(st.sampled_from([0.0, 0.2, 0.5]))
+    frame = frame.mask(hidden)
+    if form in ("polars", "pyarrow"):
+        frame = frame.drop(columns=["mixed", "strange"], errors="ignore")
+    return frame, FORMS[form]

@@ -335,6 +335,12 @@ def test_a_budget_is_a_positive_number(budget):
         mc.complete(mixed(), budget_seconds=budget)
 
 
+@pytest.mark.parametrize("seed", [0.5, -1, None, "1"])
+def test_a_seed_is_a_whole_number_from_0(seed):
+    with pytest.raises(mc.ModelError, match="seed"):
+        mc.complete(mixed(), seed=seed)
+
+
 def test_few_entries_are_enough():
     frame = pd.DataFrame({"x": [1.0, 2.0, 4.0, NAN], "y": [2.0, NAN, 8.0, 6.0]})
     assert not mc.complete(frame).table.isna().to_numpy().any()

@@ -79,6 +79,22 @@ def test_what_is_observed_stays_as_it_was_to_the_bit():
     assert not np.isnan(filled).any()
 
 
+@pytest.mark.parametrize("options", [{}, {"terms": [mc.NuclearNorm(1.0)], "tol": 1e-9}])
+def test_the_order_of_columns_plays_no_part(options):
+    X = load_wine().data[::4, :6]
+    X = np.where(np.random.default_rng(3).random(X.shape) < 0.3, np.nan, X)
+    order = [4, 0, 5, 3, 1, 2]
+    first, second = (MatrixCompletionImputer(**options) for _ in range(2))
+    filled = first.fit_transform(X)[:, order]
+    np.testing.assert_allclose(second.fit_transform(X[:, order]), filled, rtol=1e-5)
+    np.testing.assert_allclose(second.transform(X[:9, order]), filled[:9], rtol=1e-4)
+    several = [
+        MatrixCompletionRegressor().fit(X[:, own], first.fit_transform(X)[:, [1, 3]])
+        for own in (range(6), order)
+    ]
+    np.testing.assert_allclose(several[0].predict(X), several[1].predict(X[:, order]), rtol=1e-5)
+
+
 def test_nothing_missing_nothing_changed():
     table = low_rank(30, 4, 2)
     imputer = MatrixCompletionImputer()

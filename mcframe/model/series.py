@@ -84,7 +84,10 @@ def numbers_of_column(given: Any) -> Array:
     """
     if is_series(given):
         if given.dtype.is_numeric() or given.dtype == nw.Boolean:
-            return np.asarray(given.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            try:
+                return np.asarray(given.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            except ValueError:  # pyarrow rounds no whole numbers beyond 2**53
+                pass
         given = given.to_list()
     try:
         array = given if isinstance(given, np.ndarray) else np.asarray(given)

@@ -1,6 +1,7 @@
 """An order of columns by what they hold, so that what is drawn depends on no other order."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -39,7 +40,7 @@ def places_by_content(values: Array) -> IntArray:
     return places_of(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
 
 
-def places_of(keys: Array, columns: IntArray, values: Array) -> IntArray:
+def places_of(keys: Any, columns: IntArray, values: Array) -> IntArray:
     """Return the place of each column: by its key, where these are alike by its sum."""
     order = np.lexsort((np.bincount(columns, values, keys.size), keys))
     places: IntArray = np.empty(keys.size, dtype=np.intp)
@@ -47,7 +48,7 @@ def places_of(keys: Array, columns: IntArray, values: Array) -> IntArray:
     return places
 
 
-def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) -> Array:
+def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) -> Any:
     """Return a number for each column, made of the ranks of its values and their rows.
 
     Hence it is the same in any unit of the column. Columns that are alike have the same key.
@@ -64,9 +65,9 @@ def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) ->
     return keys
 
 
-def scrambled(numbers: IntArray) -> Array:
+def scrambled(numbers: Any) -> Any:
     """Return whole numbers spread over 64 bits (splitmix64; Steele, Lea and Flood, 2014)."""
     z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+    return z ^ (z >> np.uint64(31))

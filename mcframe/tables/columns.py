@@ -17,6 +17,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import as_float, is_missing, plain
 from mcframe.model.partitioned import refuse_partitions
+from mcframe.model.series import numbers_of_column
 
 __all__ = ["Column", "Form", "read_columns", "read_frame", "sort_of", "values_of"]
 
@@ -52,7 +53,7 @@ class Column:
             return np.array([as_float(value) for value in self.values], dtype=np.float64)
         if self.form == "date":
             series = series.dt.timestamp("us")
-        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        return numbers_of_column(series)
 
     @cached_property
     def values(self) -> list[Any]:

@@ -80,16 +80,19 @@ def completed_column(
     untyped &= column.n_observed == 0
     if not untyped and holds(column, into):
         return filled_series(column.series, missing, column.written(into))
-    seen = {row: column.values[row] for row in np.flatnonzero(~column.missing)}
-    if holds(each.column, list(seen.values())):
-        whole = [seen.get(row, value) for row, value in enumerate(values)]
+    seen = np.flatnonzero(~column.missing)
+    if holds(each.column, [column.values[row] for row in seen]):
+        whole = list(values)
+        for row in seen:
+            whole[row] = column.values[row]
         return series_like(each.column.series, table, each.column.written(whole))
     if column.form in ("category", "ordered"):
         return filled_series(with_categories(column.series, into), missing, into)
     raise contradiction(
         column,
         each.taken.kind,
-        f"its values are {what(column)}, beside which no {plain(into[0])!r} can stand",
+        column.trouble
+        or f"its values are {what(column)}, beside which no {plain(into[0])!r} can stand",
     )
 
 

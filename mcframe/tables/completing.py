@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import number, whole
 from mcframe.fitting import fit
 from mcframe.model import Model
 from mcframe.selection import CrossValidation, EntryFolds, RowFolds
@@ -130,8 +130,9 @@ def complete(
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; a budget that is no positive number; fewer groups than 3, or not a
-        label for each row; a method that is neither, or "gaussian" beside a likelihood.
+        As in ``declare``; a budget that is no positive number; a seed below 0; fewer groups than
+        3, or not a label for each row; a method that is neither, or "gaussian" beside a
+        likelihood.
 
     Examples
     --------
@@ -148,6 +149,7 @@ def complete(
             f"budget_seconds={budget_seconds!r} was given; a positive number of seconds is needed"
         )
     checked_method(method, types)
+    seed = whole(seed, "seed", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit at the end says it once
         declared = declare(frame, types)

@@ -152,9 +152,10 @@ def checked_types(types: Any, columns: list[Column]) -> dict[Any, Any]:
 
 def is_kind(given: Any) -> bool:
     """Whether a column can be declared so."""
-    if isinstance(given, list | tuple) and given:
-        bounds = given[0] == "number" and not all(isinstance(each, str) for each in given)
-        return len(given) == len(set(given)) > 1 and not bounds
+    if isinstance(given, list | tuple):
+        bounds = given[:1] and given[0] in KINDS and not all(isinstance(v, str) for v in given)
+        differ = all(value not in given[:k] for k, value in enumerate(given))
+        return len(given) > 1 and differ and not bounds and None not in given
     return isinstance(given, Likelihood | Bounds) or (isinstance(given, str) and given in KINDS)
 
 

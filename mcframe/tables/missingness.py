@@ -104,7 +104,7 @@ def scores_of(values: Array, missing: Mask, owners: IntArray, rng: np.random.Gen
 
 
 def area_under_curve(scores: Array, positive: Mask) -> float:
-    """Return the share of pairs of a positive and a negative one in which the first scores more."""
+    """Return the share of pairs of a positive and a negative in which the positive scores more."""
     n = np.count_nonzero(positive)
     ranks = np.sum(rankdata(scores)[positive]) - 0.5 * n * (n + 1)
     return float(ranks / (n * (positive.size - n)))

@@ -71,14 +71,16 @@ class Bounds:
         """The bounds that were given, None where there are none: a word, levels, a likelihood."""
         if not isinstance(given, list | tuple) or given[:1] not in (["number"], ("number",)):
             return None
-        ends = [as_float(end) for end in given[1:]]  # NaN for None
-        if len(ends) != 2 or None in ends:
+        ends = [end for end in map(as_float, given[1:]) if end is not None]  # NaN for None
+        if (len(given), len(ends)) != (3, 2):
             return None
-        lower, upper = np.where(np.isnan(ends), [-np.inf, np.inf], ends)
-        return cls(float(lower), float(upper)) if lower < upper else None
+        lower = -np.inf if np.isnan(ends[0]) else ends[0]
+        upper = np.inf if np.isnan(ends[1]) else ends[1]
+        return cls(lower, upper) if lower < upper else None
 
     def __str__(self) -> str:
-        return f"numbers from {self.lower:g} to {self.upper:g}"
+        lowest = f" from {self.lower:g}" if self.lower > -np.inf else ""
+        return f"numbers{lowest}" + (f" to {self.upper:g}" if self.upper < np.inf else "")
 
 
 def number(column: Column, why: str, bounds: Bounds | None = None) -> Taken:
@@ -122,8 +124,8 @@ def category(column: Column, why: str) -> Taken:
     places, why = column.distinct, f"{why}, of {column.n_distinct} values"
     if len(places) > MOST_CLASSES:
         times = Counter(column.values)
-        kept = sorted(places, key=times.__getitem__, reverse=True)[:MOST_CLASSES]
-        places = tuple(place for place in places if place in set(kept))
+        kept = set(sorted(places, key=times.__getitem__, reverse=True)[:MOST_CLASSES])
+        places = tuple(place for place in places if place in kept)
         why += f"; the model has the {MOST_CLASSES} most frequent"
     return Taken(
         "category", why, Classes(places), Multinomial(len(places)), f"{len(places)} classes"

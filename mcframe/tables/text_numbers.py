@@ -79,11 +79,11 @@ class TextNumbers(Column):
 
     @property
     def whole(self) -> tuple[int, int] | None:
-        """The range of 64 bits where each number is written as a whole one; else None."""
+        """The range of 64 bits where each number within is written as a whole one; else None."""
         read = [v for v, number in zip(self.given, self.values, strict=True) if number is not None]
-        if all(re.fullmatch(r"\s*[+-]?[0-9]+\s*", str(value)) for value in read):
-            return -(2**63), 2**63 - 1
-        return None
+        whole = all(re.fullmatch(r"\s*[+-]?[0-9]+\s*", str(value)) for value in read)
+        inside = np.all(np.abs(self.distinct) < 2.0**63)
+        return (-(2**63), 2**63 - 1) if whole and inside else None
 
     def written(self, values: list[Any]) -> list[Any]:
         """Numbers as text where the column has none."""
