@@ -9,13 +9,15 @@ weighting (Little and Rubin, Statistical Analysis with Missing Data, 3rd edition
 
 import attrs
 import numpy as np
-from scipy.stats import rankdata
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.deferred import Deferred
 from mcframe.selection.prior_rows import standard_units
 from mcframe.tables.as_numbers import most_likely
 
 __all__ = ["Missingness"]
+
+metrics = Deferred("sklearn.metrics", "how well holes are told")
 
 # Holes are told from other columns where the AUC is at least this, and by so many of its standard
 # errors above 1/2; a column has at least so many holes and observed entries.
@@ -67,7 +69,7 @@ class Missingness:
             n_missing, n_observed = np.count_nonzero(own), np.count_nonzero(~own)
             auc, weights = None, np.ones(len(own))
             if min(n_missing, n_observed) >= FEWEST:
-                auc = area_under_curve(scores, own)
+                auc = float(metrics.roc_auc_score(own, scores))
                 deviation = np.sqrt((own.size + 1.0) / (12.0 * n_missing * n_observed))
                 if auc >= max(LEAST_AUC, 0.5 + DEVIATIONS * deviation):
                     weights = odds_of_missing(scores, own)
@@ -101,13 +103,6 @@ def scores_of(values: Array, missing: Mask, owners: IntArray, rng: np.random.Gen
             coefficients[:, j] -= inverse[:, own] @ within
         found[~fitted] = (design[~fitted] - centre) @ coefficients
     return found
-
-
-def area_under_curve(scores: Array, positive: Mask) -> float:
-    """Return the share of pairs of a positive and a negative in which the positive scores more."""
-    n = np.count_nonzero(positive)
-    ranks = np.sum(rankdata(scores)[positive]) - 0.5 * n * (n + 1)
-    return float(ranks / (n * (positive.size - n)))
 
 
 def odds_of_missing(scores: Array, missing: Mask) -> Array:
