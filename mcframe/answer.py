@@ -95,7 +95,7 @@ class Fit(AnswersByLabel):
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
         """The way back from an outcome: its objective is the problem's own.
 
-        So is the last word on whether it is certified.
+        A certificate that this objective and the bound deny is withdrawn.
         """
         fit = cls(
             problem=problem,

@@ -354,10 +354,8 @@ def scaled_rows(draw):
     to 1e4, and there may be a ridge of any size.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_rows, widths = (
-        draw(st.integers(1, 3)),
-        draw(st.sampled_from([(1,), (3,), (2, 1), (1, 1, 2)])),
-    )
+    n_rows = draw(st.integers(1, 3))
+    widths = draw(st.sampled_from([(1,), (3,), (2, 1), (1, 1, 2)]))
     size = sum(widths)
     common, spread = draw(POWERS), draw(st.sampled_from([0.0, 2.0, 6.0]))
     scales = np.clip(common * 10.0 ** rng.uniform(-spread, spread, size), 1e-9, 1e9)

@@ -82,7 +82,7 @@ class RowSquares:
         """Return ``||t||^2 / 2`` of ``z = centre + loadings t``, for invertible loadings."""
         spreads = np.linalg.norm(loadings, axis=1)
         # Of all loadings with the same products one is lower triangular.
-        factor = np.tril(np.linalg.qr((loadings / spreads[:, None]).T, mode="r").T)
+        factor = np.tril(np.linalg.qr((loadings / spreads[:, None]).T)[1].T)
         return cls(centre, spreads, factor, np.zeros_like(factor))
 
     @property
@@ -104,7 +104,7 @@ class RowSquares:
 
     @cached_property
     def defect_by_coordinates(self) -> Array:
-        """``K^-1 E K'^-1``, beside which E is small where its norm is below 1."""
+        """``K^-1 E K'^-1``: E in the coordinates t, small where its norm is far below 1."""
         found: Array = self.inverse @ self.defect @ self.inverse.T
         return found
 

@@ -103,7 +103,10 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         return seen.conjugate() + seen.rounding()
 
     def rounding(self, latent: Array) -> float:
-        """That of Z, and of the Cholesky factor: much where columns are nearly dependent."""
+        """Bound on what rounding of Z and of systems with the Cholesky factor moves the value by.
+
+        It is large where columns are nearly dependent.
+        """
         return self.squares.rounding(latent)
 
     def value_and_slope(self, latent: Array) -> tuple[float, Array]:

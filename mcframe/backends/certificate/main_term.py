@@ -101,7 +101,7 @@ class OfRows(MainTerm):
         return self.taken.conjugate(scale) + scale**2 * self.ridged
 
     def rounding(self, scale: float) -> float:
-        """That of the products."""
+        """Bound on how far rounding of the products moves the conjugate."""
         return self.taken.rounding(scale)
 
 
