@@ -33,8 +33,8 @@ BLOCK = "columns"
 USUAL_SLOPE = 4.0
 # The largest one: held-out entries that are told apart without an error have none.
 MOST_SLOPE = 150.0
-# How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope, over
-# the usual one, and of each offset.
+# How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope,
+# over the usual one, and of each offset.
 SPREAD = 1.0
 # What is added to the variances of a discriminant, a share of their mean.
 RIDGE = 0.05
@@ -271,7 +271,7 @@ def most_likely(scores: Array, codes: IntArray) -> tuple[float, tuple[float, ...
 
 
 def constant_everywhere(coding: CodingT, codes: Array) -> CodingT:
-    """Return the coding that gives the shares of the observed codes as probabilities everywhere."""
+    """Return the coding whose probabilities are the shares of the observed codes everywhere."""
     if not isinstance(coding, Scored):
         return coding
     counts = np.bincount(codes.astype(np.intp), minlength=len(coding.places)) + 0.5

@@ -65,7 +65,8 @@ class Missingness:
         found = []
         for own, scores in zip(missing.T, scores_of(values, missing, owners, rng).T, strict=True):
             n_missing, n_observed = np.count_nonzero(own), np.count_nonzero(~own)
-            auc, weights = None, np.ones(len(own))
+            auc: float | None = None
+            weights: Array = np.ones(len(own))
             if min(n_missing, n_observed) >= FEWEST:
                 auc = area_under_curve(scores, own)
                 deviation = np.sqrt((own.size + 1.0) / (12.0 * n_missing * n_observed))
@@ -104,7 +105,7 @@ def scores_of(values: Array, missing: Mask, owners: IntArray, rng: np.random.Gen
 
 
 def area_under_curve(scores: Array, positive: Mask) -> float:
-    """Return the share of pairs of a positive and a negative one in which the first scores more."""
+    """Return the share of pairs of a positive and a negative in which the positive scores more."""
     n = np.count_nonzero(positive)
     ranks = np.sum(rankdata(scores)[positive]) - 0.5 * n * (n + 1)
     return float(ranks / (n * (positive.size - n)))
@@ -120,6 +121,5 @@ def odds_of_missing(scores: Array, missing: Mask) -> Array:
     slope, offsets = most_likely(both, missing.astype(np.intp))
     logs = slope * both[:, 1] + offsets[1] - offsets[0]
     odds = np.exp(np.minimum(logs - np.median(logs[~missing]), 50.0))
-    capped = np.minimum(odds, MOST_WEIGHT * np.mean(odds[~missing]))
-    found: Array = capped / np.mean(capped[~missing])
-    return found
+    capped: Array = np.minimum(odds, MOST_WEIGHT * np.mean(odds[~missing]))
+    return capped / float(np.mean(capped[~missing]))

@@ -7,8 +7,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Problem
-from mcframe.selection.folds import Fold, Folds
 from mcframe.numerics.gaussian_rows import left_out_means
+from mcframe.selection.folds import Fold, Folds
 from mcframe.selection.prior_rows import PriorSearch, SeenAndHeld
 from mcframe.tables.as_numbers import (
     as_numbers,
