@@ -826,3 +826,37 @@ def frames(draw):
     if form in ("polars", "pyarrow"):
         frame = frame.drop(columns=["mixed", "strange"], errors="ignore")
     return frame, FORMS[form]
+
+
+@st.composite
+def skewed_tables(draw):
+    """A table of skewed labels and levels and a rare category, whole and with holes.
+
+    Holes are random, or depend on the first column, which is observed.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.sampled_from([40, 150, 400]))
+    size, other = rng.standard_normal((2, n))
+    scale = draw(POWERS)
+
+    def cut(shares):
+        """Places 0, 1, ... of a noisy number, so many of each."""
+        z = draw(st.sampled_from([0.0, 1.0, 2.0])) * size + other + rng.standard_normal(n)
+        return np.searchsorted(np.quantile(z, np.cumsum(shares)[:-1]), z)
+
+    rare = draw(st.sampled_from([0.02, 0.1, 0.5]))
+    label, town = cut([1.0 - rare, rare]), cut([0.6, 0.4 - rare / 2.0, rare / 2.0])
+    level = cut(draw(st.permutations([0.75, 0.15, 0.05, 0.05])))
+    names = [("label", label, "ny", False), ("level", level, "abcd", True)]
+    names += [("town", town, ["Bonn", "Kiel", "Ulm"], False)]
+    whole = pd.DataFrame({"size": scale * size, "other": other})
+    for name, codes, places, ordered in names:
+        whole[name] = pd.Categorical.from_codes(codes, list(places), ordered=ordered)
+    tilt = draw(st.sampled_from([0.0, 2.0]))
+    hidden = rng.random((n, 4)) < 1.0 / (1.0 + np.exp(1.0 - tilt * size[:, None]))
+    frame = whole.mask(np.column_stack([np.zeros(n, dtype=bool), hidden]))
+    for name, codes, places, _ in names:  # every value stays somewhere
+        for place in range(len(places)):
+            own = np.flatnonzero(codes == place)
+            frame.loc[own[:1], name] = whole.loc[own[:1], name]
+    return whole, frame

@@ -7,15 +7,18 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends import Budget
 from mcframe.selection import EntryFolds
 from mcframe.selection.work import CertifiedPath
-from mcframe.tables import coding, completing, gaussian_table, nuclear_weight
+from mcframe.tables import coding, completing, gaussian_table, missingness, nuclear_weight
 from mcframe.tables.judging import JudgedColumns
 from mcframe.tables.short_path import ShortPath
 
+from .strategies import skewed_tables
 from .test_declare import mixed
 
 NAN = np.nan
@@ -270,7 +273,7 @@ def test_rows_without_an_entry_are_said_once():
     ],
 )
 def test_a_budget_that_is_too_small_is_said_and_gives_an_answer(method, sentence):
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="ended the search") as told:
         completed = mc.complete(mixed(), TYPES, method=method, budget_seconds=1e-6)
     assert f"{completed.cut_short}" in [str(each.message) for each in told]
     assert sentence in completed.cut_short
@@ -344,6 +347,81 @@ def test_a_seed_is_a_whole_number_from_0(seed):
 def test_few_entries_are_enough():
     frame = pd.DataFrame({"x": [1.0, 2.0, 4.0, NAN], "y": [2.0, NAN, 8.0, 6.0]})
     assert not mc.complete(frame).table.isna().to_numpy().any()
+
+
+# Skewed labels and levels, rare categories, holes that depend on an observed column
+
+
+@settings(max_examples=8, phases=[Phase.generate])
+@given(skewed_tables(), st.booleans())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_nothing_is_answered_worse_than_by_the_constant(drawn, hasty):
+    """On held-out entries, and at holes up to what chance allows; whatever the budget and unit."""
+    whole, frame = drawn
+    completed = mc.complete(frame, budget_seconds=1e-3 if hasty else 1e3)
+    assert isinstance(completed.model.terms[0], mc.GaussianRows)
+    assert not completed.table.isna().to_numpy().any()
+    report = completed.report().set_index("column")[2:].dropna(subset="loss")
+    assert (report["loss"] <= 1.0 + 1e-12).all()
+    assert (report["error"] <= report["error_of_constant"] * (1.0 + 1e-12)).all()
+    for name in report.index:
+        hidden, coding = frame[name].isna(), completed.declared.column(name).modelled[0]
+        pair = (whole, completed.table)
+        truth, answer = (each[name][hidden].cat.codes.to_numpy(float) for each in pair)
+        constant = coding.constant(frame[name][~hidden].cat.codes.to_numpy())
+        worse = coding.errors(answer, truth)
+        worse -= coding.errors(np.full(truth.size, constant), truth)
+        assert np.sum(worse) <= 4.0 * np.sqrt(np.sum(np.square(worse))) + 2.0
+
+
+def holes_by(mechanism, seed=0, n=1500):
+    """A table whose labels are missing more often with age, or where they are true; and whole."""
+    rng = np.random.default_rng(seed)
+    age, other = rng.standard_normal((2, n))
+    ill = age + other + 0.5 * rng.standard_normal(n) > 1.0
+    frame = pd.DataFrame({"age": age, "other": other, "ill": ill}).astype({"ill": "boolean"})
+    logit = {"age": 1.5 * age - 1.0, "itself": 4.0 * ill - 3.0, "chance": 0.0 * age - 1.0}
+    hidden = rng.random(n) < 1.0 / (1.0 + np.exp(-logit[mechanism]))
+    masked = frame.mask(rng.random(frame.shape) < 0.1)
+    masked["age"] = frame["age"]
+    masked["ill"] = frame["ill"].mask(hidden)
+    return frame, masked, hidden
+
+
+def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
+    """The old are ill or not, the young are not, and the old do not tell."""
+
+    def reported():
+        """Errors as reported, and as they are, over some tables."""
+        sums = np.zeros(2)
+        for seed in range(4):
+            frame, masked, hidden = holes_by("age", seed)
+            completed = mc.complete(masked)
+            wrong = np.mean(completed.table["ill"][hidden] != frame["ill"][hidden])
+            sums += [completed.scores[2].error, wrong]
+        return sums[0] / sums[1], completed
+
+    ratio, completed = reported()
+    assert ratio == pytest.approx(1.0, abs=0.2)
+    assert completed.report()["auc_of_holes"][2] > 0.75
+    last = str(completed).splitlines()[-1]
+    assert last == "  held-out entries are weighted where other columns tell of the holes: 'ill'"
+    monkeypatch.setattr(missingness, "LEAST_AUC", 2.0)
+    assert reported()[0] < 0.75
+
+
+def test_holes_by_chance_are_not_weighted_and_those_by_the_value_are_not_promised():
+    frame, masked, hidden = holes_by("chance")
+    completed = mc.complete(masked)
+    assert not any(each.weighted for each in completed.scores)
+    true = np.mean(completed.table["ill"][hidden] != frame["ill"][hidden])
+    assert completed.report()["error"][2] == pytest.approx(true, rel=0.2)
+    frame, masked, hidden = holes_by("itself")
+    completed = mc.complete(masked)
+    true = np.mean(completed.table["ill"][hidden] != frame["ill"][hidden])
+    assert true > 1.3 * completed.report()["error"][2]
+    said = "  errors hold for holes that do not depend on the missing value itself"
+    assert said in str(completed).splitlines()
 
 
 # The parts of a loss

@@ -141,6 +141,12 @@ class Holes:
                 scattered.append(rows)
         return cls(alike, list(batches(missing, np.concatenate([holed[:0], *scattered]))))
 
+    def groups(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """All of them: rows (b,) and places (b x m), (1 x m) where they are the same of all."""
+        for here, places in self.alike:
+            yield here, places[None]
+        yield from self.others
+
 
 def batches(missing: Mask, rows: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Rows with equally many missing numbers, and which these are, in batches."""
@@ -199,18 +205,18 @@ def left_out_means(values: Array, rows: RowDistribution, owners: IntArray) -> Ar
     total, observed = rows.total, ~np.isnan(values)
     found = np.full(values.shape, np.nan)
     shared = [np.flatnonzero(owners == k) for k in np.flatnonzero(np.bincount(owners) > 1)]
-    holes = Holes.of(observed)
-    alike = [(here, np.tile(places, (here.size, 1))) for here, places in holes.alike]
-    for here, places in [*alike, *holes.others]:
+    for here, places in Holes.of(observed).groups():
         check_time()
         inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
         own = values[here[:, None], places]
-        pulls = np.einsum("ijk,ik->ij", inverse, own - rows.mean[places])
+        pulls = (inverse @ (own - rows.mean[places])[:, :, None])[:, :, 0]
         found[here[:, None], places] = own - pulls / np.einsum("ijj->ij", inverse)
         for block in shared:
             its = np.flatnonzero(observed[here, block[0]])
-            at = np.count_nonzero(places[its] < block[0], axis=1)[:, None] + np.arange(block.size)
-            within = inverse[its[:, None, None], at[:, :, None], at[:, None, :]]
+            mine = its if len(inverse) > 1 else np.zeros(min(its.size, 1), dtype=np.intp)
+            first = np.count_nonzero(places[mine] < block[0], axis=1)
+            at = first[:, None] + np.arange(block.size)
+            within = inverse[mine[:, None, None], at[:, :, None], at[:, None, :]]
             moved = np.linalg.solve(within, pulls[its[:, None], at][:, :, None])[:, :, 0]
             found[here[its][:, None], block] = own[its[:, None], at] - moved
     return found
@@ -220,9 +226,7 @@ def log_likelihood(values: Array, rows: RowDistribution) -> float:
     """Return the log likelihood of the observed numbers (n x d) under a distribution."""
     observed, away = ~np.isnan(values), values - rows.mean
     total, summed = rows.total, -0.5 * np.log(2.0 * np.pi) * float(np.sum(observed))
-    holes = Holes.of(observed)
-    alike = [(here, places[None]) for here, places in holes.alike]
-    for here, places in [*alike, *holes.others]:
+    for here, places in Holes.of(observed).groups():
         roots = np.linalg.cholesky(total[places[:, :, None], places[:, None, :]])
         own = away[here[:, None], places]
         n_each = here.size / len(roots)

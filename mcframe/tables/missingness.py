@@ -67,7 +67,8 @@ class Missingness:
         found = []
         for own, scores in zip(missing.T, scores_of(values, missing, owners, rng).T, strict=True):
             n_missing, n_observed = np.count_nonzero(own), np.count_nonzero(~own)
-            auc, weights = None, np.ones(len(own))
+            auc: float | None = None
+            weights: Array = np.ones(len(own))
             if min(n_missing, n_observed) >= FEWEST:
                 auc = float(metrics.roc_auc_score(own, scores))
                 deviation = np.sqrt((own.size + 1.0) / (12.0 * n_missing * n_observed))
@@ -115,6 +116,5 @@ def odds_of_missing(scores: Array, missing: Mask) -> Array:
     slope, offsets = most_likely(both, missing.astype(np.intp))
     logs = slope * both[:, 1] + offsets[1] - offsets[0]
     odds = np.exp(np.minimum(logs - np.median(logs[~missing]), 50.0))
-    capped = np.minimum(odds, MOST_WEIGHT * np.mean(odds[~missing]))
-    found: Array = capped / np.mean(capped[~missing])
-    return found
+    capped: Array = np.minimum(odds, MOST_WEIGHT * np.mean(odds[~missing]))
+    return capped / float(np.mean(capped[~missing]))
