@@ -239,7 +239,8 @@ def solve_in_turn(
     again = any(backend.name == "proximal" for backend in [chosen, *others])
     turn = [b for b in others if b.refuses_start is None and not (again and b.name == "splitting")]
     turn.insert(0, chosen)
-    said, records = "", ()
+    said = ""
+    records: tuple[Record, ...] = ()
     for n_changes in count():
         doubt = Doubt(compiled, turn[0], turn[1:], settings, n_changes)
         fit = solve_with(compiled, turn[0], attrs.evolve(settings, callback=doubt))

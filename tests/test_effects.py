@@ -261,3 +261,22 @@ def test_what_rounding_leaves_of_a_singular_system_is_not_blown_up():
     found = conjugate_gradients(lambda x: laplacian @ x, target, inverse, usable, 1e-13)
     left = target - laplacian @ found
     assert np.linalg.norm(left) <= 2e-6 * np.linalg.norm(target)
+
+
+@pytest.mark.parametrize("effects", KINDS, ids=str)
+def test_effects_of_a_huber_loss_know_no_unit(effects):
+    """Rows whose residuals are all beyond delta have a best effect, in any unit of the data."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((26, 2)) @ rng.standard_normal((2, 4)) + rng.normal(0, 0.3, (26, 4))
+    hidden = rng.random(x.shape) < 0.6
+    hidden[24] = False
+    x[hidden] = np.nan
+    weights = np.exp(rng.uniform(-3.0, 3.0, x.shape))
+    found = []
+    for unit in (1.0, 1e-9, 1e9):
+        block = mc.Block("x", mc.Huber(0.1 * unit), **effects)
+        model = mc.Model([block], [mc.NuclearNorm(0.3 * unit)])
+        fit = mc.fit(model, {"x": mc.Observations(unit * x, weights=weights)})
+        assert fit.status == "certified"
+        found.append(fit.objective / unit**2)
+    assert found == pytest.approx(found[:1] * len(found), rel=2e-6)

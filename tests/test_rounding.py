@@ -224,3 +224,56 @@ def test_a_point_without_a_bound_takes_the_bound_of_another():
     assert both.moved == pytest.approx(known.moved)
     assert known.beside(nothing).moved == np.inf
     assert nothing.beside(nothing).moved == np.inf  # and not NaN
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_labels_of_a_small_scale_are_not_certified_at_0(link):
+    """What is nothing is told by the losses at the better of two constants."""
+    y = np.where(np.isnan(X), np.nan, X > 0.0)
+    found = []
+    for scale in (1.0, 1e-9):
+        model = mc.Model([mc.Block("y", mc.Bernoulli(link, scale))], [mc.NuclearNorm(0.5 / scale)])
+        fit = mc.fit(model, {"y": y})
+        assert fit.status == "certified"
+        assert fit.objective - fit.bound <= 1e-6 * fit.objective
+        found.append((fit.objective, fit.history[-1].iteration))
+    assert found[0] == pytest.approx(found[1])
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("main", [mc.NuclearNorm(0.1), mc.NuclearBall(10.0)], ids=repr)
+def test_data_that_are_all_0_have_the_unit_of_the_constraints(main, unit):
+    """A loss of a few units in 1e-9 is not nothing where nothing else says what is large."""
+    box = mc.Box(0.1 * unit, 0.5 * unit)
+    if isinstance(main, mc.NuclearBall):
+        main = mc.NuclearBall(10.0 * unit)
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Quantile(0.5))], [main, box]), {"x": np.zeros((5, 3))})
+    assert fit.status == "certified"
+    least = 0.05 * 15 + (0.1 * 0.1 * np.sqrt(15) if isinstance(main, mc.NuclearNorm) else 0.0)
+    assert fit.objective / unit == pytest.approx(least, rel=1e-6)
+    assert fit.bound / unit == pytest.approx(least, rel=2e-6)
+
+
+def test_one_value_of_a_column_with_a_bias_is_not_certified_before_it_is_met():
+    """Centring takes it to 0; its size is still what losses are compared with."""
+    found = []
+    for unit in (1.0, 2.0**-30):
+        sums = mc.Calibration("x", [1.0], [-0.5e-3 * unit])
+        terms = [mc.NuclearBall(unit), sums, mc.Box(-0.5 * unit, 0.5 * unit)]
+        model = mc.Model([mc.Block("x", mc.Quantile(0.5), bias=True, weight=1.0 / unit)], terms)
+        found.append(mc.fit(model, {"x": np.array([[-0.26 * unit]])}))
+    assert [fit.status for fit in found] == ["certified"] * 2
+    assert found[0].objective == pytest.approx(found[1].objective, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e8])
+def test_a_ball_of_a_large_block_does_not_hide_a_small_one(size):
+    """Labels under a box beside values that are met whole: the ball holds both."""
+    rng = np.random.default_rng(0)
+    x = size * np.outer(rng.random(6) + 1.0, rng.random(4) + 1.0)
+    y = np.where(rng.random((6, 5)) < 0.3, np.nan, rng.random((6, 5)) < 0.5)
+    blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli())]
+    terms = [mc.NuclearBall(60.0 * size), mc.Box(-1.0, 1.0, "y")]
+    fit = mc.fit(mc.Model(blocks, terms), {"x": x, "y": y})
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(np.sum(~np.isnan(y)) * np.log1p(np.exp(-1.0)), rel=1e-9)

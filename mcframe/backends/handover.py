@@ -76,7 +76,7 @@ class Doubt:
         return other if step * made >= worth and ahead >= SLOWER * worth else None
 
     def next_one(self, tol: float, rank: int) -> tuple[Backend | None, float, float]:
-        """Another backend, what it is expected to take, and what a step of this one is worth."""
+        """Return the next backend, its expected effort, and that of one running step."""
         if is_small(self.compiled):
             return self.others[0], EXPECTED, 1.0
         known = [other for other in self.others if other.name in self.works]

@@ -192,7 +192,10 @@ class Groups:
 
 def first_reach(likelihood: Any) -> float:
     """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
-    return LONGEST if likelihood.quadratic else REACH * float(likelihood.length_scale)
+    if likelihood.quadratic:
+        return LONGEST
+    reach = REACH if np.isfinite(likelihood.curvature) else 1.0
+    return reach * float(likelihood.length_scale)
 
 
 def newton_step(
