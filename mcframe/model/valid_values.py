@@ -67,8 +67,8 @@ def check_scale(block: Block, scale: float, table: Table) -> None:
         if np.isfinite(scale * heaviest):
             return
     raise DataError(
-        f"block {block.name!r}: with weight={block.weight:g} an entry of weight {heaviest:g} counts"
-        " more than the largest number there is; give weights that are closer to 1"
+        f"block {block.name!r}: with weight={block.weight:g} an entry of weight {heaviest:g}"
+        " counts more than the largest number there is; give weights that are closer to 1"
     )
 
 
