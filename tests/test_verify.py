@@ -226,6 +226,20 @@ def test_losses_of_extreme_parameters_have_values(name, size):
             LIMITED[name](**{name: beyond})
 
 
+@pytest.mark.parametrize(
+    ("weight", "given", "named"),
+    [
+        (1e200, {"weights": np.full((4, 3), 1e200)}, "with weight=1e.200 an entry"),
+        (1.0, {"weights": np.full((4, 3), 1e308)}, "so small that their sum is finite"),
+        (1.0, {"offset": 1e200}, "at most 1e.140 in size"),
+    ],
+)
+def test_what_overflows_is_refused_where_data_are_read(weight, given, named):
+    model = mc.Model([mc.Block("x", mc.Gaussian(), weight=weight)], [mc.NuclearNorm(1.0)])
+    with pytest.raises(mc.DataError, match=named):
+        mc.explain(model, {"x": mc.Observations(X, **given)})
+
+
 def run_extremes(n_examples, part):
     """Everything that may be asked of a model is answered, or refused by the package's errors."""
 

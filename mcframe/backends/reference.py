@@ -180,10 +180,8 @@ class Reference(Backend):
         opinions = self.opinions(compiled, budget.tol, until, progress)
         best = min(opinions, key=lambda opinion: opinion.judgement.objective)
         bound = max((opinion.judgement for opinion in opinions), key=lambda each: each.bound)
-        objective, rounding = (
-            best.judgement.objective,
-            best.judgement.rounding.beside(bound.rounding),
-        )
+        objective = best.judgement.objective
+        rounding = best.judgement.rounding.beside(bound.rounding)
         gap = relative_gap(objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
         record = Record(1, seconds, objective, bound.bound, gap, best.point.latent.rank)
@@ -294,7 +292,10 @@ class Reference(Backend):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             # An inaccurate answer is judged by its certificate, which says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
+            try:
+                data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
+            except cp.SolverError as error:  # it is not installed, or takes no such cones
+                raise Silent(solver, f"failed ({error})") from error
             refuse_numbers(data, solver)
             rest = until - time.perf_counter()
             if rest <= 0.0:

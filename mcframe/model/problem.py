@@ -22,6 +22,7 @@ from mcframe.model.standardising import standardised
 from mcframe.model.table import Table
 from mcframe.model.targets import layout_of, origins_of, targets_of
 from mcframe.model.totals import Totals
+from mcframe.model.valid_values import check_scale
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unlabeled.blockwise import Blockwise
@@ -93,7 +94,10 @@ class Problem:
         origins = origins_of(model, tables, None if totals is None else totals.centres)
         totals = totals or Totals.of(model, tables, origins)
         terms = tuple(bound_term(term, model, tables) for term in model.terms)
-        return cls(model, tables, totals, terms, n_items, index, (), origins)
+        problem = cls(model, tables, totals, terms, n_items, index, (), origins)
+        for block in model.blocks:
+            check_scale(block, problem.scale(block.name), tables[block.name])
+        return problem
 
     @property
     def likelihoods(self) -> Mapping[str, Likelihood]:

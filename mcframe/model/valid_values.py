@@ -8,7 +8,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.model.block import Block
 from mcframe.model.table import Table
 
-__all__ = ["LARGEST", "check_observed", "check_values"]
+__all__ = ["LARGEST", "check_observed", "check_scale", "check_values"]
 
 # How many offending entries a message shows.
 SHOWN = 3
@@ -58,6 +58,18 @@ def check_values(block: Block, table: Table) -> None:
     doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
     if doubt is not None:
         raise DataError(f"block {block.name!r}: {doubt}")
+
+
+def check_scale(block: Block, scale: float, table: Table) -> None:
+    """What each entry counts, the block's weight in it, is a finite number."""
+    heaviest = 1.0 if table.weights is None else np.max(table.weights, initial=0.0)
+    with np.errstate(over="ignore"):
+        if np.isfinite(scale * heaviest):
+            return
+    raise DataError(
+        f"block {block.name!r}: with weight={block.weight:g} an entry of weight {heaviest:g}"
+        " counts more than the largest number there is; give weights that are closer to 1"
+    )
 
 
 def entries_of(table: Table, chosen: Any) -> str:

@@ -84,11 +84,12 @@ def best_rows(
         nothing: Array = np.zeros((n_rows, space.directions.shape[1]))
         return BestRows(nothing, (), np.zeros(n_rows, dtype=bool))
     losses = RowLosses(pieces, Scored.of(n_rows, pieces, columns, space))
-    if all(piece.likelihood.smooth for piece in pieces):
-        here = newton(losses)
-        off = losses.off(here, STEEP)
-    else:
-        here, off = by_multipliers(losses)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
+        if all(piece.likelihood.smooth for piece in pieces):
+            here = newton(losses)
+            off = losses.off(here, STEEP)
+        else:
+            here, off = by_multipliers(losses)
     return BestRows(here.scores, here.effects[:kept], off)
 
 
