@@ -171,7 +171,7 @@ class Archive:
         """Write members into an open file, and the checksum of all; it is on the disk then."""
         file.truncate(0)  # a process may have left it that died
         if beside and self.path.exists():
-            with self.path.open("rb") as before:
+            with self.reading(), self.path.open("rb") as before:  # no damage gets a new checksum
                 shutil.copyfileobj(before, file)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = bytes(CHECKSUM_BYTES)

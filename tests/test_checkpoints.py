@@ -520,6 +520,18 @@ def test_a_checkpoint_that_another_process_writes_is_left_alone(kept, tmp_path):
     assert list(tmp_path.iterdir()) == [file], "what one has left that died is cleared away"
 
 
+def test_what_is_damaged_meanwhile_is_not_added_to(tmp_path):
+    """A new checksum over old damage would hide it."""
+    archive = Archive.at_path(tmp_path / "path.npz", "path", {})
+    archive.add("0", Entry({"x": np.ones(9)}, {}))
+    content = archive.path.read_bytes().replace(np.ones(9).tobytes(), np.zeros(9).tobytes())
+    archive.path.write_bytes(content)
+    with pytest.raises(mc.DataError, match="it is damaged"):
+        archive.add("1", Entry({"x": np.ones(9)}, {}))
+    assert archive.path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [archive.path]
+
+
 def test_two_writers_of_one_file_leave_whole_ones(tmp_path):
     """What is there at any moment is whole; who comes in between two steps of a write is told."""
     file = tmp_path / "fit.npz"
