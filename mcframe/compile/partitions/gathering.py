@@ -212,7 +212,8 @@ class Gathering:
             kind = type(cause).__name__
             reason = f"{named(failed)} {were} lost in {self.doing}: {kind}: {said}"
             if cause in killed:
-                reason += f". {deaths} workers died at it. {self.about_memory(full)}"
+                died = f"{deaths} worker{'s' * (deaths > 1)} died at it"
+                reason += f". {died}. {self.about_memory(full)}"
         raise BackendError(reason) from errors[0]
 
     def about_memory(self, full: set[str]) -> str:
