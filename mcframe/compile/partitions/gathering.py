@@ -264,7 +264,7 @@ class Gathering:
         lasts = now - self.since > trouble.seconds
         if lasts or now - self.began > IDLE:
             clause, seconds = trouble.clause, trouble.seconds
-            if not lasts:
+            if not lasts and seconds < IDLE:
                 clause, seconds = "workers came and went, and none has run anything", IDLE
             raise BackendError(
                 f"{clause} for {seconds:.0f} s, in {self.doing}; mend"
