@@ -169,7 +169,7 @@ def test_workers_that_come_and_go_without_running_anything_end_a_round(
     """None of both lasts as long as would end it alone."""
     seen = itertools.cycle([{}, {"worker": {}}])
     monkeypatch.setattr(gathering, "workers_of", lambda client: next(seen))
-    with pytest.raises(mc.BackendError, match="workers came and went, and none has run anything"):
+    with pytest.raises(mc.BackendError, match=r"(none|no worker) has run anything for 1 s"):
         gathering_of(mute, "finished", "pending").answers()
 
 
@@ -283,13 +283,11 @@ def unforgiving():
 
 def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monkeypatch, alone):
     """The same bits; and an error where they go on to."""
-    data = Deadly(data_of().data, 4, tmp_path, 2)
+    data = Deadly(data_of().data, 4, tmp_path, 1)
     assert bits(mc.fit(model_of(*KIND), data, **BUDGET, client=unforgiving)) == alone
-    assert len(list(tmp_path.iterdir())) == 2
-    monkeypatch.setattr(gathering, "DEATHS", 2)
-    with pytest.raises(
-        mc.BackendError, match=r"partition 1 .*KilledWorker.* 2 workers died at it"
-    ):
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(gathering, "DEATHS", 1)
+    with pytest.raises(mc.BackendError, match=r"partition 1 .*KilledWorker.* 1 worker died at it"):
         mc.fit(model_of(*KIND), attrs.evolve(data, times=9), client=unforgiving)
 
 

@@ -126,8 +126,7 @@ def arithmetic_here() -> dict[str, str]:
     Of Numba, of the BLAS libraries, and of NumPy's own loops, whatever chose them: the machine, or
     variables of the environment.
     """
-    from numba.core import config
-
+    config: Any = importlib.import_module("numba.core.config")
     llvm: Any = importlib.import_module("llvmlite.binding")
     numpy: Any = importlib.import_module("numpy._core._multiarray_umath")
     name = config.CPU_NAME or llvm.get_host_cpu_name()

@@ -212,7 +212,8 @@ class Gathering:
             kind = type(cause).__name__
             reason = f"{named(failed)} {were} lost in {self.doing}: {kind}: {said}"
             if cause in killed:
-                reason += f". {deaths} workers died at it. {self.about_memory(full)}"
+                died = f"{deaths} worker{'s' * (deaths > 1)} died at it"
+                reason += f". {died}. {self.about_memory(full)}"
         raise BackendError(reason) from errors[0]
 
     def about_memory(self, full: set[str]) -> str:
@@ -263,7 +264,7 @@ class Gathering:
         lasts = now - self.since > trouble.seconds
         if lasts or now - self.began > IDLE:
             clause, seconds = trouble.clause, trouble.seconds
-            if not lasts:
+            if not lasts and seconds < IDLE:
                 clause, seconds = "workers came and went, and none has run anything", IDLE
             raise BackendError(
                 f"{clause} for {seconds:.0f} s, in {self.doing}; mend"
