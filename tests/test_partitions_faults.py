@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
@@ -15,6 +16,7 @@ import mcframe as mc
 from mcframe.backends import loop
 from mcframe.compile.partitions import cluster as clusters
 from mcframe.compile.partitions import gathering
+from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
@@ -283,6 +285,47 @@ def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
             mc.fit(model_of(*KIND), data_of(), max_iter=0)  # which stay here
         mc.fit(model_of(*KIND), collections, max_iter=0)
     assert len(begun) == 1
+
+
+def test_collections_are_read_and_fitted_by_the_client_of_an_address(alone, threads):
+    """The connection lasts as long as the fit; later questions are answered in this process."""
+    address = threads.scheduler.address
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(distributed.Client, "as_current", counted := Counted())
+        assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=address)) == alone
+    assert len(counted.clients) == 1
+    assert counted.clients[0] is not threads
+    assert counted.clients[0].status == "closed"
+    x = da.from_array(table(KIND[0]).toarray(), chunks=(24, -1))
+    fit = mc.fit(model_of(*KIND), {"x": x}, max_iter=0, client=address)
+    assert distributed.Client.current() is threads
+    assert isinstance(fit.problem.partitions, OneByOne)
+    assert fit.problem.objective(fit.latent, fit.effects) == fit.objective
+
+
+class Counted:
+    """Clients that are made the current one."""
+
+    def __init__(self):
+        self.clients = []
+
+    def __get__(self, client, kind):
+        return lambda: self.clients.append(client) or nullcontext()
+
+
+def test_what_is_no_client_is_named():
+    for given, kind, sentence in [
+        (
+            object(),
+            mc.ModelError,
+            "client=<object.*which is no client of Dask; give a distributed",
+        ),
+        (8786, mc.ModelError, "client=8786 was given, which is no client"),
+        ("nonsense", mc.BackendError, "client='nonsense'.*no scheduler.*missing port"),
+        ("what://host:1", mc.BackendError, "client='what://host:1'.*unknown address scheme"),
+    ]:
+        with pytest.raises(kind, match=sentence):
+            mc.fit(model_of(*KIND), data_of(), client=given)
 
 
 @pytest.fixture
