@@ -414,13 +414,13 @@ def test_what_cannot_be_fitted_is_refused_before_a_chunk_is_computed(table):
 
 
 @pytest.mark.parametrize("form", ["array", "frame", "partitions"])
-def test_what_needs_all_rows_says_so(table, form):
+def test_what_needs_all_rows_says_so(near, form):
     """Verbs, tables, estimators and new rows, of collections and of partitions of them."""
     estimators = pytest.importorskip("mcframe.estimators")
-    y = da.from_array(table, chunks=3) if form != "frame" else in_frames(table)
+    y = da.from_array(near, chunks=3) if form != "frame" else in_frames(near)
     partitions = datasets.from_dask({"y": y})
     data, alone = (partitions, partitions) if form == "partitions" else ({"y": y}, y)
-    fit = fitted({"y": table})
+    fit = fitted({"y": near})
     for ask in (
         lambda: mc.path(MODEL, data),
         lambda: mc.cross_validate(MODEL, data, criterion="mse"),
