@@ -27,6 +27,7 @@ from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
 from mcframe.model.chunks.from_dask import tables_from_dask
+from mcframe.model.notes import worth_a_warning
 from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine.memory import memory_gigabytes
@@ -106,7 +107,7 @@ def fit_on(
     reason = solver.refuses(program)
     if reason is not None:
         raise BackendError(f"rows in partitions: {reason}")
-    for note in problem.notes:
+    for note in worth_a_warning(problem.notes):
         warnings.warn(note, UnobservedWarning, stacklevel=4)
     seed = settings.random_state
 

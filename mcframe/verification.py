@@ -80,6 +80,7 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
         Printed: the model, the data in numbers, and for each backend its cost and estimated
         seconds, or the reason against it; from these ``auto`` chooses as the notes say. Of data in
         partitions a ``PartitionsExplanation``: the bytes of each, of the driver, and of a round.
+        The entries of collections of Dask are counted for it, which computes each partition once.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """Collections of Dask as partitions: the same table as on disk, and what is no table refused."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -297,3 +298,145 @@ def test_rows_that_are_labels_are_refused_before_any_of_them_is_counted():
     named = frame.assign(row=["ann", "bob"])
     with pytest.raises(mc.DataError, match=r"Labels are numbered first"):
         datasets.from_dask({"x": dd.from_pandas(named, npartitions=1)})
+
+
+MODEL = mc.Model([mc.Block("y", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
+TWO = mc.Model([*MODEL.blocks, mc.Block("x", mc.Huber())], MODEL.terms)
+
+
+@pytest.fixture
+def near(table):
+    """Numbers around 0 with holes; its last rows have none."""
+    near = np.vstack([(table - 1e12) / 1e6, np.full((2, 4), np.nan)])
+    near[near < -5.0] = 0.0
+    return near
+
+
+def in_frames(values, npartitions=3):
+    frame = pd.DataFrame(values, columns=[f"c{k}" for k in range(values.shape[1])])
+    return dd.from_pandas(frame, npartitions=npartitions)
+
+
+def fitted(data, model=MODEL):
+    """The fit of a table with rows without an entry, and its objective."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        return mc.fit(model, data, backend="alternating", tol=1e-8)
+
+
+def csr_of(block):
+    return sp.csr_array(stored(block))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(lambda x: da.from_array(x, chunks=(4, 3)), id="chunked columns"),
+        pytest.param(lambda x: array_of(x, csr_of, (3, 1, 6)), id="sparse chunks"),
+        pytest.param(lambda x: in_frames(x), id="frame"),
+        pytest.param(lambda x: in_frames(np.vstack([x, x]), 5).loc[10:], id="empty partitions"),
+        pytest.param(lambda x: in_frames(x).astype("Float64"), id="nullable"),
+        pytest.param(
+            lambda x: mc.Observations(in_frames(x, 2), weights=da.ones(x.shape, chunks=(3, 2))),
+            id="weights in other chunks",
+        ),
+    ],
+)
+def test_collections_are_fitted_as_tables_in_partitions(near, given):
+    fit, whole = fitted({"y": given(near)}), fitted({"y": near})
+    assert type(fit.problem).__name__ == "PartitionedProblem"
+    assert fit.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert mc.explain(MODEL, {"y": given(near)}).refusal is None
+
+
+def test_blocks_of_both_kinds_are_cut_alike(near):
+    data = {"x": da.from_array(near + 1.0, chunks=(3, 4)), "y": in_frames(near, 4)}
+    fits = [fitted(dict(given), TWO) for given in (data.items(), reversed(data.items()))]
+    for fit, heights in zip(fits, ([3, 3, 3, 1], [3, 3, 2, 2]), strict=True):
+        assert [stop - start for start, stop in fit.problem.partitions.rows] == heights
+        whole = fitted({"x": near + 1.0, "y": near}, TWO)
+        assert fit.objective == pytest.approx(whole.objective, rel=1e-8)
+
+
+def test_columns_of_frames_keep_their_names(near):
+    fit, whole = fitted({"y": in_frames(near)}), fitted({"y": in_frames(near).compute()})
+    pd.testing.assert_series_equal(fit.bias("y"), whole.bias("y"), rtol=1e-4)
+    assert fit.predict_pairs("y", [(3, "c2")]) == pytest.approx(
+        whole.predict_pairs("y", [(3, "c2")]), rel=1e-4
+    )
+    assert [row[:2] for row in fit.top("y", 9, n=1)] in ([(9, f"c{k}")] for k in range(4))
+
+
+def test_offsets_of_cells_without_an_entry_are_known(near):
+    offset = np.arange(near.size).reshape(near.shape) / 10.0
+    given = mc.Observations(da.from_array(near, chunks=3), offset=da.from_array(offset, chunks=4))
+    fit, whole = fitted({"y": given}), fitted({"y": mc.Observations(near, offset=offset)})
+    np.testing.assert_allclose(fit.predict("y"), whole.predict("y"), atol=1e-3)
+    np.testing.assert_allclose(fit.impute("y"), whole.impute("y"), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"row": [0, 0, 1], "column": [0, 1, 0], "value": [1.0, 2.0, 3.0]},
+        {"user": ["ann", "ann", "bob"], "film": ["Up", "Jaws", "Up"], "stars": [1.0, 2.0, 3.0]},
+        {"user_id": [0.0, 0.0, 1.0], "item_id": [0.0, 1.0, 0.0], "a": [1.0, 2.0, 3.0]},
+        {"a": [0, 0, 1], "b": [0, 1, 0], "c": [1.0, 2.0, 3.0], "d": [1.0, 2.0, 3.0]},
+    ],
+)
+def test_frames_of_entries_ask_how_they_are_meant(columns):
+    frame = dd.from_pandas(pd.DataFrame(columns), npartitions=2)
+    remedies = r"from_dask\(.*write_partitions\(.*to_dask_array\(lengths=True\)"
+    for read in (mc.fit, mc.explain):
+        with pytest.raises(mc.DataError, match=remedies):
+            read(MODEL, {"y": frame})
+    if "value" in columns:
+        assert datasets.from_dask({"y": frame}).shape("y") == (2, 2)
+        frame = frame.rename(columns={"row": "r", "column": "c"}).astype(float)
+        assert fitted({"y": frame.to_dask_array(lengths=True)}).latent.shape == (3, 3)
+
+
+def test_what_cannot_be_fitted_is_refused_before_a_chunk_is_computed(table):
+    def never(_):
+        pytest.fail("a chunk was computed")
+
+    y = array_of(table, never)
+    ball = mc.Model(MODEL.blocks, [mc.NuclearBall(1.0)])
+    for model, data, kind, sentence in [
+        (MODEL, {"y": y, "x": y}, mc.DataError, "hold 'x', which no block is named"),
+        (TWO, {"y": y}, mc.DataError, "block 'x' has no data"),
+        (TWO, {"y": y, "x": table}, mc.DataError, "block 'x': a ndarray was given; a dask.array"),
+        (TWO, {"y": table, "x": y}, mc.DataError, "block 'y': a ndarray was given; a dask.array"),
+        (ball, {"y": y}, mc.BackendError, "one NuclearNorm is needed"),
+    ]:
+        with pytest.raises(kind, match=sentence):
+            mc.fit(model, data)
+
+
+@pytest.mark.parametrize("form", ["array", "frame", "partitions"])
+def test_what_needs_all_rows_says_so(near, form):
+    """Verbs, tables, estimators and new rows, of collections and of partitions of them."""
+    estimators = pytest.importorskip("mcframe.estimators")
+    y = da.from_array(near, chunks=3) if form != "frame" else in_frames(near)
+    partitions = datasets.from_dask({"y": y})
+    data, alone = (partitions, partitions) if form == "partitions" else ({"y": y}, y)
+    fit = fitted({"y": near})
+    for ask in (
+        lambda: mc.path(MODEL, data),
+        lambda: mc.cross_validate(MODEL, data, criterion="mse"),
+        lambda: mc.weight_max(MODEL, data),
+        lambda: mc.verify(MODEL, data),
+        lambda: mc.to_cvxpy(MODEL, data),
+        lambda: mc.complete(alone),
+        lambda: mc.declare(alone),
+        lambda: estimators.MatrixCompletionImputer().fit(alone),
+        lambda: fit.predict_rows(data, "y"),
+        lambda: mc.Problem.bind(MODEL, {"y": alone}),
+    ):
+        with pytest.raises(mc.DataError, match=r"mc\.fit and mc\.explain take.*in this process"):
+            ask()
+
+
+def test_sources_of_partitions_are_no_collections(table, tmp_path):
+    with pytest.raises(mc.DataError, match="from_dask reads it, and"):
+        datasets.write_partitions(tmp_path / "y", {"y": da.from_array(table)})

@@ -109,8 +109,9 @@ def answers(fit, block, data, anywhere):
     found |= {
         "means": fit.predict(name, *places),
         "predictors": fit.natural(name, *places),
-        "losses": fit.losses_at(name, *places, values[rows, columns]),
     }
+    if not block.likelihood.location:  # of residuals nothing but rounding may be left
+        found["losses"] = fit.losses_at(name, *places, values[rows, columns])
     if anywhere:
         found |= {"mean": fit.predict(name), "predictor": fit.natural(name)}
         found |= {"filled": fit.impute(name)}

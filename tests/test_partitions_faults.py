@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from mcframe.backends import loop
 from mcframe.backends.alternating import solver
 from mcframe.compile.partitions import cluster as clusters
 from mcframe.compile.partitions import gathering, on_dask
+from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Source
@@ -404,6 +406,47 @@ def test_twenty_workers_killed_at_random_moments_change_no_bit():
             killer.join()
     assert len(killed) >= 10
     assert bits(fit) == alone
+
+
+def test_collections_are_read_and_fitted_by_the_client_of_an_address(alone, threads):
+    """The connection lasts as long as the fit; later questions are answered in this process."""
+    address = threads.scheduler.address
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(distributed.Client, "as_current", counted := Counted())
+        assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=address)) == alone
+    assert len(counted.clients) == 1
+    assert counted.clients[0] is not threads
+    assert counted.clients[0].status == "closed"
+    x = da.from_array(table(KIND[0]).toarray(), chunks=(24, -1))
+    fit = mc.fit(model_of(*KIND), {"x": x}, max_iter=0, client=address)
+    assert distributed.Client.current() is threads
+    assert isinstance(fit.problem.partitions, OneByOne)
+    assert fit.problem.objective(fit.latent, fit.effects) == fit.objective
+
+
+class Counted:
+    """Clients that are made the current one."""
+
+    def __init__(self):
+        self.clients = []
+
+    def __get__(self, client, kind):
+        return lambda: self.clients.append(client) or nullcontext()
+
+
+def test_what_is_no_client_is_named():
+    for given, kind, sentence in [
+        (
+            object(),
+            mc.ModelError,
+            "client=<object.*which is no client of Dask; give a distributed",
+        ),
+        (8786, mc.ModelError, "client=8786 was given, which is no client"),
+        ("nonsense", mc.BackendError, "client='nonsense'.*no scheduler.*missing port"),
+        ("what://host:1", mc.BackendError, "client='what://host:1'.*unknown address scheme"),
+    ]:
+        with pytest.raises(kind, match=sentence):
+            mc.fit(model_of(*KIND), data_of(), client=given)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from mcframe import datasets
 from mcframe.datasets.partitions import sorted_block, sorting, workshop, writing
 from mcframe.datasets.partitions.header import HEADER, WORKSHOP, checksum_of_facts
 from mcframe.datasets.partitions.sorting import cuts_of_rows
-from mcframe.model.partitioned import PartitionedData
+from mcframe.model.partitioned import PartitionedData, RowsInMemory
 
 from .strategies import damaged
 
@@ -731,6 +731,16 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
     other = datasets.write_partitions(tmp_path / "other", {"kinds": [data["kinds"][:6]]})
     with pytest.raises(mc.DataError, match="the data are 6 x 2 and the fit is of 7 x 2"):
         datasets.impute_to(tmp_path / "to", fit, other, "kinds")
+    with pytest.raises(mc.DataError, match=r"a dict was given.*fit\.impute\(name\)"):
+        datasets.impute_to(tmp_path / "to", fit, data, "kinds")
+    changed = data["kinds"].copy()
+    changed[np.isnan(changed)] = 1.0
+    for k, of in enumerate((fit, mc.fit(fit.model, table, tol=1e-2))):
+        elsewhere = RowsInMemory({"kinds": changed, "dates": data["dates"]}, 2)
+        with pytest.raises(mc.DataError, match="other entries than those of the fit"):
+            datasets.impute_to(tmp_path / "to", of, elsewhere, "kinds")
+        same = RowsInMemory(data, 3)
+        datasets.impute_to(tmp_path / f"to {k}", of, same, "kinds")
     with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
         datasets.impute_to(tmp_path / "to", fit, other, "dates")
     whole = datasets.write_partitions(tmp_path / "whole", sources, n_partitions=2)

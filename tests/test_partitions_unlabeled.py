@@ -278,3 +278,14 @@ def test_rows_are_given_as_they_arrive_where_they_travel():
     given = ByRows(factor).of(10, 30)
     assert given.flags.c_contiguous
     np.testing.assert_array_equal(given, factor[10:30])
+
+
+def test_rows_without_a_label_have_a_note():
+    """Without a warning, since many tables of labels have such rows."""
+    labels = np.array([[1.0, np.nan], [np.nan, np.nan], [np.nan, 1.0], [np.nan, np.nan]])
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.6, likelihood=mc.Gaussian())
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(0.1)])
+    for data in ({"y": labels}, RowsInMemory({"y": labels}, 2)):
+        (note,) = mc.fit(model, data, tol=1e-3).notes
+        assert note.startswith("row 1 and 1 more rows without one observed entry")
+        assert note.endswith("which of its columns come first may be rounding")

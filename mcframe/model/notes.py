@@ -9,7 +9,7 @@ from mcframe.contracts.term import Sums
 from mcframe.model.model import Model
 from mcframe.model.table import Table
 
-__all__ = ["notes_on_gaps", "notes_on_sums", "notes_on_unobserved"]
+__all__ = ["notes_on_gaps", "notes_on_sums", "notes_on_unobserved", "worth_a_warning"]
 
 # What is predicted in a column without an observed entry.
 NOT_LEARNT = "Z = 0, not learnt from data"
@@ -60,6 +60,11 @@ def notes_on_gaps(
             f" what is predicted there is {predicted}"
         )
     return tuple(notes)
+
+
+def worth_a_warning(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the notes but that on rows without a label, which many tables of labels have."""
+    return tuple(note for note in notes if NOT_RANKED not in note)
 
 
 def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:

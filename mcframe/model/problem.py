@@ -16,7 +16,7 @@ from mcframe.model.binding import bound_term, tables_of
 from mcframe.model.layout import Layout
 from mcframe.model.left_behind import LeftBehind
 from mcframe.model.model import Model, terms_with_weight
-from mcframe.model.notes import notes_on_sums, notes_on_unobserved
+from mcframe.model.notes import notes_on_sums, notes_on_unobserved, worth_a_warning
 from mcframe.model.row_labels import same_rows
 from mcframe.model.standardising import standardised
 from mcframe.model.table import Table
@@ -70,7 +70,7 @@ class Problem:
         tables = tables_of(model, data)
         problem = cls.of_tables(model, tables)
         unobserved = notes_on_unobserved(model, tables, problem.n_items)
-        for note in unobserved:
+        for note in worth_a_warning(unobserved):
             warnings.warn(note, UnobservedWarning, stacklevel=3)
         return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
 

@@ -251,10 +251,10 @@ def idle_effects(
         found[name] = 0.0
         if problem.ridge(name):
             continue
-        layout, finite = problem.layout(name), np.ones(effects[name].size, dtype=bool)
-        finite[infinite_effects(problem, block) if infinite is None else infinite[name]] = False
+        layout, finite = problem.layout(name), np.ones(effects[name].size)
+        finite[infinite_effects(problem, block) if infinite is None else infinite[name]] = 0.0
         own = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
-        known = problem.tables[name].rows_with_entries & layout.row_effects(finite)
+        known = problem.tables[name].rows_with_entries & (layout.row_effects(finite) > 0.0)
         if known.any():
             found[name] = float(np.mean(own[known]))
     return found

@@ -32,8 +32,6 @@ __all__ = [
 ]
 
 dask: Any = Deferred("dask", "reading Dask's collections")
-# What ``Observations`` have.
-ALL = ("values", *BESIDE)
 Shapes = Mapping[str, tuple[int, int]]
 AllFacts = Mapping[str, tuple[Facts, ...]]
 
@@ -201,9 +199,8 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
 
     def cut(given: Any) -> Any:
         if isinstance(given, Observations):
-            return Observations(
-                *[cut(given.values)], **{w: cut(getattr(given, w)) for w in BESIDE}
-            )
+            beside = {what: cut(getattr(given, what)) for what in BESIDE}
+            return Observations(cut(given.values), **beside)
         return given.rechunk((rows, -1)) if hasattr(given, "chunks") else given
 
     return {name: cut(given) for name, given in blocks.items()}, tuple(map(int, rows))
