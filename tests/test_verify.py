@@ -240,6 +240,13 @@ def test_what_overflows_is_refused_where_data_are_read(weight, given, named):
         mc.explain(model, {"x": mc.Observations(X, **given)})
 
 
+def test_a_ridge_on_effects_that_underflows_is_a_ridge():
+    effects = {"bias": True, "row_effects": True, "effects_weight": 1e-200}
+    block = mc.Block("x", mc.Gaussian(), weight=1e-200, **effects)
+    fit = mc.fit(mc.Model([block], [mc.NuclearNorm(1.0)]), {"x": X}, max_iter=5)
+    assert fit.rank == 0
+
+
 def run_extremes(n_examples, part):
     """Everything that may be asked of a model is answered, or refused by the package's errors."""
 

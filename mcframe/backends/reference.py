@@ -225,6 +225,9 @@ class Reference(Backend):
             except Silent as error:
                 silent.append(error)
                 continue
+            except (ArithmeticError, np.linalg.LinAlgError) as error:
+                silent.append(Silent(solver, f"an answer that breaks arithmetic ({error})"))
+                continue
             known = found[-1].judgement
             if relative_gap(known.objective, known.bound, known.rounding) <= tol:
                 break

@@ -33,6 +33,9 @@ __all__ = ["Problem"]
 
 UNLABELED = np.array([np.nan])
 
+# The least weight of a ridge on effects.
+LIGHTEST_RIDGE = 1e-300
+
 
 @attrs.frozen(eq=False, repr=False)
 class Problem:
@@ -225,7 +228,9 @@ class Problem:
 
     def ridge(self, name: str) -> float:
         """The weight of the ridge on a block's effects beside the objective's other summands."""
-        return self.scale(name) * (self.model.block(name).effects_weight or 0.0)
+        weight = self.model.block(name).effects_weight
+        # One that underflows is a ridge still, beside which there is an intercept.
+        return max(self.scale(name) * weight, LIGHTEST_RIDGE) if weight else 0.0
 
     def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
         """A block's effects counted from 0, as they are reported.
