@@ -435,7 +435,7 @@ class Counted:
 
 
 def test_what_is_no_client_is_named():
-    for given, kind, sentence in [
+    for client, kind, sentence in [
         (
             object(),
             mc.ModelError,
@@ -446,7 +446,7 @@ def test_what_is_no_client_is_named():
         ("what://host:1", mc.BackendError, "client='what://host:1'.*unknown address scheme"),
     ]:
         with pytest.raises(kind, match=sentence):
-            mc.fit(model_of(*KIND), data_of(), client=given)
+            mc.fit(model_of(*KIND), data_of(), client=client)
 
 
 @pytest.fixture
