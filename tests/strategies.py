@@ -803,7 +803,7 @@ COLUMNS = {
     "name": lambda rng, n: np.array([f"name {k}" for k in range(n)], dtype=object),
     "nothing": lambda rng, n: np.full(n, np.nan),
 }
-FORMS = {
+LIBRARIES = {
     "pandas": lambda frame: frame,
     "nullable": lambda frame: frame.convert_dtypes(),
     "arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
@@ -816,7 +816,7 @@ FORMS = {
 def frames(draw):
     """A table of pandas with columns of any kind, holes in each, and a function to its library."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    form = draw(st.sampled_from(list(FORMS)))
+    form = draw(st.sampled_from(list(LIBRARIES)))
     names = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=5, unique=True))
     n_rows = draw(st.integers(1, 24))
     columns = dict.fromkeys(["numbers", *names])
@@ -825,7 +825,7 @@ def frames(draw):
     frame = frame.mask(hidden)
     if form in ("polars", "pyarrow"):
         frame = frame.drop(columns=["mixed", "strange"], errors="ignore")
-    return frame, FORMS[form]
+    return frame, LIBRARIES[form]
 
 
 @st.composite

@@ -194,15 +194,15 @@ def test_a_step_that_memory_does_not_suffice_for_loses_no_work(monkeypatch, part
     x = np.random.default_rng(0).standard_normal((30, 8))
     data = RowsInMemory({"x": x}, 3) if partitions else {"x": x}
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(2.0)])
-    steps, step = [], Alternating.step
+    steps, stages = [], Alternating.stages
 
     def short_of_memory(solver, program, state):
         steps.append(state)
         if len(steps) == 2:
             raise MemoryError("unable to allocate 267 MiB")
-        step(solver, program, state)
+        yield from stages(solver, program, state)
 
-    monkeypatch.setattr(Alternating, "step", short_of_memory)
+    monkeypatch.setattr(Alternating, "stages", short_of_memory)
     with pytest.warns(mc.NotCertifiedWarning, match="memory did not suffice .*267 MiB"):
         fit = mc.fit(model, data, backend="alternating", tol=1e-14)
     assert fit.status == "interrupted"

@@ -1,5 +1,7 @@
 """Ordered levels and categories: closed forms against grids, fits against other solvers."""
 
+import math
+
 import attrs
 import cvxpy as cp
 import numpy as np
@@ -466,3 +468,11 @@ class LostClass(mc.Multinomial):
 def test_a_fault_of_classes_is_caught(word, law):
     with pytest.raises(mc.LawViolation, match=law):
         mc.laws.check_likelihood(word, (0.0, 1.0, 2.0), (3.0,))
+
+
+def test_the_nearest_slope_keeps_the_digits_of_small_ones():
+    """Sums of slopes that are 0 up to 1e-16 alone made false bounds where z is large."""
+    slope = np.array([[-1.5e-4, 4e-9, 1.5e-4 - 4e-9 + 3e-17]])
+    near = mc.Multinomial(3).nearest_slope(slope, np.array([0.0]))
+    assert abs(math.fsum(near[0])) <= 1e-19
+    np.testing.assert_allclose(near, slope, rtol=0.0, atol=1e-16)

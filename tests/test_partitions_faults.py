@@ -310,7 +310,7 @@ def test_two_fits_at_once_share_a_cluster(threads):
 def asked_of(kept, source, limit):
     """Let a worker with so much memory be asked for all partitions of a source."""
     memory = SimpleNamespace(memory_limit=limit)
-    worker = SimpleNamespace(local_directory=None, memory_manager=memory)
+    worker = SimpleNamespace(local_directory=None, memory_manager=memory, address="here")
     for p in range(source.data.n_partitions):
         with kept.of(source, worker).borrowed(source, p):
             pass
@@ -516,7 +516,7 @@ def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
 @given(models_for_partitions(), st.integers(0, 12))
 def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
     """Never above the objective that the piece began with, and with this piece."""
-    model, data, n_partitions = example
+    model, data, n_partitions, _ = example
     died, rest, table = [], [], RowsInMemory(data, n_partitions)
 
     def dies(program, state, stage):

@@ -313,8 +313,11 @@ def test_bytes_that_travel_are_counted(client):
     executor = OnDask(Source(data_of(), model_of("gaussian"), totals), client)
     left, right, block = np.ones((48, 200)), np.ones((16, 200)), np.ones((16, 50))
     numbers = Predictors(size=1, left=ByRows(left), right=right)
-    for _ in range(2):
-        executor.each(Product(MatrixInPartitions(numbers), block))
+    try:
+        for _ in range(2):
+            executor.each(Product(MatrixInPartitions(numbers), block))
+    finally:
+        executor.close()  # else workers keep its parts for as long as they know of no end
     assert executor.work.rounds == 2
     assert executor.work.received == 2 * 48 * 50 * 8
     arrays = left.nbytes + right.nbytes + block.nbytes

@@ -8,6 +8,9 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Rounding, relative_gap
+from mcframe.backends.certificate import Point, judging
+from mcframe.compile import CompiledProblem
+from mcframe.numerics.operators import LowRank
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((20, 3)) @ RNG.standard_normal((3, 6))
@@ -277,3 +280,23 @@ def test_a_ball_of_a_large_block_does_not_hide_a_small_one(size):
     fit = mc.fit(mc.Model(blocks, terms), {"x": x, "y": y})
     assert fit.status == "certified"
     assert fit.objective == pytest.approx(np.sum(~np.isnan(y)) * np.log1p(np.exp(-1.0)), rel=1e-9)
+
+
+def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
+    """Moved into every domain a dual point has other sums than the one that it comes from."""
+    x = np.random.default_rng(0).standard_normal((8, 3)) + 5.0
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
+    program = CompiledProblem(mc.Problem.bind(model, {"x": x})).program
+    latent = LowRank.of(np.zeros((8, 3)))
+    before = judging.judge(program, Point(latent))
+    off = 1e-6
+
+    def moved(*arguments):
+        found = fenchel_bound(*arguments)
+        return attrs.evolve(found, point=attrs.evolve(found.point, slope=found.point.slope + off))
+
+    fenchel_bound = judging.fenchel_bound
+    monkeypatch.setattr(judging, "fenchel_bound", moved)
+    after = judging.judge(program, Point(latent))
+    worth = 8 * off * np.sum(np.abs(after.effects["x"]))
+    assert after.rounding.bound - before.rounding.bound == pytest.approx(worth, rel=1e-6, abs=0.0)

@@ -447,3 +447,14 @@ def test_labels_that_would_be_ignored_are_refused():
         mc.Calibration("x", sums, [1.0])
     sparse = mc.Calibration("x", sp.csr_array(np.ones((1, 3))), [1.0])
     assert sparse == mc.Calibration("x", np.ones((1, 3)), [1.0])
+
+
+def test_sums_that_some_matrix_has_cost_nothing_at_least():
+    """Rounding of B is no part of it that no Z gives: it was a bound above an optimum of 0."""
+    rng = np.random.default_rng(0)
+    for scale in (1e-9, 1.0, 1e9):
+        A, B = rng.standard_normal((2, 10)), scale * rng.standard_normal((2, 4))
+        term = mc.Calibration("x", A, B, weight=1.0)
+        assert term.conjugate(np.zeros((10, 4))) == 0.0
+    apart = mc.Calibration("x", np.ones((2, 3)), [[1.0], [2.0]], weight=1.0)
+    assert apart.conjugate(np.zeros((3, 1))) == pytest.approx(-0.5, rel=1e-12)

@@ -165,15 +165,21 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         The projection onto the simplex takes one number off every entry and drops what falls
         below 0 (Held, Wolfe and Crowder, Math. Programming 1974).
         """
-        p = slope.copy()
-        np.put_along_axis(p, codes(y), at_class(p, y)[..., None] + 1.0, axis=-1)
+        p, own = slope.copy(), codes(y)
+        np.put_along_axis(p, own, at_class(p, y)[..., None] + 1.0, axis=-1)
         falling = -np.sort(-p, axis=-1)
         offsets = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, self.classes + 1)
         # The number of entries that stay positive: those above their own offset.
         last = np.count_nonzero(falling > offsets, axis=-1)[..., None] - 1
-        p = np.maximum(p - np.take_along_axis(offsets, last, axis=-1), 0.0)
-        np.put_along_axis(p, codes(y), at_class(p, y)[..., None] - 1.0, axis=-1)
-        return p
+        kept = p > np.take_along_axis(offsets, last, axis=-1)
+        # The offset from the slopes, and p_y - 1 from the others: where p_y is almost 1 the sum of
+        # the slopes is else 0 up to 1e-16 alone, which a large z makes a false bound of.
+        lacking = np.where(np.take_along_axis(kept, own, axis=-1), 0.0, 1.0)
+        surplus = np.sum(np.where(kept, slope, 0.0), axis=-1, keepdims=True) - lacking
+        near = np.where(kept, np.maximum(slope - surplus / (last + 1), 0.0), 0.0)
+        np.put_along_axis(near, own, 0.0, axis=-1)
+        np.put_along_axis(near, own, -sum_of_classes(near)[..., None], axis=-1)
+        return near
 
     def mean(self, z: Array) -> Array:
         """P(y = k | z), one column a class."""

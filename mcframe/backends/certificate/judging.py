@@ -145,20 +145,20 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
     if candidate.dual is None and candidate.latent.width and tapers(program):
         points = shrink_slope(point, reached.at, excess, slack)
     aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
-    bound, best = NO_BOUND, point
+    bound = NO_BOUND
     for tried in points:
         if reached.objective - bound.value > aim.room:
             found = fenchel_bound(tried, candidate.latent, aim)
-            if found.value >= bound.value:
-                bound, best = found, tried
+            bound = found if found.value >= bound.value else bound
     if reached.objective - bound.value > aim.room and inside_a_ball(program, point):
         tried = point.without_main()
         # A ball takes at least 0.
         if -tried.conjugates()[0] > bound.value:
             found = fenchel_bound(tried, candidate.latent, aim)
-            if found.value >= bound.value:
-                bound, best = found, tried
-    return bound, best.imbalance(reached.at.effects)
+            bound = found if found.value >= bound.value else bound
+    # Of the point that the bound is of: one moved into every domain has other sums.
+    taken = point if bound.point is None else bound.point
+    return bound, taken.imbalance(reached.at.effects)
 
 
 def inside_a_ball(program: Program, point: DualPoint) -> bool:

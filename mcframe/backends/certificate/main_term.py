@@ -5,10 +5,11 @@ from abc import ABC, abstractmethod
 import attrs
 import numpy as np
 
+from mcframe.backends.certificate.rounding import summed_rounding
 from mcframe.compile import DualPoint, FactoredPenalty, RowPenalty
 from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import NORM_SLACK
+from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.contracts.term import Factored
 from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.spectra.lanczos import norm_bound
@@ -89,11 +90,15 @@ class OfRows(MainTerm):
     """
 
     def __init__(self, point: DualPoint, penalty: RowPenalty) -> None:
-        left, self.ridged = -point.matrix.dense(), 0.0
+        left, self.ridged, self.parted = -point.matrix.dense(), 0.0, 0.0
         if penalty.ridge:
-            own = penalty.ridge * penalty.squares.best_rows(left)
+            rows = penalty.squares.best_rows(left)
+            own = penalty.ridge * rows
             self.ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
             left = left - own
+            # The two parts have another sum by rounding, which counts as the rows are large.
+            self.parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
+            self.parted += summed_rounding(self.ridged, own.size)
         self.taken = penalty.main.squares.dual(left)
 
     def conjugate(self, scale: float) -> float:
@@ -101,8 +106,8 @@ class OfRows(MainTerm):
         return self.taken.conjugate(scale) + scale**2 * self.ridged
 
     def rounding(self, scale: float) -> float:
-        """Bound on how far rounding of the products moves the conjugate."""
-        return self.taken.rounding(scale)
+        """Bound on how far rounding of the products, and of the two parts, moves the conjugate."""
+        return self.taken.rounding(scale) + abs(scale) * self.parted
 
 
 def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:

@@ -6,11 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
 
 __all__ = ["LinearEquations"]
 
 # Singular values of A up to this share of the largest count as 0.
 RANK_TOLERANCE = 1e-12
+TINY = 1e-300
 
 
 @attrs.frozen(eq=False)
@@ -39,8 +41,17 @@ class LinearEquations:
         return float(self.singular_values[0]) if self.singular_values.size else 0.0
 
     def unreachable(self) -> Array:
-        """The part of B outside of the range of A: no Z gives it."""
-        return self.values - self.left @ (self.left.T @ self.values)
+        """The part of B outside of the range of A, no longer than it is but for rounding.
+
+        No Z gives it. What rounding alone may have left is 0: bounds rely on it.
+        """
+        outside = self.values - self.left @ (self.left.T @ self.values)
+        if not self.singular_values.size:
+            return outside
+        spread = self.singular_values[0] / self.singular_values[-1]
+        rounding = (len(self.left) + 4) * EPS * spread * np.linalg.norm(self.values, axis=0)
+        lengths = np.maximum(np.linalg.norm(outside, axis=0), TINY)
+        return outside * np.clip(1.0 - rounding / lengths, 0.0, 1.0)
 
     def solution(self) -> Array:
         """The solution Z of least norm, or of least squares where there is none."""
