@@ -214,11 +214,12 @@ class Reference(Backend):
         small = sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
         asked = [(self.solver, self)]
         if self.solver == "auto":
-            asked = [("SCS", brief), ("CLARABEL" if small else "SCS", self)]
+            asked = [("SCS", brief), *[("CLARABEL", self)] * small, ("SCS", self)]
         found: list[Opinion] = []
         silent: list[Silent] = []
         for solver, own in asked:
-            if time.perf_counter() >= until or (solver == "SCS" and found and not found[-1].cut):
+            done = solver == "SCS" and found and not any(opinion.cut for opinion in found)
+            if done or time.perf_counter() >= until:
                 break
             try:
                 found.append(own.opinion(compiled, solver, tol, until, progress))
