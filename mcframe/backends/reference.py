@@ -214,7 +214,9 @@ class Reference(Backend):
         small = sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
         asked = [(self.solver, self)]
         if self.solver == "auto":
-            asked = [("SCS", brief), *[("CLARABEL", self)] * small, ("SCS", self)]
+            asked = [("SCS", brief), ("SCS", self)]
+            if small:
+                asked.insert(1, ("CLARABEL", self))
         found: list[Opinion] = []
         silent: list[Silent] = []
         for solver, own in asked:
