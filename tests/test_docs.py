@@ -121,7 +121,10 @@ for code, shown in json.load(sys.stdin):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_run_when_they_are_pasted_into_a_fresh_interpreter(path, tmp_path):
-    """Neither imports, nor files, nor settings of the tests are there."""
+    """Neither imports, nor files, nor settings of the tests are there.
+
+    Pages of reproductions say that their modules are found with ``PYTHONPATH=examples``.
+    """
     blocks = [(own.code, own.shown) for own in examples_of(path.read_text(encoding="utf-8"))]
     done = subprocess.run(
         [sys.executable, "-c", PASTED],
@@ -129,7 +132,7 @@ def test_examples_run_when_they_are_pasted_into_a_fresh_interpreter(path, tmp_pa
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "examples")])},
     )
     assert done.returncode == 0, done.stderr[-2000:]
 
