@@ -185,7 +185,11 @@ class EntryLoss(SumOfPieces):
         """The size of predictors that fit the data roughly, as they were where centring left 0."""
         origins = [piece.effects.origin for piece in self.pieces]
         farthest = [float(np.max(np.abs(own), initial=0.0)) for own in origins if own is not None]
-        return float(np.sqrt(np.mean(np.square(self.start())))) or max(farthest, default=0.0)
+        start = self.start()
+        largest = float(np.max(np.abs(start), initial=0.0))
+        if not 0.0 < largest < np.inf:
+            return largest or max(farthest, default=0.0)
+        return largest * float(np.sqrt(np.mean(np.square(start / largest))))
 
     def start(self) -> Array:
         """A rough natural parameter for every entry: where the published FPC begins."""
