@@ -204,12 +204,14 @@ def from_dask(
     Examples
     --------
     >>> import numpy as np, mcframe.datasets as datasets
-    >>> import dask.array as da
+    >>> import dask, dask.array as da
     >>> x = da.from_array(np.arange(6.0).reshape(3, 2), chunks=(2, 2))
-    >>> table = datasets.from_dask({"x": x})
+    >>> with dask.config.set(scheduler="threads"):  # without a cluster
+    ...     table = datasets.from_dask({"x": x})
     >>> table
     DaskPartitions: 'x' 3 x 2 with 6 entries; 2 partitions
-    >>> table.part(1)["x"].toarray()
+    >>> with dask.config.set(scheduler="threads"):
+    ...     table.part(1)["x"].toarray()
     array([[4., 5.]])
     """
     if not isinstance(data, Mapping) or not data:
