@@ -230,7 +230,7 @@ class Fit(AnswersByLabel):
         Notes
         -----
         Cost: one ridge regression of rank columns a row, or some Newton steps of it; of losses
-        without a slope and of boxes some dozens. Rows are worked on by batches: memory is that
+        without a gradient and of boxes some dozens. Rows are worked on by batches: memory is that
         of the data and of the answer.
 
         Examples

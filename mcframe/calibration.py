@@ -162,9 +162,9 @@ class CalibrationPenalty(KnownSums, Regularizer, Prox, SmoothTerm):
 
     def value(self, latent: Array) -> float:
         """weight * ||A Z - B||_F^2 over the known equations."""
-        return self.value_and_slope(latent)[0]
+        return self.value_and_gradient(latent)[0]
 
-    def value_and_slope(self, latent: Array) -> tuple[float, Array]:
+    def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
         """The value and 2 weight A'(A Z - B), that difference 0 where it is not known."""
         residual = self.equations.residual(latent)
         value = self.weight * float(np.vdot(residual, residual))

@@ -241,7 +241,7 @@ def fit_to_entry(fit: Fit) -> Entry:
             # Files of earlier versions call them so, too.
             arrays[f"biases.{position}"] = fit.effects[block.name]
     if dual is not None:
-        arrays["dual.slope"] = dual.slope
+        arrays["dual.gradient"] = dual.gradient
         arrays |= arrays_by_position("dual.terms", dual.terms)
         arrays |= arrays_by_position("dual.given", dual.given)
     arrays |= {f"{HISTORY}{name}": column for name, column in fit.history.table().items()}
@@ -337,7 +337,7 @@ def dual_from(entry: Entry) -> Dual | None:
         return None
     arrays, (n_terms, n_pieces) = entry.arrays, entry.facts["dual"]
     return Dual(
-        slope=arrays["dual.slope"],
+        gradient=arrays["dual.gradient"],
         terms=tuple(arrays.get(f"dual.terms.{k}") for k in range(n_terms)),
         given=tuple(arrays.get(f"dual.given.{k}") for k in range(n_pieces)),
         known=tuple(None if pair is None else tuple(pair) for pair in entry.facts["known"]),

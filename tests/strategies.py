@@ -314,7 +314,7 @@ def whole_vocabulary(draw):
         problem = mc.Problem.bind(mc.Model(blocks, main), data)
     beside = terms_beside(draw, problem, sum(exact))
     # The fixed column and a ball may exclude each other; beside a max norm and a loss without
-    # a slope its multiplier takes tens of thousands of steps.
+    # a gradient its multiplier takes tens of thousands of steps.
     kinds = mc.NuclearBall | mc.MaxNormBall | mc.MaxNorm
     if any(isinstance(term, kinds) for term in main):
         beside = [term for term in beside if not isinstance(term, mc.OnesColumn)]
@@ -481,7 +481,7 @@ def far_main(draw, blocks, data, scale, kinds=FAR_MAINS):
         return [mc.MaxNormBall(scale * draw(RADII))]
     try:
         largest = mc.weight_max(mc.Model(blocks, [mc.NuclearNorm(1.0)]), data)
-    except mc.McframeError:  # nothing pulls, or what pulls has no slope
+    except mc.McframeError:  # nothing pulls, or what pulls has no gradient
         largest = 1.0
     weight = largest * 10.0 ** draw(st.floats(-2.5, 0.3))
     ridge = [mc.Ridge(weight / scale * draw(MAGNITUDES))] if kind == "norm and ridge" else []

@@ -101,7 +101,7 @@ def test_only_a_convex_mixture_that_reads_unlabeled_entries_has_one():
 
 
 @pytest.mark.parametrize("name", RISKS)
-def test_objective_and_slope_are_those_of_all_cells(name, options):
+def test_objective_and_gradient_are_those_of_all_cells(name, options):
     problem = bound(name, **options)
     whole = problem.written_out()
     assert problem.scale("y") == whole.scale("y")
@@ -111,12 +111,12 @@ def test_objective_and_slope_are_those_of_all_cells(name, options):
     program, dense = compile_problem(problem), compile_problem(whole)
     found, wanted = program.evaluate(latent), dense.evaluate(latent)
     assert found.value == pytest.approx(wanted.value, rel=1e-12)
-    matrix, slope = found.slope, wanted.slope.dense()
+    matrix, gradient = found.gradient, wanted.gradient.dense()
     right, left = np.eye(problem.shape[1])[:, :7], np.eye(problem.shape[0])[:, :5]
-    size = np.abs(slope).max()
-    np.testing.assert_allclose(matrix @ right, slope[:, :7], atol=1e-12 * size)
-    np.testing.assert_allclose(matrix.T @ left, slope[:5].T, atol=1e-12 * size)
-    np.testing.assert_allclose((2.0 * matrix) @ right, 2 * slope[:, :7], atol=1e-12 * size)
+    size = np.abs(gradient).max()
+    np.testing.assert_allclose(matrix @ right, gradient[:, :7], atol=1e-12 * size)
+    np.testing.assert_allclose(matrix.T @ left, gradient[:5].T, atol=1e-12 * size)
+    np.testing.assert_allclose((2.0 * matrix) @ right, 2 * gradient[:, :7], atol=1e-12 * size)
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
@@ -138,7 +138,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    """Rows and columns of slopes that are written out would be scaled down for a better one."""
+    """Rows and columns of gradients that are written out would be scaled down for a better one."""
     monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     monkeypatch.setattr(judging, "tapers", lambda program: False)
     problem = bound(name, **options)
@@ -151,7 +151,7 @@ def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
 
 
 @pytest.mark.parametrize("name", LOGISTIC)
-def test_slopes_that_do_not_fit_are_computed_anew(name, options, monkeypatch):
+def test_gradients_that_do_not_fit_are_computed_anew(name, options, monkeypatch):
     problem, latent = bound(name, **options), point(bound(name, **options))
     judged = []
     for held in (10**9, 0):
@@ -164,33 +164,35 @@ def test_slopes_that_do_not_fit_are_computed_anew(name, options, monkeypatch):
 @pytest.mark.parametrize("share", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("name", LOGISTIC)
 def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monkeypatch):
-    """Equal at its own slopes, above the product at others; unwritten cells alone count."""
+    """Equal at its own gradients, above the product at others; unwritten cells alone count."""
     problem = bound(name)
     program, latent = compile_problem(problem), point(problem)
     seen, loss = problem.tables["y"], RISKS[name].unlabeled
     mask = np.ones(problem.shape, dtype=bool)
     mask[seen.rows, seen.columns] = False
     z = latent.dense()[mask]
-    slopes = share * loss.value_and_slope(z)[1]
+    gradients = share * loss.value_and_gradient(z)[1]
     monkeypatch.setattr(blockwise, "HELD", 0)
     behind = program.evaluate(latent).behind
     found, size = behind.conjugate(share)
-    assert found == pytest.approx(np.sum(loss.conjugate(slopes)), rel=1e-10)
+    assert found == pytest.approx(np.sum(loss.conjugate(gradients)), rel=1e-10)
     assert size >= abs(found)
-    product = float(np.sum(z * slopes))
+    product = float(np.sum(z * gradients))
     assert behind.value + found >= product - 1e-9
     if share == 1.0:
         assert behind.value + found == pytest.approx(product, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", LOGISTIC)
-def test_slopes_in_32_bits_stay_in_their_domain(name):
+def test_gradients_in_32_bits_stay_in_their_domain(name):
     loss = RISKS[name].unlabeled
-    slopes = loss.value_and_slope(np.array([-900.0, -80.0, -17.0, 0.0, 17.0, 80.0, 900.0]))[1]
-    short = blockwise.round_to_single(loss, slopes)
+    gradients = loss.value_and_gradient(np.array([-900.0, -80.0, -17.0, 0.0, 17.0, 80.0, 900.0]))[
+        1
+    ]
+    short = blockwise.round_to_single(loss, gradients)
     assert short.dtype == np.float32
     assert np.all(np.isfinite(loss.conjugate(short.astype(float))))
-    np.testing.assert_allclose(short, slopes, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(short, gradients, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
@@ -257,13 +259,13 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
         def gradient(share, by_rows=by_rows, moves=moves):
             left = latent.left + (share * moves if by_rows else 0.0)
             right = latent.right + (0.0 if by_rows else share * moves)
-            slope = program.evaluate(LowRank(left, right)).behind.points[0].slope()
-            return slope @ right if by_rows else slope.T @ left
+            gradient = program.evaluate(LowRank(left, right)).behind.points[0].gradient()
+            return gradient @ right if by_rows else gradient.T @ left
 
         hessians = program.evaluate(latent).behind.points[0].hessians(by_rows)
         along = np.einsum("i,ijk,ik->ij", hessians.scales, hessians.matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(blockwise, "HELD", 0)  # slopes of 64 bits
+            patched.setattr(blockwise, "HELD", 0)  # gradients of 64 bits
             numeric = (gradient(h) - gradient(-h)) / (2.0 * h)
         np.testing.assert_allclose(along, numeric, atol=1e-7)
 

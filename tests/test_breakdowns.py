@@ -126,7 +126,7 @@ def test_a_factored_fit_whose_inner_answer_is_0():
 
 
 def test_many_rows_of_levels_end_in_time():
-    """Slopes of 1e-15 were asked for where rounding leaves 1e-14."""
+    """Gradients of 1e-15 were asked for where rounding leaves 1e-14."""
     rng = np.random.default_rng(0)
     stars = rng.integers(1, 6, (30_000, 3)).astype(float)
     model = mc.Model([mc.Block("y", mc.Ordinal(5))], [mc.NuclearNorm(200.0)])

@@ -38,13 +38,13 @@ def test_ordinal_conjugate_is_the_supremum(thresholds):
     for y in levels_of(word):
         level = np.full_like(grid, y)
         losses = word.value(grid, level)
-        for slope in np.linspace(-0.95, 0.95, 9):
-            one, at = np.array([slope]), np.array([y])
+        for gradient in np.linspace(-0.95, 0.95, 9):
+            one, at = np.array([gradient]), np.array([y])
             found = word.conjugate(one, at)[0]
-            if word.nearest_slope(one, at)[0] != slope:
+            if word.nearest_gradient(one, at)[0] != gradient:
                 assert found == np.inf
                 continue
-            highest = np.max(slope * grid - losses)
+            highest = np.max(gradient * grid - losses)
             # On the grid the supremum is missed by a little, and never passed.
             assert highest <= found + 1e-9 * (1.0 + abs(found))
             assert found <= highest + 1e-5 * (1.0 + abs(found))
@@ -57,10 +57,10 @@ def test_ordinal_far_out(thresholds):
     for y in levels_of(word):
         level = np.full_like(FAR, y)
         with np.errstate(all="raise", under="ignore"):
-            value, slope = word.value_and_slope(FAR, level)
-            conjugate = word.conjugate(slope, level)
-            ends = word.conjugate(word.nearest_slope(np.sign(FAR), level), level)
-        np.testing.assert_allclose(conjugate, slope * FAR - value, rtol=1e-11, atol=1e-11)
+            value, gradient = word.value_and_gradient(FAR, level)
+            conjugate = word.conjugate(gradient, level)
+            ends = word.conjugate(word.nearest_gradient(np.sign(FAR), level), level)
+        np.testing.assert_allclose(conjugate, gradient * FAR - value, rtol=1e-11, atol=1e-11)
         assert np.all(np.isfinite(ends))
 
 
@@ -88,14 +88,14 @@ def test_two_levels_are_a_bernoulli():
     z, y = np.linspace(-9.0, 9.0, 37), np.arange(37) % 2 * 1.0
     word = mc.Ordinal(2, (0.0,), lowest=0)
     np.testing.assert_allclose(word.value(z, y), mc.Bernoulli().value(z, y))
-    slope = word.value_and_slope(z, y)[1]
-    np.testing.assert_allclose(word.conjugate(slope, y), mc.Bernoulli().conjugate(slope, y))
+    gradient = word.value_and_gradient(z, y)[1]
+    np.testing.assert_allclose(word.conjugate(gradient, y), mc.Bernoulli().conjugate(gradient, y))
 
 
 def test_losses_without_thresholds_are_refused():
     word, z = mc.Ordinal(), np.zeros(2)
     y = np.array([1.0, 5.0])
-    for ask in (word.value, word.value_and_slope, word.second_derivative, word.conjugate):
+    for ask in (word.value, word.value_and_gradient, word.second_derivative, word.conjugate):
         with pytest.raises(mc.ModelError, match="thresholds=None was given"):
             ask(z, y)
     for ask in (
@@ -192,7 +192,7 @@ def test_no_entries_give_some_thresholds():
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 30.0, -30.0])
-def test_slopes_in_the_thresholds_vanish(factor):
+def test_gradients_in_the_thresholds_vanish(factor):
     z, y, weights = ratings(1, n=2000)
     z = factor * z
     best = mc.Ordinal().best_parameters(z, y, weights, None)
@@ -336,23 +336,23 @@ def test_multinomial_is_the_softmax(size):
     word = mc.Multinomial(4)
     rows, code = np.arange(z.shape[0]), y.astype(int)
     with np.errstate(all="raise", under="ignore"):
-        value, slope = word.value_and_slope(z, y)
+        value, gradient = word.value_and_gradient(z, y)
     # The difference of two large numbers on the right keeps less than the left has.
     atol = 1e-15 * max(1.0, 10 * size)
     np.testing.assert_allclose(value, logsumexp(z, axis=1) - z[rows, code], atol=atol)
     indicator = np.eye(4)[code]
-    np.testing.assert_allclose(slope, softmax(z, axis=1) - indicator, atol=1e-14)
+    np.testing.assert_allclose(gradient, softmax(z, axis=1) - indicator, atol=1e-14)
     np.testing.assert_allclose(word.mean(z), softmax(z, axis=1), atol=1e-15)
     logs = log_softmax(z, axis=1)[rows, code]
     np.testing.assert_allclose(word.log_likelihood(z, y), logs, atol=1e-15)
-    assert np.max(np.abs(slope.sum(axis=1))) < 1e-15
+    assert np.max(np.abs(gradient.sum(axis=1))) < 1e-15
 
 
 def test_multinomial_keeps_the_digits_of_small_losses():
     z = np.array([[0.0, -50.0, -60.0]])
-    value, slope = mc.Multinomial(3).value_and_slope(z, np.zeros(1))
+    value, gradient = mc.Multinomial(3).value_and_gradient(z, np.zeros(1))
     assert value[0] == pytest.approx(np.exp(-50.0) + np.exp(-60.0), rel=1e-12)
-    assert slope[0, 0] == pytest.approx(-np.exp(-50.0) - np.exp(-60.0), rel=1e-12)
+    assert gradient[0, 0] == pytest.approx(-np.exp(-50.0) - np.exp(-60.0), rel=1e-12)
     second = mc.Multinomial(3).second_derivative(z, np.zeros(1))
     assert second[0, 0] == pytest.approx(np.exp(-50.0) + np.exp(-60.0), rel=1e-12)
 
@@ -382,33 +382,33 @@ def test_multinomial_conjugate_is_the_negative_entropy():
     word = mc.Multinomial(3)
     p = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.5, 0.6, -0.1], [0.5, 0.4, 0.0]])
     y = np.array([2.0, 0.0, 1.0, 1.0])
-    slope = p - np.eye(3)[y.astype(int)]
+    gradient = p - np.eye(3)[y.astype(int)]
     entropy = -(0.2 * np.log(0.2) + 0.3 * np.log(0.3) + 0.5 * np.log(0.5))
-    np.testing.assert_allclose(word.conjugate(slope, y), [-entropy, 0.0, np.inf, np.inf])
+    np.testing.assert_allclose(word.conjugate(gradient, y), [-entropy, 0.0, np.inf, np.inf])
 
 
-def test_the_nearest_slopes_are_a_projection():
+def test_the_nearest_gradients_are_a_projection():
     word = mc.Multinomial(4)
     rng = np.random.default_rng(0)
-    slope, y = rng.normal(size=(20, 4)), rng.integers(0, 4, 20).astype(float)
-    nearest = word.nearest_slope(slope, y)
+    gradient, y = rng.normal(size=(20, 4)), rng.integers(0, 4, 20).astype(float)
+    nearest = word.nearest_gradient(gradient, y)
     indicator = np.eye(4)[y.astype(int)]
     p = cp.Variable((20, 4), nonneg=True)
-    away = cp.sum_squares(p - indicator - slope)
+    away = cp.sum_squares(p - indicator - gradient)
     cp.Problem(cp.Minimize(away), [cp.sum(p, axis=1) == 1]).solve(solver="CLARABEL")
     np.testing.assert_allclose(nearest, p.value - indicator, atol=1e-6)
     assert np.all(np.isfinite(word.conjugate(nearest, y)))
-    np.testing.assert_allclose(word.nearest_slope(nearest, y), nearest, atol=1e-15)
+    np.testing.assert_allclose(word.nearest_gradient(nearest, y), nearest, atol=1e-15)
 
 
-def test_rounding_of_slopes_is_taken_back():
+def test_rounding_of_gradients_is_taken_back():
     z, y = draws_of_classes()
     word = mc.Multinomial(4)
-    slope = word.value_and_slope(z, y)[1] + 1e-9
-    assert np.all(word.conjugate(slope, y) == np.inf)
-    back = word.nearest_slope(slope, y)
+    gradient = word.value_and_gradient(z, y)[1] + 1e-9
+    assert np.all(word.conjugate(gradient, y) == np.inf)
+    back = word.nearest_gradient(gradient, y)
     assert np.all(np.isfinite(word.conjugate(back, y)))
-    np.testing.assert_allclose(back, slope, atol=2e-9)
+    np.testing.assert_allclose(back, gradient, atol=2e-9)
 
 
 def test_multinomial_starts_and_fills():
@@ -449,9 +449,9 @@ class SmallCurvature(mc.Multinomial):
 class LostClass(mc.Multinomial):
     """A conjugate without one of its summands."""
 
-    def conjugate(self, slope, y):
-        found = super().conjugate(slope, y)
-        p = slope[:, 0] + (y == 0.0)
+    def conjugate(self, gradient, y):
+        found = super().conjugate(gradient, y)
+        p = gradient[:, 0] + (y == 0.0)
         return found - np.where(p > 0.0, p * np.log(np.maximum(p, 1e-300)), 0.0)
 
 
@@ -470,9 +470,9 @@ def test_a_fault_of_classes_is_caught(word, law):
         mc.laws.check_likelihood(word, (0.0, 1.0, 2.0), (3.0,))
 
 
-def test_the_nearest_slope_keeps_the_digits_of_small_ones():
-    """Sums of slopes that are 0 up to 1e-16 alone made false bounds where z is large."""
-    slope = np.array([[-1.5e-4, 4e-9, 1.5e-4 - 4e-9 + 3e-17]])
-    near = mc.Multinomial(3).nearest_slope(slope, np.array([0.0]))
+def test_the_nearest_gradient_keeps_the_digits_of_small_ones():
+    """Sums of gradients that are 0 up to 1e-16 alone made false bounds where z is large."""
+    gradient = np.array([[-1.5e-4, 4e-9, 1.5e-4 - 4e-9 + 3e-17]])
+    near = mc.Multinomial(3).nearest_gradient(gradient, np.array([0.0]))
     assert abs(math.fsum(near[0])) <= 1e-19
-    np.testing.assert_allclose(near, slope, rtol=0.0, atol=1e-16)
+    np.testing.assert_allclose(near, gradient, rtol=0.0, atol=1e-16)

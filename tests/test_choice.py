@@ -34,7 +34,7 @@ def compilations(monkeypatch):
 
 @pytest.fixture
 def boxed(model):
-    """No slope: the first rung refuses, the second runs."""
+    """No gradient: the first rung refuses, the second runs."""
     return attrs.evolve(model, terms=[*model.terms, mc.Box(-2.0, 2.0, "features")])
 
 
@@ -205,13 +205,13 @@ def test_what_has_no_estimate_comes_last(plain, monkeypatch):
     assert in_turn(backends, plain, 1e-6)[-3:] == last
 
 
-def test_without_rough_parts_splitting_is_what_it_holds(plain, monkeypatch):
+def test_without_nonsmooth_parts_splitting_is_what_it_holds(plain, monkeypatch):
     monkeypatch.setitem(EFFORTS, "proximal", constant(3, 1.0))
     monkeypatch.setitem(EFFORTS, "splitting", constant(5, 1.0))
     size = Size.of(plain)
     assert work_of(BACKENDS["splitting"], size).seconds() == pytest.approx(3.0)
-    rough = attrs.evolve(size, rough=True)
-    assert work_of(BACKENDS["splitting"], rough).seconds() == pytest.approx(5.0)
+    nonsmooth = attrs.evolve(size, nonsmooth=True)
+    assert work_of(BACKENDS["splitting"], nonsmooth).seconds() == pytest.approx(5.0)
 
 
 def test_on_small_tables_the_ladder_decides(model, table, monkeypatch):
@@ -254,14 +254,14 @@ def test_the_traits_of_a_problem():
     with pytest.warns(mc.UnobservedWarning):
         size = Size.of(CompiledProblem(mc.Problem.bind(model, {"x": x})))
     assert (size.shape, size.n_entries) == ((4, 3), 6)
-    assert (size.curved, size.rough, size.effects) == (True, True, True)
+    assert (size.curved, size.nonsmooth, size.effects) == (True, True, True)
     assert size.traits.size == len(EFFORTS["proximal"].iterations)
-    # The best bias leaves no slope at Z = 0.
+    # The best bias leaves no gradient at Z = 0.
     assert np.isnan(size.heaviness)
     plain = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0)])
     with pytest.warns(mc.UnobservedWarning):
         size = Size.of(CompiledProblem(mc.Problem.bind(plain, {"x": x})))
-    assert (size.curved, size.rough, size.effects) == (False, False, False)
+    assert (size.curved, size.nonsmooth, size.effects) == (False, False, False)
     noise = np.sqrt(6 * 4.0) * (1 / np.sqrt(4) + 1 / np.sqrt(3))
     assert size.heaviness == pytest.approx(3.0 / noise)
     assert size.traits[:4] == pytest.approx([1.0, np.log(3.0 / noise), 0.0, np.log(0.5)])

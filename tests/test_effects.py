@@ -201,16 +201,18 @@ def test_effects_that_are_nearly_solved_for_err_by_powers_of_the_step(name):
     for length in (0.01, 0.005):
         exact = loss.evaluate(z + length * direction, warm)
         nearly = loss.evaluate(z + length * direction, warm, nearly=True)
-        sums = loss.pieces[0].effects.sum_by_effect(nearly.slope)
+        sums = loss.pieces[0].effects.sum_by_effect(nearly.gradient)
         if loss.pieces[0].effects.ridge is None:
             np.testing.assert_allclose(sums, 0.0, atol=1e-9)
-        errors.append((abs(nearly.value - exact.value), np.abs(nearly.slope - exact.slope).max()))
-    (value, slope), (value_half, slope_half) = errors
+        errors.append(
+            (abs(nearly.value - exact.value), np.abs(nearly.gradient - exact.gradient).max())
+        )
+    (value, gradient), (value_half, gradient_half) = errors
     if loss.pieces[0].likelihood.quadratic:
-        assert max(value, slope) < 1e-10
+        assert max(value, gradient) < 1e-10
         return
     assert 1e-12 < value_half < value / 6.0  # of third order: an eighth
-    assert 1e-9 < slope_half < slope / 3.5  # of second order: a quarter
+    assert 1e-9 < gradient_half < gradient / 3.5  # of second order: a quarter
 
 
 @pytest.mark.parametrize("name", ["counts", "ridged", "classes"])
@@ -220,7 +222,7 @@ def test_effects_far_from_the_best_are_solved_for(name):
     exact = loss.evaluate(z + direction, warm)
     nearly = loss.evaluate(z + direction, warm, nearly=True)
     assert nearly.value == exact.value
-    np.testing.assert_array_equal(nearly.slope, exact.slope)
+    np.testing.assert_array_equal(nearly.gradient, exact.gradient)
     np.testing.assert_array_equal(nearly.effects[0], exact.effects[0])
 
 
@@ -236,7 +238,7 @@ def test_a_step_takes_one_pass_of_the_losses_for_each_evaluation(monkeypatch):
 
         monkeypatch.setattr(kind, name, wrapper)
 
-    counted(mc.Poisson, "value_and_slope", "losses")
+    counted(mc.Poisson, "value_and_gradient", "losses")
     counted(Program, "evaluate", "evaluations")
     rng = np.random.default_rng(0)
     rate = np.exp(0.5 * rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12)))

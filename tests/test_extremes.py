@@ -79,16 +79,18 @@ def test_predictors_of_ten_thousand(link, bias):
 @pytest.mark.parametrize("word", [mc.Bernoulli(), mc.Bernoulli("probit")], ids=repr)
 def test_far_tails_of_labels(word, z):
     """log(1 + e^-z) and -log Phi(z) from their expansions."""
-    value, slope = (float(a[0]) for a in word.value_and_slope(np.array([z]), np.array([1.0])))
+    value, gradient = (
+        float(a[0]) for a in word.value_and_gradient(np.array([z]), np.array([1.0]))
+    )
     if word.link == "logit":
         wanted = np.exp(-z) if z > 0 else -z
-        assert np.isclose(slope, -np.exp(-z) if z > 0 else -1.0, rtol=1e-12, atol=1e-300)
+        assert np.isclose(gradient, -np.exp(-z) if z > 0 else -1.0, rtol=1e-12, atol=1e-300)
     elif z < 0:  # Phi(z) = phi(z) / |z| (1 - 1/z^2 + 3/z^4 ...)
         wanted = z**2 / 2 + np.log(-z) + 0.5 * np.log(2 * np.pi) - np.log1p(-(z**-2) + 3 * z**-4)
-        assert np.isclose(slope, z - 1 / -z, rtol=1e-4)
+        assert np.isclose(gradient, z - 1 / -z, rtol=1e-4)
     else:  # 1 - Phi(z) = phi(z) / z
         wanted = np.exp(-(z**2) / 2) / z / np.sqrt(2 * np.pi) if z < 100 else 0.0
-        assert np.isclose(slope, -wanted * z, rtol=1e-2, atol=1e-300)
+        assert np.isclose(gradient, -wanted * z, rtol=1e-2, atol=1e-300)
     rtol = 1e-2 if word.link == "probit" and z > 0 else 1e-8
     assert np.isclose(value, wanted, rtol=rtol, atol=1e-300)
 

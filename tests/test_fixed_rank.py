@@ -35,8 +35,8 @@ def test_gradient_and_curvature_are_those_of_the_objective():
     seen, target = rng.random((9, 7)) < 0.7, 3.0 * rng.standard_normal((9, 7))
     left, right = orthonormal(rng, 9, 3), orthonormal(rng, 7, 3)
     values = np.array([4.0, 2.5, 1.0])
-    slope = np.where(seen, (left * values) @ right.T - target, 0.0)
-    at = FixedRank(left, values, right, slope)
+    gradient = np.where(seen, (left * values) @ right.T - target, 0.0)
+    at = FixedRank(left, values, right, gradient)
     move = tangent(at, rng)
 
     def objective(share):
@@ -50,7 +50,9 @@ def test_gradient_and_curvature_are_those_of_the_objective():
     np.testing.assert_allclose(
         matrix_along(at, move, 1e-7) - matrix_along(at, move, -1e-7), 2e-7 * written, atol=1e-12
     )
-    assert at.gradient().dot(move) == pytest.approx((after - before) / (2 * step), rel=1e-4)
+    assert at.riemannian_gradient().dot(move) == pytest.approx(
+        (after - before) / (2 * step), rel=1e-4
+    )
     curved = at.curve(move, np.where(seen, written, 0.0))
     second = (before + after - 2 * here) / step**2
     assert curved.dot(move) == pytest.approx(second, rel=1e-4)
@@ -64,12 +66,12 @@ def test_gradient_and_curvature_are_those_of_the_objective():
 
 @pytest.mark.parametrize("shape", [(9, 7), (7, 9)])
 def test_the_preconditioner_inverts_an_even_curvature(shape):
-    """Singular values of the slope that crowd below the weight included."""
+    """Singular values of the gradient that crowd below the weight included."""
     rng = np.random.default_rng(0)
     left, right = orthonormal(rng, shape[0], 7), orthonormal(rng, shape[1], 7)
     crowded = np.array([0.99, 0.97, 0.94, 0.91])
-    slope = -left[:, :3] @ right[:, :3].T + (left[:, 3:] * crowded) @ right[:, 3:].T
-    at = FixedRank(left[:, :3], np.array([4.0, 2.5, 0.1]), right[:, :3], slope)
+    gradient = -left[:, :3] @ right[:, :3].T + (left[:, 3:] * crowded) @ right[:, 3:].T
+    at = FixedRank(left[:, :3], np.array([4.0, 2.5, 0.1]), right[:, :3], gradient)
     near = (right if shape[0] > shape[1] else left)[:, 3:]
     curvature = 0.7
     precondition = Preconditioner(at, curvature, near)
@@ -154,7 +156,7 @@ def test_leaps_are_for_a_nuclear_norm_alone():
         assert proximal.may_leap(program, state) == isinstance(term, mc.NuclearNorm)
 
 
-def test_changes_of_the_slope_follow_the_effects():
+def test_changes_of_the_gradient_follow_the_effects():
     """To first order, a bias solved for anew: its column's changes sum to 0."""
     table = noisy((40, 5))
     table[:, 0] = 1.0
@@ -162,7 +164,7 @@ def test_changes_of_the_slope_follow_the_effects():
     program = CompiledProblem(Problem.bind(model, {"x": table})).program
     at = program.evaluate(LowRank.zeros(program.shape))
     move = np.random.default_rng(1).standard_normal((40, 5))
-    change = program.slope_changes(at, 1.0)(move.astype(np.float32))
+    change = program.gradient_changes(at, 1.0)(move.astype(np.float32))
     seen = ~np.isnan(table)
     centred = move - np.mean(move, axis=0, where=seen)
     np.testing.assert_allclose(change, np.where(seen, centred, 0.0), atol=1e-5)

@@ -163,8 +163,8 @@ def test_squares_with_a_ridge_are_their_sum():
     # They are that less a constant.
     differ = squares.value(z) - squares.value(other)
     assert differ == pytest.approx(both(z) - both(other), rel=1e-9)
-    dual = squares.slope(z)  # where Fenchel's inequality is an equality
-    np.testing.assert_allclose(dual, term.squares.slope(z) + 0.7 * z, rtol=1e-9)
+    dual = squares.gradient(z)  # where Fenchel's inequality is an equality
+    np.testing.assert_allclose(dual, term.squares.gradient(z) + 0.7 * z, rtol=1e-9)
     reached = np.vdot(dual, z) - squares.value(z)
     assert squares.dual(dual).conjugate() == pytest.approx(reached, rel=1e-9)
     np.testing.assert_allclose(squares.best_rows(dual), z, rtol=1e-9, atol=1e-9)
@@ -273,7 +273,7 @@ def block_of(likelihood=None, **options):
         (block_of(bias=True), [], "the mean of GaussianRows has the part of a bias"),
         (block_of(row_effects=True), [], "free effects and thresholds tie rows"),
         (block_of(), [mc.Box(-1.0, 1.0)], "terms beside GaussianRows"),
-        (block_of(mc.Quantile(0.5)), [], "Quantile has no slope"),
+        (block_of(mc.Quantile(0.5)), [], "Quantile has no gradient"),
         (block_of(), [mc.OnesColumn()], "an intercept of each column already; drop OnesColumn"),
     ],
 )
@@ -429,7 +429,7 @@ def test_nearly_dependent_columns(off):
 
 @pytest.mark.parametrize("variance", [1e-8, 1e-12, 1e-16])
 def test_exact_entries_are_certified(variance):
-    """Rounding of z leaves no digit of the slope there; Newton's systems have them all."""
+    """Rounding of z leaves no digit of the gradient there; Newton's systems have them all."""
     x = hidden(np.random.default_rng(0).standard_normal((5, 3)))
     fit = gaussian(x, covariance_of(3), np.zeros(3), variance, tol=1e-9)
     assert fit.status == "certified"

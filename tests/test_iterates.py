@@ -75,10 +75,10 @@ def test_passes_over_dense_matrices_beside_numpy():
     extrapolate(now, before, 0.7, out)
     np.testing.assert_allclose(out, now + 0.7 * (now - before), rtol=1e-13)
     places = rng.choice(out.size, 200, replace=False)
-    z, slope = rng.standard_normal((2, 200))
+    z, gradient = rng.standard_normal((2, 200))
     wanted = out.copy()
-    wanted.ravel()[places] = z - 0.3 * slope
-    descend(places, z, slope, 0.3, out)
+    wanted.ravel()[places] = z - 0.3 * gradient
+    descend(places, z, gradient, 0.3, out)
     np.testing.assert_allclose(out, wanted, rtol=1e-13)
     squared, cross = products(new, now, before)
     np.testing.assert_allclose(squared, np.sum((new - now) ** 2), rtol=1e-12)
@@ -100,7 +100,7 @@ def test_a_small_difference_of_factors_keeps_its_digits():
 
 @pytest.mark.parametrize("share_of_noise", [1.02, 0.97])
 def test_short_columns_where_the_noise_reaches_the_weight(share_of_noise):
-    """A weight just above and just below the largest singular value of the noise's slope."""
+    """A weight just above and just below the largest singular value of the noise's gradient."""
     x, _ = sparse_data(300, 200, 2, share=0.1)
     table = sp.csr_array(np.nan_to_num(x))
     edge = 0.5 * np.sqrt(0.1) * (np.sqrt(300) + np.sqrt(200))
@@ -141,7 +141,7 @@ def test_what_is_told_ahead_is_exact_for_squares():
     before, here, place = around(program, 1.0)
     told, exact = program.extrapolate(place, 1.0, here, before), program.evaluate(place)
     assert told.value == pytest.approx(exact.value, rel=1e-12)
-    np.testing.assert_allclose(told.entry_slopes, exact.entry_slopes, atol=1e-11)
+    np.testing.assert_allclose(told.entry_gradients, exact.entry_gradients, atol=1e-11)
     np.testing.assert_allclose(told.effects[0], exact.effects[0], atol=1e-11)
 
 
@@ -153,11 +153,11 @@ def test_what_is_told_ahead_errs_by_powers_of_the_move(word):
     for length in (1e-3, 5e-4):
         before, here, place = around(program, length)
         told, exact = program.extrapolate(place, 1.0, here, before), program.evaluate(place)
-        slopes = np.abs(told.entry_slopes - exact.entry_slopes)
-        errors.append((abs(told.value - exact.value), slopes.max()))
-    (value, slope), (value_half, slope_half) = errors
+        gradients = np.abs(told.entry_gradients - exact.entry_gradients)
+        errors.append((abs(told.value - exact.value), gradients.max()))
+    (value, gradient), (value_half, gradient_half) = errors
     assert value_half < value / 6.0  # of third order: an eighth
-    assert 1e-9 < slope_half < slope / 3.5  # of second order: a quarter
+    assert 1e-9 < gradient_half < gradient / 3.5  # of second order: a quarter
 
 
 @pytest.mark.parametrize("word", [mc.Poisson(), mc.Bernoulli()])

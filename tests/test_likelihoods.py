@@ -66,24 +66,24 @@ EXTREMES = [
 ]
 
 
-@pytest.mark.parametrize(("word", "z", "y", "value", "slope"), EXTREMES, ids=repr)
-def test_far_out(word, z, y, value, slope):
+@pytest.mark.parametrize(("word", "z", "y", "value", "gradient"), EXTREMES, ids=repr)
+def test_far_out(word, z, y, value, gradient):
     z, y = np.array([z]), np.array([y])
     with np.errstate(all="raise", under="ignore"):
-        found, found_slope = word.value_and_slope(z, y)
+        found, found_gradient = word.value_and_gradient(z, y)
         np.testing.assert_allclose(found, value, rtol=1e-9, atol=1e-300)
         np.testing.assert_allclose(word.value(z, y), value, rtol=1e-9, atol=1e-300)
-        np.testing.assert_allclose(found_slope, slope, rtol=1e-9, atol=1e-300)
+        np.testing.assert_allclose(found_gradient, gradient, rtol=1e-9, atol=1e-300)
         second = word.second_derivative(z, y)
         assert 0.0 <= second[0] <= word.curvature
         assert not np.isnan(word.mean(z))
         assert not np.isnan(word.log_likelihood(z, y))
-        if np.isfinite(found_slope[0]):
-            conjugate = word.conjugate(found_slope, y)
+        if np.isfinite(found_gradient[0]):
+            conjugate = word.conjugate(found_gradient, y)
             assert np.isfinite(conjugate)
             # The sum of products of this size rounds to so much.
-            size = 1e-15 * (np.abs(found_slope * z) + np.abs(found) + 1.0)
-            assert np.abs(conjugate - (found_slope * z - found)) <= 20 * size * (1 + y)
+            size = 1e-15 * (np.abs(found_gradient * z) + np.abs(found) + 1.0)
+            assert np.abs(conjugate - (found_gradient * z - found)) <= 20 * size * (1 + y)
 
 
 def test_probit_far_out_has_the_curvature_of_a_square():
@@ -98,16 +98,16 @@ def test_probit_far_out_has_the_curvature_of_a_square():
 def test_probit_is_scipy_at_every_margin(scale, sign):
     margins = np.concatenate([-np.logspace(4, -8, 200), [0.0], np.logspace(-8, 4, 200)])
     word, y = mc.Bernoulli("probit", scale=scale), np.full(margins.size, (1 + sign) / 2)
-    value, slope = word.value_and_slope(sign * scale * margins, y)
+    value, gradient = word.value_and_gradient(sign * scale * margins, y)
     np.testing.assert_allclose(value, -log_ndtr(margins), rtol=1e-12, atol=1e-300)
     log_ratio = stats.norm.logpdf(margins) - log_ndtr(margins)
     wanted = -sign / scale * np.exp(log_ratio)
-    # The difference of two logs of up to 5e7 loses digits that the slope keeps.
+    # The difference of two logs of up to 5e7 loses digits that the gradient keeps.
     tolerance = 1e-12 + 4e-16 * np.abs(stats.norm.logpdf(margins))
-    assert np.all(np.abs(slope - wanted) <= tolerance * np.abs(wanted) + 1e-300)
+    assert np.all(np.abs(gradient - wanted) <= tolerance * np.abs(wanted) + 1e-300)
 
 
-SLOPES = [
+GRADIENTS = [
     (mc.Bernoulli("probit"), 1.0, [-1e-9, -0.01, -0.5, -0.8, -1.0, -7.0, -30.0]),
     (mc.Bernoulli("probit"), 0.0, [1e-9, 0.01, 0.5, 30.0]),
     (mc.Bernoulli("probit", scale=4.0), 1.0, [-0.001, -0.3, -2.0]),
@@ -125,15 +125,15 @@ SLOPES = [
 ]
 
 
-@pytest.mark.parametrize(("word", "y", "slopes"), SLOPES, ids=repr)
-def test_conjugate_is_the_highest_of_a_dense_grid(word, y, slopes):
+@pytest.mark.parametrize(("word", "y", "gradients"), GRADIENTS, ids=repr)
+def test_conjugate_is_the_highest_of_a_dense_grid(word, y, gradients):
     z = np.linspace(-60.0, 60.0, 1_200_001)
     value = word.value(z, np.full_like(z, y))
-    for slope in slopes:
-        highest = np.max(slope * z - value)
-        found = word.conjugate(np.array([slope]), np.array([y]))[0]
+    for gradient in gradients:
+        highest = np.max(gradient * z - value)
+        found = word.conjugate(np.array([gradient]), np.array([y]))[0]
         # Between two points the best one is missed by at most curvature * step^2 / 8.
-        near = z[np.argmax(slope * z - value)]
+        near = z[np.argmax(gradient * z - value)]
         bend = word.second_derivative(np.array([near]), np.array([y]))[0]
         rounding = 1e-12 * (1 + abs(highest))
         assert highest <= found + rounding
@@ -154,9 +154,9 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("word", "y", "ends"), ENDS, ids=repr)
-def test_the_domain_of_the_conjugate_ends_where_slopes_do_and_holds_0(word, y, ends):
-    def conjugate(slope):
-        return word.conjugate(np.array([slope]), np.array([y]))[0]
+def test_the_domain_of_the_conjugate_ends_where_gradients_do_and_holds_0(word, y, ends):
+    def conjugate(gradient):
+        return word.conjugate(np.array([gradient]), np.array([y]))[0]
 
     low, high = ends
     assert low <= 0.0 <= high
@@ -177,9 +177,9 @@ def test_exponential_is_gamma_of_shape_1():
     for name in ("value", "second_derivative", "log_likelihood"):
         one, other = (getattr(word, name)(Z, TIMES) for word in (exponential, gamma))
         np.testing.assert_allclose(one, other, rtol=1e-14)
-    slope = exponential.value_and_slope(Z, TIMES)[1]
+    gradient = exponential.value_and_gradient(Z, TIMES)[1]
     np.testing.assert_allclose(
-        exponential.conjugate(slope, TIMES), gamma.conjugate(slope, TIMES), rtol=1e-13
+        exponential.conjugate(gradient, TIMES), gamma.conjugate(gradient, TIMES), rtol=1e-13
     )
 
 

@@ -23,15 +23,15 @@ from mcframe.numerics.max_norms.dual_max_norm import (
 from mcframe.numerics.max_norms.interior_point import interior_point
 from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 from mcframe.papers import tri
-from tests.test_sparse_max_norm import slopes
+from tests.test_sparse_max_norm import gradients
 
 KINDS = ("plain", "rank one", "one row", "one column", "zero rows", "all zero", "uneven")
 
 
-def slope_of(kind, seed, scale):
-    """A slope of that kind, sparse and dense, and factors."""
+def gradient_of(kind, seed, scale):
+    """A gradient of that kind, sparse and dense, and factors."""
     sizes = {"one row": (1, 12), "one column": (14, 1)}.get(kind, (14, 11))
-    matrix, dense, rng = slopes(seed, sizes, share=0.5)
+    matrix, dense, rng = gradients(seed, sizes, share=0.5)
     rows, columns = np.ones(sizes[0]), np.ones(sizes[1])
     if kind == "zero rows":
         rows[:3] = columns[-2:] = 0.0
@@ -63,13 +63,13 @@ def test_bounding_multipliers_prove_what_they_say(kind, seed, power, room, large
     Beyond the size that is written out and polished D is proven by whoever uses it.
     """
     scale = 10.0**power
-    matrix, dense, stacked = slope_of(kind, seed, scale)
+    matrix, dense, stacked = gradient_of(kind, seed, scale)
     exact, n_rows = dual_max_norm_bound(dense), dense.shape[0]
     with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", largest):
-        for slope in (matrix, dense):
-            diagonal = bounding_multipliers(slope, stacked, room * scale)
+        for gradient in (matrix, dense):
+            diagonal = bounding_multipliers(gradient, stacked, room * scale)
             with mock.patch.object(dual_max_norms, "POLISHED_ORDER", 0):
-                proven, proof = dual_max_norm_split(slope, diagonal)
+                proven, proof = dual_max_norm_split(gradient, diagonal)
             assert proven >= exact * (1 - 1e-8)
             assert 0.5 * np.sum(proof) == pytest.approx(proven, rel=1e-9)
             whole = np.diag(proof)
@@ -78,22 +78,22 @@ def test_bounding_multipliers_prove_what_they_say(kind, seed, power, room, large
             if largest:
                 assert proven <= 0.5 * np.sum(diagonal) * (1 + 1e-6)
                 # What is proven already is not improved unasked.
-                assert dual_max_norm_bound(slope, diagonal) == proven
+                assert dual_max_norm_bound(gradient, diagonal) == proven
 
 
-def best_factors(slope, rng, width=30):
+def best_factors(gradient, rng, width=30):
     """Factors with rows of norm 1 that maximise -<S, U V'>."""
-    right = rng.standard_normal((slope.shape[1], width))
+    right = rng.standard_normal((gradient.shape[1], width))
     for _ in range(3000):
-        left = with_unit_rows(-(slope @ right))[0]
-        right = with_unit_rows(-(slope.T @ left))[0]
+        left = with_unit_rows(-(gradient @ right))[0]
+        right = with_unit_rows(-(gradient.T @ left))[0]
     return np.vstack([left, right])
 
 
-def unpolished_bound(slope, multipliers):
-    """As of a slope too large for interior points."""
+def unpolished_bound(gradient, multipliers):
+    """As of a gradient too large for interior points."""
     with mock.patch.object(dual_max_norms, "POLISHED_ORDER", 0):
-        return dual_max_norm_bound(slope, multipliers)
+        return dual_max_norm_bound(gradient, multipliers)
 
 
 def near(stacked, noise, rng):
@@ -104,16 +104,16 @@ def near(stacked, noise, rng):
 
 def test_ascent_finds_the_multipliers_of_the_exact_bound():
     """Near a maximiser to the digits that its gap needs, from anywhere to a share of it."""
-    matrix, dense, rng = slopes(0, (60, 45))
+    matrix, dense, rng = gradients(0, (60, 45))
     exact, best = dual_max_norm_bound(dense), best_factors(dense, rng)
     for stacked, loss in ((near(best, 0.03, rng), 1e-4), (rng.standard_normal((105, 30)), 5e-3)):
         sparse, same = (ascend(m, stacked).multipliers for m in (matrix, dense))
         np.testing.assert_allclose(sparse, same, rtol=1e-6)
-        for slope, multipliers, largest in ((matrix, sparse, 0), (dense, same, 1000)):
+        for gradient, multipliers, largest in ((matrix, sparse, 0), (dense, same, 1000)):
             with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", largest):
-                found = unpolished_bound(slope, multipliers)
+                found = unpolished_bound(gradient, multipliers)
             assert exact * (1 - 1e-9) <= found <= exact * (1 + loss)
-    # From factors that are not optimal for this slope those of the factors are far off.
+    # From factors that are not optimal for this gradient those of the factors are far off.
     plain = max_norm_multipliers(dense, stacked)
     assert unpolished_bound(dense, plain) > exact * 1.05
     assert not ascend(matrix, np.zeros((105, 3))).multipliers.any()
@@ -122,19 +122,19 @@ def test_ascent_finds_the_multipliers_of_the_exact_bound():
 @pytest.mark.parametrize("noise", [1.0, 0.1, 0.03, 0.01, 1e-3])
 def test_multipliers_cost_little_of_the_gap_of_their_factors(noise):
     """Without a room, however small the gap is; with one, they bring the bound there."""
-    matrix, dense, rng = slopes(2, (60, 45))
+    matrix, dense, rng = gradients(2, (60, 45))
     exact, best = dual_max_norm_bound(dense), best_factors(dense, rng)
     stacked = near(best, noise, rng)
     gap = exact - ascend(dense, stacked).begun
     assert 0.0 < gap < 2.0 * exact * noise**2
-    for slope in (matrix, dense):
-        assert 0.5 * np.sum(bounding_multipliers(slope, stacked)) <= exact + 0.12 * gap
-        closed = bounding_multipliers(slope, stacked, 1.2 * gap)
+    for gradient in (matrix, dense):
+        assert 0.5 * np.sum(bounding_multipliers(gradient, stacked)) <= exact + 0.12 * gap
+        closed = bounding_multipliers(gradient, stacked, 1.2 * gap)
         assert 0.5 * np.sum(closed) <= exact + 0.2 * gap + 1e-9 * exact
 
 
 def test_what_cannot_close_a_gap_is_not_polished(monkeypatch):
-    _, dense, rng = slopes(2, (60, 45))
+    _, dense, rng = gradients(2, (60, 45))
     exact, best = dual_max_norm_bound(dense), best_factors(dense, rng)
     stacked = near(best, 1e-2, rng)
     gap = exact - ascend(dense, stacked).begun
@@ -157,7 +157,7 @@ def test_what_cannot_close_a_gap_is_not_polished(monkeypatch):
 
 def test_interior_points_end_where_the_aim_is_told():
     """Reached, or out of reach: either way in fewer steps than the optimum takes."""
-    _, dense, _ = slopes(3, (40, 30))
+    _, dense, _ = gradients(3, (40, 30))
     dense = dense / np.max(np.abs(dense))
     exact = dual_max_norm_bound(dense)
     begin = np.ones(70)
@@ -196,9 +196,9 @@ def test_paced_vectors_have_the_same_factors(chart):
     if isinstance(chart, Flat):
         np.testing.assert_array_equal(paced, begin)
         return
-    slope = rng.standard_normal(stacked.shape)
+    gradient = rng.standard_normal(stacked.shape)
     before, after = (
-        chart.gradient(vector, 9, slope)[:36].reshape(9, 4) for vector in (begin, paced)
+        chart.gradient(vector, 9, gradient)[:36].reshape(9, 4) for vector in (begin, paced)
     )
     # Up to the least slack, which the longest row is given.
     np.testing.assert_allclose(chart.pace(paced, np.ones(9)), begin, rtol=1e-8)

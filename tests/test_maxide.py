@@ -60,12 +60,12 @@ def naive(entries, side, weight, n_steps):
         ahead = core + alpha * (1 / last - 1) * (core - before)
         before = core
         residual = seen * (side @ ahead) - filled
-        slope = side.T @ residual
+        gradient = side.T @ residual
         while True:
-            left, s, right = np.linalg.svd(ahead - slope / curvature, full_matrices=False)
+            left, s, right = np.linalg.svd(ahead - gradient / curvature, full_matrices=False)
             core = (left * np.maximum(s - weight / curvature, 0)) @ right
             step = core - ahead
-            model = 0.5 * np.sum(residual**2) + np.sum(slope * step)
+            model = 0.5 * np.sum(residual**2) + np.sum(gradient * step)
             model += curvature / 2 * np.sum(step**2)
             if 0.5 * np.sum((seen * (side @ core) - filled) ** 2) <= model:
                 break
@@ -109,7 +109,7 @@ def test_a_start_continues_a_path(known):
         maxide(labels, weight=0.9, start=wide)
 
 
-def test_a_weight_above_all_slopes_gives_0(known):
+def test_a_weight_above_all_gradients_gives_0(known):
     answer = maxide(known[1], weight=1e4, tol=1e-9)
     assert not answer.predict().any()
     assert answer.gap <= 1e-9

@@ -1,4 +1,4 @@
-"""Losses without a slope: quantiles, margins, equalities."""
+"""Losses without a gradient: quantiles, margins, equalities."""
 
 import attrs
 import cvxpy as cp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends.splitting import Rough
+from mcframe.backends.splitting import Nonsmooth
 
 POINTS = np.array([-1e4, -3.0, -1.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 2.0, 1e4])
 
@@ -35,26 +35,26 @@ def test_prox_of_a_hinge_by_hand():
 @pytest.mark.parametrize("word", [mc.Quantile(0.3), mc.Hinge(), mc.Equality()], ids=repr)
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_prox_leads_into_the_domain_of_the_conjugate(word, size):
-    """(z - prox) / step is a slope up to rounding, and the nearest slope is one exactly."""
+    """(z - prox) / step is a gradient up to rounding, and the nearest gradient is one exactly."""
     z = np.repeat(POINTS, 2)
     y = np.tile([0.0, 1.0], POINTS.size)
     step = np.full_like(z, size)
     x = word.prox(z, y, step)
-    rough = (z - x) / step
-    slope = word.nearest_slope(rough, y)
+    nonsmooth = (z - x) / step
+    gradient = word.nearest_gradient(nonsmooth, y)
     rounding = 4e-16 * (1.0 + np.abs(z) / step)
-    assert np.all(np.abs(slope - rough) <= rounding)
-    lost = np.abs(word.conjugate(slope, y) - (slope * x - word.value(x, y)))
+    assert np.all(np.abs(gradient - nonsmooth) <= rounding)
+    lost = np.abs(word.conjugate(gradient, y) - (gradient * x - word.value(x, y)))
     assert np.all(lost <= rounding * (1.0 + np.abs(x) + np.abs(y)))
 
 
-def test_slopes_outside_the_domain_have_no_conjugate():
+def test_gradients_outside_the_domain_have_no_conjugate():
     one = np.ones(1)
     assert mc.Quantile(0.3).conjugate(np.array([0.71]), one) == np.inf
     assert mc.Quantile(0.3).conjugate(np.array([-0.31]), one) == np.inf
     assert mc.Hinge().conjugate(np.array([0.01]), one) == np.inf
     assert mc.Hinge().conjugate(np.array([0.01]), np.zeros(1)) == -0.01
-    assert mc.Hinge().nearest_slope(np.array([0.01]), one) == 0.0
+    assert mc.Hinge().nearest_gradient(np.array([0.01]), one) == 0.0
 
 
 def test_a_hinge_predicts_labels():
@@ -103,16 +103,16 @@ class OneStep(mc.Hinge):
 class FlatProx(mc.Hinge):
     """The prox taken to stand still."""
 
-    def prox_slope(self, z, y, step):
+    def prox_gradient(self, z, y, step):
         return np.zeros_like(z)
 
 
 @attrs.frozen
 class WideConjugate(mc.Hinge):
-    """Slopes of the wrong sign taken into the domain."""
+    """Gradients of the wrong sign taken into the domain."""
 
-    def conjugate(self, slope, y):
-        return (2.0 * y - 1.0) * slope
+    def conjugate(self, gradient, y):
+        return (2.0 * y - 1.0) * gradient
 
 
 @attrs.frozen
@@ -156,7 +156,7 @@ class Roomless(mc.Equality):
         (Roomless(), "an indicator is one"),
         (Symmetric(0.8), "the prox is the minimiser"),
         (OneStep(), "the prox is the minimiser"),
-        (FlatProx(), "the slope of the prox"),
+        (FlatProx(), "the gradient of the prox"),
         (WideConjugate(), "Fenchel"),
         (Unconstrained(), "expression"),
     ],
@@ -170,7 +170,7 @@ def test_a_fault_is_caught(word, law):
 @pytest.mark.parametrize(("pull", "stiffness"), [(1.0, 2.0), (100.0, 1.0)])
 def test_only_parts_that_move_much_of_all_are_slow(pull, stiffness):
     """What a part is still violated by beside others is what the inner problem was left with."""
-    part = Rough(np.zeros(1), 1.0, 1.0)
+    part = Nonsmooth(np.zeros(1), 1.0, 1.0)
     for step in range(1, 22):
         part.move(np.array([float(step)]), step, pull)
     assert part.stiffness == stiffness

@@ -168,8 +168,8 @@ def test_the_best_bias_against_a_scalar_search(likelihood, spread):
     effects = declared_effects(layout, likelihood, y, np.arange(40), columns, 1.0)
     bias = effects.solve(likelihood, z, y, 1.0, None)
     assert np.isclose(bias[4], bias[:4].mean())  # a column without entries: that of an average one
-    slopes = likelihood.value_and_slope(z + bias[columns], y)[1]
-    sums, sizes = effects.sum_by_effect(slopes), effects.sum_by_effect(np.abs(slopes))
+    gradients = likelihood.value_and_gradient(z + bias[columns], y)[1]
+    sums, sizes = effects.sum_by_effect(gradients), effects.sum_by_effect(np.abs(gradients))
     assert np.all(np.abs(sums) <= 1e-12 * (1 + sizes))
     for column in range(4):
         mine = columns == column

@@ -29,7 +29,7 @@ def table(entry, rng, shape=(6, 3)):
 @pytest.mark.parametrize("entry", SMOOTH, ids=lambda entry: repr(entry.word))
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 def test_whole_weights_are_repeated_rows(entry, reduce):
-    """A row with weight w is w equal rows: the same losses, slopes and conjugates in sum."""
+    """A row with weight w is w equal rows: the same losses, gradients and conjugates in sum."""
     rng = np.random.default_rng(0)
     y, weights = table(entry, rng), rng.integers(1, 4, (6, 1))
     again = np.repeat(np.arange(6), weights[:, 0])
@@ -43,10 +43,12 @@ def test_whole_weights_are_repeated_rows(entry, reduce):
         return  # thresholds are fitted: covered by the next test through fits
     assert np.isclose(weighted.loss(one, parameters), repeated.loss(many, parameters), rtol=1e-12)
     first, second = compile_problem(weighted), compile_problem(repeated)
-    slopes = [p.evaluate(z).entry_slopes.reshape(-1, 3) for p, z in ((first, one), (second, many))]
+    gradients = [
+        p.evaluate(z).entry_gradients.reshape(-1, 3) for p, z in ((first, one), (second, many))
+    ]
     summed = np.zeros((6, 3))
-    np.add.at(summed, again, slopes[1])
-    np.testing.assert_allclose(slopes[0], summed, rtol=1e-10, atol=1e-12)
+    np.add.at(summed, again, gradients[1])
+    np.testing.assert_allclose(gradients[0], summed, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -239,8 +241,8 @@ def test_an_optimum_of_zero_is_certified_and_verified():
     x = np.array([[1.0, 2.0, np.nan], [2.0, 4.0, 6.0], [np.nan, 1.0, 2.0], [1.0, 1.0, 1.0]])
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearBall(50.0)])
     assert mc.verify(model, {"x": x}).agrees
-    rough = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNormBall(20.0)])
-    assert mc.fit(rough, {"x": x}, max_iter=3000).status == "certified"
+    nonsmooth = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNormBall(20.0)])
+    assert mc.fit(nonsmooth, {"x": x}, max_iter=3000).status == "certified"
 
 
 def sparse_table(shape, n_entries, rng):

@@ -140,7 +140,7 @@ def test_an_array_is_an_operator():
 
 
 @pytest.mark.parametrize("ones", [False, True])
-def test_slopes_in_both_forms_are_the_same(ones):
+def test_gradients_in_both_forms_are_the_same(ones):
     """Written out, or at the entries with a fixed column's multiplier beside them."""
     rng = np.random.default_rng(0)
     table = sp.random_array((50, 40), density=0.05, rng=rng)
@@ -156,12 +156,12 @@ def test_slopes_in_both_forms_are_the_same(ones):
     assert (written.entries.sparse, kept.entries.sparse) == (False, True)
     one, other = written.evaluate(factors), kept.evaluate(factors)
     assert other.value == pytest.approx(one.value, rel=1e-13)
-    np.testing.assert_allclose(other.slope.dense(), one.slope.dense(), atol=1e-14)
+    np.testing.assert_allclose(other.gradient.dense(), one.gradient.dense(), atol=1e-14)
     block = [(slice(40, 41), np.ones((50, 1)))] * ones
     for at, program in ((one, written), (other, kept)):
-        matrix = program.entries.matrix(at.entry_slopes, block)
+        matrix = program.entries.matrix(at.entry_gradients, block)
         np.testing.assert_allclose(
-            matrix.dense()[:, -1], one.slope.dense()[:, -1] + ones, atol=1e-14
+            matrix.dense()[:, -1], one.gradient.dense()[:, -1] + ones, atol=1e-14
         )
 
 

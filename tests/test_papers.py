@@ -174,8 +174,8 @@ def test_the_published_projection_is_the_loop_of_the_paper():
     u, v = projected(start[:9], start[9:], 1.5, 0.8)
     risk = model.block("labels").likelihood
     for _ in range(3):
-        slope = risk.value_and_slope((u @ v.T).ravel(), labels.ravel())[1].reshape(9, 7)
-        u, v = projected(u - 0.05 * slope @ v, v - 0.05 * slope.T @ u, 1.5, 0.8)
+        gradient = risk.value_and_gradient((u @ v.T).ravel(), labels.ravel())[1].reshape(9, 7)
+        u, v = projected(u - 0.05 * gradient @ v, v - 0.05 * gradient.T @ u, 1.5, 0.8)
     np.testing.assert_allclose(fit.latent.dense(), u @ v.T, atol=1e-9)
     exact = mc.fit(model, {"labels": labels}, tol=1e-5)
     assert fit.objective >= exact.bound

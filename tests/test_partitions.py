@@ -286,11 +286,11 @@ class Unflipped(mc.Bernoulli):
     def value(self, z, y):
         return np.logaddexp(0.0, z) - y * z
 
-    def value_and_slope(self, z, y):
+    def value_and_gradient(self, z, y):
         return self.value(z, y), 1.0 / (1.0 + np.exp(-z)) - y
 
-    def conjugate(self, slope, y):
-        t = slope + y
+    def conjugate(self, gradient, y):
+        t = gradient + y
         inside = (t >= 0.0) & (t <= 1.0)
         t = np.clip(t, 0.0, 1.0)
         return np.where(inside, xlogy(t, t) + xlogy(1.0 - t, 1.0 - t), np.inf)
@@ -406,17 +406,17 @@ def test_biases_of_classes_agree_between_partitionings(case):
         )
 
 
-def test_slopes_are_centred_class_by_class_over_all_partitions():
-    """Weights of entries and slopes far from the best biases: sums are not small before."""
+def test_gradients_are_centred_class_by_class_over_all_partitions():
+    """Weights of entries and gradients far from the best biases: sums are not small before."""
     model, y = model_of_classes({}), classes_of()
     data = RowsInMemory({"x": mc.Observations(y, weights=np.full(y.shape, 0.3))}, 3)
     with closing(OneByOne(Source(data, model), KeptParts(np.inf))) as executor:
         loss = bind_partitions(model, executor)[1].loss
         size, counts = loss.pieces[0].n_numbers, loss.pieces[0].counts
         nowhere = Predictors(size=size, left=ByRows(np.zeros((16, 1))), right=np.zeros((15, 1)))
-        slope = loss.evaluate_at(nowhere, (np.zeros(15),)).slope
-        centred = loss.centre(slope)
-        sums, sizes = loss.sums_by_effect(slope)[0]
+        gradient = loss.evaluate_at(nowhere, (np.zeros(15),)).gradient
+        centred = loss.centre(gradient)
+        sums, sizes = loss.sums_by_effect(gradient)[0]
         assert np.max(np.abs(sums[counts > 0])) > 0.3
         assert np.all(np.abs(loss.sums_by_effect(centred)[0][0]) <= 1e-14 * sizes)
 
@@ -644,7 +644,7 @@ REFUSED = {
         [mc.NuclearNorm(1.0), mc.Ridge(1.0)],
         "only term",
     ),
-    "hinge": ([mc.Block("x", mc.Hinge())], [mc.NuclearNorm(1.0)], "no slope"),
+    "hinge": ([mc.Block("x", mc.Hinge())], [mc.NuclearNorm(1.0)], "no gradient"),
     "parameters": ([mc.Block("x", Shifted())], [mc.NuclearNorm(1.0)], "not by sums"),
     "standard levels": (
         [mc.Block("x", mc.Ordinal(3), standardize=True)],

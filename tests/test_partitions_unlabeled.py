@@ -122,7 +122,7 @@ def programs(request):
     return whole, parts, LowRank(left, right)
 
 
-def test_values_slopes_and_curvatures_are_those_of_the_table(programs):
+def test_values_gradients_and_curvatures_are_those_of_the_table(programs):
     whole, parts, latent = programs
     rng = np.random.default_rng(3)
     moved = LowRank(*(0.1 * rng.standard_normal((n, 2)) for n in whole.shape))
@@ -135,16 +135,20 @@ def test_values_slopes_and_curvatures_are_those_of_the_table(programs):
     (at, curved), (of_parts, curved_parts) = found
     assert of_parts.losses == pytest.approx(at.losses, rel=1e-12)
     assert curved_parts == pytest.approx(curved, rel=1e-9)
-    slope = at.slope.dense()
-    np.testing.assert_allclose(of_parts.slope.dense(), slope, atol=1e-12 * np.abs(slope).max())
+    gradient = at.gradient.dense()
     np.testing.assert_allclose(
-        of_parts.slope.T @ latent.left, slope.T @ latent.left, rtol=1e-9, atol=1e-9
+        of_parts.gradient.dense(), gradient, atol=1e-12 * np.abs(gradient).max()
+    )
+    np.testing.assert_allclose(
+        of_parts.gradient.T @ latent.left, gradient.T @ latent.left, rtol=1e-9, atol=1e-9
     )
     block = rng.standard_normal((whole.shape[1], 4))
-    np.testing.assert_allclose(of_parts.slope.gram(block), slope.T @ (slope @ block), rtol=1e-9)
-    assert 0.1 <= of_parts.slope.rounding / at.slope.rounding <= 10.0
-    both = of_parts.factor_slopes(latent.left, latent.right, slice(None))
-    for own, wanted in zip(both, (slope @ latent.right, slope.T @ latent.left), strict=True):
+    np.testing.assert_allclose(
+        of_parts.gradient.gram(block), gradient.T @ (gradient @ block), rtol=1e-9
+    )
+    assert 0.1 <= of_parts.gradient.rounding / at.gradient.rounding <= 10.0
+    both = of_parts.factor_gradients(latent.left, latent.right, slice(None))
+    for own, wanted in zip(both, (gradient @ latent.right, gradient.T @ latent.left), strict=True):
         np.testing.assert_allclose(own, wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -231,7 +235,7 @@ def test_weights_and_offsets_are_refused_with_the_partition(beside):
 
 
 def test_classes_that_all_observations_of_a_column_pull_one_way_have_a_bound():
-    """Slopes there are next to nothing, and centred leave their domain: they are moved back."""
+    """Gradients there are next to nothing, and centred leave their domain: they are moved back."""
     classes = np.array(
         [[2.0, 0.0, 1.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 0.0], [1.0, 1.0, 0.0, 2.0]]
     )

@@ -129,7 +129,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
 
 
 def test_an_observed_entry_costs_about_what_the_scaling_guide_says():
-    """24 bytes of the table, 16 of its two orders, z and slopes twice, and what one look takes."""
+    """24 bytes of the table, 16 of its two orders, z and gradients twice, and one look."""
     rng = np.random.default_rng(0)
     n_rows, n_columns, n_entries = 30_000, 3_000, 1_500_000
     places = rng.choice(n_rows * n_columns, n_entries, replace=False)

@@ -223,7 +223,7 @@ def test_tables_of_other_data_are_read():
 
 
 def test_numbers_at_entries_outlive_a_round():
-    """Slopes are found once, and not again in each round of a certificate."""
+    """Gradients are found once, and not again in each round of a certificate."""
     finds, model, data = [], model_of("gaussian"), data_of()
     for most, scratch in ((np.inf, None), (0, Scratch())):
         count, before = [], Part.numbers

@@ -51,9 +51,9 @@ def test_large_sparse_tables_and_the_alternating_backend():
     data = {"x": sparse_table(rng, (500, 300))}
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     path = mc.path(model, data, backend="alternating", count=5, ratio=0.2, tol=1e-5)
-    slope = np.linalg.norm(data["x"].toarray(), 2)
-    assert path.weights[0] == pytest.approx(slope, rel=1e-5)
-    assert path.weights[0] >= slope
+    gradient = np.linalg.norm(data["x"].toarray(), 2)
+    assert path.weights[0] == pytest.approx(gradient, rel=1e-5)
+    assert path.weights[0] >= gradient
     for weight, fit in zip(path.weights, path, strict=True):
         assert fit.backend == "alternating"
         expected = cold(model, data, weight, backend="alternating", tol=1e-5)
@@ -253,12 +253,12 @@ def test_what_is_printed(model, table, capsys):
 @pytest.mark.parametrize("norm", [mc.NuclearNorm(2.0), mc.MaxNorm(2.0)])
 def test_dual_norms(norm):
     rng = np.random.default_rng(0)
-    slope = rng.standard_normal((6, 5))
-    largest = norm.dual_norm(slope)
+    gradient = rng.standard_normal((6, 5))
+    largest = norm.dual_norm(gradient)
     values = [
-        np.vdot(slope, z) / (norm.value(z) / norm.weight)
+        np.vdot(gradient, z) / (norm.value(z) / norm.weight)
         for z in (np.outer(rng.standard_normal(6), rng.standard_normal(5)) for _ in range(20))
     ]
     assert max(values) <= largest * (1 + 1e-12)
-    assert norm.conjugate(slope * norm.weight / largest * (1 - 1e-8)) == 0.0
-    assert norm.conjugate(slope * norm.weight / largest * (1 + 1e-6)) == np.inf
+    assert norm.conjugate(gradient * norm.weight / largest * (1 - 1e-8)) == 0.0
+    assert norm.conjugate(gradient * norm.weight / largest * (1 + 1e-6)) == np.inf

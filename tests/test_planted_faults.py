@@ -17,11 +17,11 @@ from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 
 @attrs.frozen
 class HalfGradient(mc.Gaussian):
-    """The slope of another loss: once LowRankModels' Huber."""
+    """The gradient of another loss: once LowRankModels' Huber."""
 
-    def value_and_slope(self, z, y):
-        value, slope = super().value_and_slope(z, y)
-        return value, 0.5 * slope
+    def value_and_gradient(self, z, y):
+        value, gradient = super().value_and_gradient(z, y)
+        return value, 0.5 * gradient
 
 
 @attrs.frozen
@@ -37,15 +37,15 @@ class SmallCurvature(mc.Bernoulli):
 class LooseConjugate(mc.Bernoulli):
     """A conjugate that is too small makes a certificate too good."""
 
-    def conjugate(self, slope, y):
-        return super().conjugate(slope, y) - 0.05
+    def conjugate(self, gradient, y):
+        return super().conjugate(gradient, y) - 0.05
 
 
 @attrs.frozen
 class OverflowingLoss(mc.Bernoulli):
     """log(1 + exp(.)) as it is written."""
 
-    def value_and_slope(self, z, y):
+    def value_and_gradient(self, z, y):
         s = 2 * y - 1
         return np.log(1 + np.exp(-s * z)), -s / (1 + np.exp(s * z))
 
@@ -130,7 +130,7 @@ class WrongMean(mc.Bernoulli):
 @pytest.mark.parametrize(
     ("word", "law"),
     [
-        (HalfGradient(), "one value|slope"),
+        (HalfGradient(), "one value|gradient"),
         (SmallCurvature(), "curvature"),
         (LooseConjugate(), "Fenchel"),
         (OverflowingLoss(), "finite far out"),
@@ -233,16 +233,16 @@ class OptimisticMultipliers(mc.MaxNormBall):
 class TwiceTheMultipliers(mc.NuclearNorm):
     """Multipliers of 2 weight: a dual matrix that never shows a lacking column."""
 
-    def row_multipliers(self, slope, stacked):
-        return 2.0 * super().row_multipliers(slope, stacked)
+    def row_multipliers(self, gradient, stacked):
+        return 2.0 * super().row_multipliers(gradient, stacked)
 
 
 @attrs.frozen
 class HalfPull(mc.NuclearBall):
-    """One of the two products with the slope forgotten."""
+    """One of the two products with the gradient forgotten."""
 
-    def row_multipliers(self, slope, stacked):
-        return 0.5 * super().row_multipliers(slope, stacked)
+    def row_multipliers(self, gradient, stacked):
+        return 0.5 * super().row_multipliers(gradient, stacked)
 
 
 @attrs.frozen
@@ -254,12 +254,12 @@ class OtherRadius(mc.NuclearBall):
 
 
 @attrs.frozen
-class HalfSlope(mc.CalibrationPenalty):
+class HalfDerivative(mc.CalibrationPenalty):
     """The factor 2 of a square lost."""
 
-    def value_and_slope(self, latent):
-        value, slope = super().value_and_slope(latent)
-        return value, 0.5 * slope
+    def value_and_gradient(self, latent):
+        value, gradient = super().value_and_gradient(latent)
+        return value, 0.5 * gradient
 
 
 @attrs.frozen
@@ -321,7 +321,10 @@ def test_term_fault_is_caught(term):
         (TwiceTheMultipliers(0.5), "the best factors reach the conjugate"),
         (HalfPull(2.0), "the best factors reach the conjugate"),
         (OtherRadius(1.0), "sets are sets"),
-        (HalfSlope("x", np.ones((2, 5)), np.ones((2, 4)), 0.5), "the slope is the derivative"),
+        (
+            HalfDerivative("x", np.ones((2, 5)), np.ones((2, 4)), 0.5),
+            "the gradient is the derivative",
+        ),
         (AnyDual("x", np.ones(5), np.ones(4)), "Fenchel and Young"),
         (ForgetsTheData("x", 0.5), "a composition is inner after forward"),
         (WeightWithoutUnit(0.5), "units are exchangeable"),

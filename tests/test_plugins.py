@@ -104,9 +104,9 @@ def test_a_regularizer_of_a_block(data):
 
 
 def test_a_backend_refuses_in_its_own_words(data):
-    rough = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.NuclearNorm(0.5)])
+    nonsmooth = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.NuclearNorm(0.5)])
     with pytest.raises(mc.BackendError, match="'plain gradient' cannot run this problem: it runs"):
-        mc.fit(rough, data, backend=PlainGradient())
+        mc.fit(nonsmooth, data, backend=PlainGradient())
     positive = {"x": np.exp(data["x"])}
     unbounded = mc.Model([mc.Block("x", mc.Exponential())], [mc.NuclearNorm(0.5)])
     with pytest.raises(mc.BackendError, match="its steps need a bounded curvature"):

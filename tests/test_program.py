@@ -89,8 +89,8 @@ class Plain(Likelihood, TwiceDifferentiable):
     def value(self, z, y):
         return self.inner.value(z, y)
 
-    def value_and_slope(self, z, y):
-        return self.inner.value_and_slope(z, y)
+    def value_and_gradient(self, z, y):
+        return self.inner.value_and_gradient(z, y)
 
     def second_derivative(self, z, y):
         return self.inner.second_derivative(z, y)

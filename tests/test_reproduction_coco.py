@@ -46,10 +46,12 @@ def naive_algorithm_1(data, lambda_2, n_steps, step, decay):
     for _ in range(n_steps):
         residual = np.where(seen_x, z[:, : x.shape[1]] - np.nan_to_num(x), 0.0)
         left, s, right = np.linalg.svd(residual, full_matrices=False)
-        slope = 0.02 * residual + lambda_2 * seen_x * (left @ right)
+        gradient = 0.02 * residual + lambda_2 * seen_x * (left @ right)
         with np.errstate(over="ignore"):
             labels = -signs / (1 + np.exp(signs * z[:, x.shape[1] :]))
-        left, s, right = np.linalg.svd(z - step * np.hstack([slope, labels]), full_matrices=False)
+        left, s, right = np.linalg.svd(
+            z - step * np.hstack([gradient, labels]), full_matrices=False
+        )
         z = (left * np.maximum(s - step, 0)) @ right
         step = decay * step if step >= 40 else step
     return z

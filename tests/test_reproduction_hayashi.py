@@ -17,7 +17,7 @@ from papers.ternary import named_triple, parsed_triple, triples
 
 import mcframe as mc
 from mcframe import papers
-from mcframe.papers.hayashi_growth import RiskSlopes
+from mcframe.papers.hayashi_growth import RiskGradients
 
 FEW, MANY = MISSING
 
@@ -135,15 +135,15 @@ def test_what_is_no_parameter_is_refused_by_name():
 
 @pytest.mark.parametrize("link", ["probit", "logit", "squared"])
 @pytest.mark.parametrize("point", [(1.0, 0.0, 0.0), (0.2, 0.5, 0.3)])
-def test_the_slopes_of_the_scheme_are_those_of_the_risk(link, point):
+def test_the_gradients_of_the_scheme_are_those_of_the_risk(link, point):
     labels = labels_of()
     likelihood = mc.Gaussian() if link == "squared" else mc.Bernoulli(link, scale=0.3)
     model = papers.tri(*point, 2.0, missing_rate=0.6, likelihood=likelihood, nonconvex=True)
-    slopes = RiskSlopes.of(mc.Problem.bind(model, {"labels": labels}), "labels")
+    gradients = RiskGradients.of(mc.Problem.bind(model, {"labels": labels}), "labels")
     latent = np.random.default_rng(3).standard_normal(labels.shape)
     risk = model.block("labels").likelihood
-    wanted = risk.value_and_slope(latent, np.where(np.isnan(labels), np.nan, labels))[1]
-    np.testing.assert_allclose(slopes.at(latent), np.nan_to_num(wanted), atol=1e-12)
+    wanted = risk.value_and_gradient(latent, np.where(np.isnan(labels), np.nan, labels))[1]
+    np.testing.assert_allclose(gradients.at(latent), np.nan_to_num(wanted), atol=1e-12)
 
 
 def test_the_scheme_is_the_loop_of_the_paper():
@@ -159,8 +159,8 @@ def test_the_scheme_is_the_loop_of_the_paper():
         fresh = 0.1 * rng.standard_normal((16, 2))
         u, v = projected(np.hstack([u, fresh[:9]]), np.hstack([v, fresh[9:]]))
         for _ in range(3):
-            slope = risk.value_and_slope((u @ v.T).ravel(), labels.ravel())[1].reshape(9, 7)
-            u, v = projected(u - 0.05 * slope @ v, v - 0.05 * slope.T @ u)
+            gradient = risk.value_and_gradient((u @ v.T).ravel(), labels.ravel())[1].reshape(9, 7)
+            u, v = projected(u - 0.05 * gradient @ v, v - 0.05 * gradient.T @ u)
     np.testing.assert_allclose(fit.latent.dense(), u @ v.T, atol=1e-9)
     assert fit.latent.width == 4
     exact = mc.fit(model, {"labels": labels}, tol=1e-5)
@@ -187,9 +187,9 @@ def test_where_the_scaling_alone_works_the_algorithm_solves_a_penalised_problem(
     data = {"labels": draw.labels}
     scheme = papers.GrowingFactors(step=0.2, first=16, largest=16, max_iter=4000, still=0.0)
     found = papers.growing_factors(model, data, scheme).latent
-    slopes = RiskSlopes.of(mc.Problem.bind(model, data), "labels").at(found.dense())
+    gradients = RiskGradients.of(mc.Problem.bind(model, data), "labels").at(found.dense())
     stacked = np.vstack([found.left, found.right])
-    pulled = np.vstack([slopes @ found.right, slopes.T @ found.left])
+    pulled = np.vstack([gradients @ found.right, gradients.T @ found.left])
     weight = -np.vdot(pulled, stacked) / np.vdot(stacked, stacked)
     np.testing.assert_allclose(pulled, -weight * stacked, atol=1e-5 * np.abs(pulled).max())
     penalised = mc.Model(model.blocks, [mc.NuclearNorm(weight)])

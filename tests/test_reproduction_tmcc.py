@@ -67,12 +67,12 @@ def test_new_rows_are_predicted():
 
 
 def test_a_rule_that_is_not_the_optimum_s_does_not_give_the_fitted_rows():
-    """That the comparison above can fail: a rough fit, and loadings of another weight."""
+    """That the comparison above can fail: a nonsmooth fit, and loadings of another weight."""
     drawn = semi_supervised(np.random.default_rng(0), n_items=40, n_features=12, rank=2)
     data = {"features": drawn.features, "labels": drawn.labels}
     with pytest.warns(mc.NotCertifiedWarning):
-        rough = mc.fit(soft_impute(2.0), data, max_iter=2)
-    far = np.abs(rough.predict_rows(data, "features") - rough.predict("features")).max()
+        nonsmooth = mc.fit(soft_impute(2.0), data, max_iter=2)
+    far = np.abs(nonsmooth.predict_rows(data, "features") - nonsmooth.predict("features")).max()
     assert far > 1e-3
 
 

@@ -136,30 +136,30 @@ def test_infimum_is_exact():
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("shares", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.2, 0.5, 0.3)])
-def test_nearest_slope_is_the_projection(loss, shares):
+def test_nearest_gradient_is_the_projection(loss, shares):
     """What it returns is where the conjugate is finite, and nothing of the domain is nearer."""
     pn, pu, nu = shares
     risk = mc.RiskMixture(pn=pn, pu=pu, nu=nu, missing_rate=0.9, likelihood=loss)
     for label in LABELS:
-        slopes = np.linspace(-100.003, 99.71, 401)
-        y = np.full_like(slopes, label)
-        nearest = risk.nearest_slope(slopes, y)
+        gradients = np.linspace(-100.003, 99.71, 401)
+        y = np.full_like(gradients, label)
+        nearest = risk.nearest_gradient(gradients, y)
         assert np.all(np.isfinite(risk.conjugate(nearest, y)))
-        inside = np.isfinite(risk.conjugate(slopes, y))
-        np.testing.assert_array_equal(nearest[inside], slopes[inside])
-        domain = np.concatenate([slopes[inside], nearest])
-        least = np.abs(slopes[:, None] - domain).min(axis=1)
-        np.testing.assert_allclose(np.abs(slopes - nearest), least, atol=1e-12)
+        inside = np.isfinite(risk.conjugate(gradients, y))
+        np.testing.assert_array_equal(nearest[inside], gradients[inside])
+        domain = np.concatenate([gradients[inside], nearest])
+        least = np.abs(gradients[:, None] - domain).min(axis=1)
+        np.testing.assert_allclose(np.abs(gradients - nearest), least, atol=1e-12)
 
 
-def test_a_slope_on_the_boundary_stays_in_the_domain():
-    """Far out the slope is the end of the domain, and k t / t is not k in floating point."""
+def test_a_gradient_on_the_boundary_stays_in_the_domain():
+    """Far out the gradient is the end of the domain, and k t / t is not k in floating point."""
     rng = np.random.default_rng(0)
     for scale in (1 / 7, 0.3, 13.0):
         for rate in rng.uniform(0.0, 0.9999, 50):
             risk = mc.RiskMixture.punu(0.37, rate, likelihood=mc.Bernoulli(scale=scale))
             z, y = np.meshgrid([-1e4 * scale, 1e4 * scale], LABELS, indexing="ij")
-            assert np.all(np.isfinite(risk.conjugate(risk.value_and_slope(z, y)[1], y)))
+            assert np.all(np.isfinite(risk.conjugate(risk.value_and_gradient(z, y)[1], y)))
 
 
 def test_the_expression_takes_part_in_a_convex_problem():
@@ -263,10 +263,10 @@ def test_it_prints_its_shares_and_its_rate():
 
 @attrs.frozen(kw_only=True)
 class StaysOutside(mc.RiskMixture):
-    """Leaves slopes of PU where scaling has brought them: its certificates would be -inf."""
+    """Leaves gradients of PU where scaling has brought them: its certificates would be -inf."""
 
-    def nearest_slope(self, slope, y):
-        return slope
+    def nearest_gradient(self, gradient, y):
+        return gradient
 
 
 @attrs.frozen
@@ -281,7 +281,7 @@ class OtherLine(mc.Gaussian):
 @pytest.mark.parametrize(
     ("word", "law"),
     [
-        (StaysOutside(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli()), "nearest slopes"),
+        (StaysOutside(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli()), "nearest gradients"),
         (OtherLine(), "differ linearly"),
     ],
     ids=["StaysOutside", "OtherLine"],

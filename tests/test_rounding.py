@@ -194,7 +194,7 @@ def test_what_is_given_of_rounding_is_what_the_judge_gave():
 @pytest.mark.parametrize("backend", ["alternating", "factored"])
 @pytest.mark.parametrize("excess", [0.0, 6e-14])
 def test_a_dual_point_at_the_edge_of_two_domains(backend, excess):
-    """Slopes reach the ends of their domains where their norm reaches the weight.
+    """Gradients reach the ends of their domains where their norm reaches the weight.
 
     At 10 the objective is bounded to rounding, and |Z| is some hundreds: a dual point that is
     1e-13 too long is worth 1e-9, which the bound has to be lowered by.
@@ -293,7 +293,9 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
 
     def moved(*arguments):
         found = fenchel_bound(*arguments)
-        return attrs.evolve(found, point=attrs.evolve(found.point, slope=found.point.slope + off))
+        return attrs.evolve(
+            found, point=attrs.evolve(found.point, gradient=found.point.gradient + off)
+        )
 
     fenchel_bound = judging.fenchel_bound
     monkeypatch.setattr(judging, "fenchel_bound", moved)

@@ -105,7 +105,7 @@ def exact():
 
 @pytest.mark.parametrize("large", [False, True], ids=["dense", "sparse"])
 def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
-    """With the certificate of dense slopes, and with that of sparse ones."""
+    """With the certificate of dense gradients, and with that of sparse ones."""
     if large:
         monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     model, data = mixed()
@@ -117,7 +117,7 @@ def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
     np.testing.assert_allclose(found.bias("reals"), exact.bias("reals"), atol=1e-3)
 
 
-def test_a_slope_of_zero_is_certified_sparse(monkeypatch):
+def test_a_gradient_of_zero_is_certified_sparse(monkeypatch):
     monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     zeros = sp.csr_array((np.zeros(3), ([0, 1, 2], [0, 1, 0])), shape=(3, 2))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])

@@ -1,4 +1,4 @@
-"""Max norms without forming Z: sparse slopes beside dense ones, and certificates that hold."""
+"""Max norms without forming Z: sparse gradients beside dense ones, and certificates that hold."""
 
 from unittest import mock
 
@@ -19,7 +19,7 @@ from mcframe.numerics.operators import Sampled
 from mcframe.numerics.operators.pattern import Pattern
 
 
-def slopes(seed, shape, share=0.3):
+def gradients(seed, shape, share=0.3):
     """A sparse matrix, and the same one dense."""
     rng = np.random.default_rng(seed)
     dense = rng.standard_normal(shape) * (rng.random(shape) < share)
@@ -51,7 +51,7 @@ def program_of(term, data):
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 20))
 def test_a_sampled_matrix_stands_for_a_dense_one(seed, n_rows, n_columns):
-    matrix, dense, rng = slopes(seed, (n_rows, n_columns))
+    matrix, dense, rng = gradients(seed, (n_rows, n_columns))
     assert matrix.shape == matrix.T.T.shape == dense.shape
     left, right = rng.standard_normal((n_rows, 3)), rng.standard_normal((n_columns, 3))
     for sparse, same in (
@@ -73,7 +73,7 @@ def test_a_sampled_matrix_stands_for_a_dense_one(seed, n_rows, n_columns):
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 40), st.sampled_from([0.1, 1.0]))
 def test_the_sparse_dual_bound_holds_and_proves_itself(seed, n_rows, n_columns, share):
     """Whatever the multipliers: the exact dual norm is that of the dense interior-point method."""
-    matrix, dense, rng = slopes(seed, (n_rows, n_columns), share)
+    matrix, dense, rng = gradients(seed, (n_rows, n_columns), share)
     exact = dual_max_norm_bound(dense)
     for multipliers in (None, rng.random(n_rows + n_columns) ** 4, np.zeros(n_rows + n_columns)):
         with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", 0):  # not written out
@@ -85,9 +85,9 @@ def test_the_sparse_dual_bound_holds_and_proves_itself(seed, n_rows, n_columns, 
         assert np.linalg.eigvalsh(whole)[0] >= -1e-12 * np.max(np.abs(whole))
 
 
-def test_empty_and_tiny_slopes_have_bounds(monkeypatch):
+def test_empty_and_tiny_gradients_have_bounds(monkeypatch):
     monkeypatch.setattr(dual_max_norms, "LARGEST_POLISHED", 0)
-    matrix, _, _ = slopes(0, (30, 20))
+    matrix, _, _ = gradients(0, (30, 20))
     assert dual_max_norm_bound(0.0 * matrix) == 0.0
     tiny = dual_max_norm_bound(1e-200 * matrix, np.ones(50))
     assert tiny == pytest.approx(1e-200 * dual_max_norm_bound(matrix, np.ones(50)), rel=1e-6)
@@ -114,7 +114,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
     np.testing.assert_allclose(state.evaluation.place.array, found[2], atol=1e-12)
     again = certificate.judge(sparse, solver.candidate(sparse, state))
     assert again.objective == pytest.approx(judged.objective, rel=1e-13)
-    # The dense one is improved until it is the best bound that this slope gives.
+    # The dense one is improved until it is the best bound that this gradient gives.
     assert again.bound <= judged.bound + 1e-9 * abs(judged.objective)
 
 
@@ -136,12 +136,12 @@ def test_columns_are_found_beside_many_eigenvalues_of_zero():
     s = np.append(1.003, np.minimum(1.0, np.linspace(1.2, 0.5, 199)))
     weights = rng.uniform(0.05, 5.0, 550)
     roots = np.sqrt(weights)
-    slope = roots[:300, None] * ((u * s) @ v.T) * roots[300:]
-    columns = missing_columns(slope, weights, 5, rng)
+    gradient = roots[:300, None] * ((u * s) @ v.T) * roots[300:]
+    columns = missing_columns(gradient, weights, 5, rng)
     assert columns.shape[1] == 1
     x = columns[:, 0]
     assert np.linalg.norm(x) == pytest.approx(1.0)
-    assert weights @ x**2 + 2.0 * x[:300] @ slope @ x[300:] < 0.0
+    assert weights @ x**2 + 2.0 * x[:300] @ gradient @ x[300:] < 0.0
 
 
 def test_a_table_beyond_the_polished_order_certifies():
@@ -176,7 +176,7 @@ def test_what_it_holds_grows_with_the_entries():
     verdict = next(v for v in explained.verdicts if v.name == "factored")
     assert "3000 observed entries" in verdict.cost
     # A loss with kinks is tied by multipliers, which hold Z.
-    rough = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNorm(1.0)])
+    nonsmooth = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNorm(1.0)])
     with pytest.warns(mc.UnobservedWarning):
-        explained = mc.explain(rough, data)
+        explained = mc.explain(nonsmooth, data)
     assert explained.chosen is None

@@ -1,4 +1,4 @@
-"""Slopes whose rows and columns are scaled down: cheap, feasible, and never a false bound."""
+"""Gradients whose rows and columns are scaled down: cheap, feasible, and never a false bound."""
 
 import attrs
 import cvxpy as cp
@@ -120,7 +120,7 @@ def table(bias, seed=0):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_tapered_bound_holds_and_is_the_tighter_one(monkeypatch, bias):
-    """At iterates on the way, beside the optimum by slopes that are held dense."""
+    """At iterates on the way, beside the optimum by gradients that are held dense."""
     model, data = table(bias)
     exact = mc.fit(model, data, backend="proximal", tol=1e-4)
     program = compile_problem(mc.Problem.bind(model, data)).held_for(in_factors=True)
@@ -142,7 +142,7 @@ def test_a_tapered_bound_holds_and_is_the_tighter_one(monkeypatch, bias):
     assert np.median(gains) >= -1e-6 * exact.objective
 
 
-def test_a_slope_that_lines_make_shorter_at_a_high_cost_is_scaled_as_a_whole(monkeypatch):
+def test_a_gradient_that_lines_make_shorter_at_a_high_cost_is_scaled_as_a_whole(monkeypatch):
     """Weights over eight orders of magnitude: scales are large, and costs are of small ones."""
     rng = np.random.default_rng(3)
     z = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 8))
@@ -158,9 +158,9 @@ def test_a_slope_that_lines_make_shorter_at_a_high_cost_is_scaled_as_a_whole(mon
     state = solver.init(program, None, np.random.default_rng(0))
     for _ in range(6):
         solver.step(program, state)
-    point, shrink_slope = solver.candidate(program, state), judging.shrink_slope
+    point, shrink_gradient = solver.candidate(program, state), judging.shrink_gradient
     for some in (slice(None), slice(0, 1), slice(1, 2)):
-        monkeypatch.setattr(judging, "shrink_slope", lambda *a, s=some: shrink_slope(*a)[s])
+        monkeypatch.setattr(judging, "shrink_gradient", lambda *a, s=some: shrink_gradient(*a)[s])
         bounds.append(judge(program, point, 1e-4).bound)
     both, shrunk, whole = bounds
     assert both == whole > shrunk

@@ -158,8 +158,8 @@ def test_large_matrices_rely_on_multipliers(monkeypatch):
     monkeypatch.setattr(dual_max_norms, "POLISHED_ORDER", 0)
     multipliers = max_norm_multipliers(-dual, stacked)
     assert exact * (1 - 1e-9) <= dual_max_norm_bound(dual, multipliers) <= exact * (1 + 1e-6)
-    rough = multipliers * (1 + 0.1 * rng.random(70))
-    assert exact * (1 - 1e-9) <= dual_max_norm_bound(dual, rough) <= exact * 1.1
+    nonsmooth = multipliers * (1 + 0.1 * rng.random(70))
+    assert exact * (1 - 1e-9) <= dual_max_norm_bound(dual, nonsmooth) <= exact * 1.1
     assert exact * (1 - 1e-9) <= dual_max_norm_bound(dual) <= exact * 1.3
 
 
@@ -194,11 +194,11 @@ def test_max_norm_words():
     assert ball.value(latent) == 0.0
     assert ball.value(latent * (0.5 * 1.001 / max_norm(latent))) == np.inf
     # At W = 0 the multipliers are those that prove that 0 is the best, where it is.
-    slope = rng.standard_normal((5, 4))
-    norm = dual_max_norm_bound(slope)
+    gradient = rng.standard_normal((5, 4))
+    norm = dual_max_norm_bound(gradient)
     for weight in (0.9 * norm, 1.1 * norm):
-        matrix = np.diag(mc.MaxNorm(weight).row_multipliers(slope, np.zeros((9, 3))))
-        matrix[:5, 5:], matrix[5:, :5] = slope, slope.T
+        matrix = np.diag(mc.MaxNorm(weight).row_multipliers(gradient, np.zeros((9, 3))))
+        matrix[:5, 5:], matrix[5:, :5] = gradient, gradient.T
         assert (np.linalg.eigvalsh(matrix)[0] >= 0.0) == (weight > norm)
 
 

@@ -84,16 +84,16 @@ def plain_algorithm_1(drawn, tau_1, tau_2, step, n_steps, seed):
     counter, values, restarts = 1, [value(now)], 0
     for _ in range(n_steps):
         q = now + (counter - 1) / (counter + 2) * (now - before)
-        slope = np.zeros_like(q)
+        gradient = np.zeros_like(q)
         y = drawn.data
-        slope[:, :8] = np.nan_to_num(q[:, :8] - y["features"])
+        gradient[:, :8] = np.nan_to_num(q[:, :8] - y["features"])
         for k, name in enumerate(TASKS):
             part = slice(8 * (k + 1), 8 * (k + 2))
             mean = (1 / (1 + np.exp(-q[:, part])), np.exp(q[:, part]), q[:, part])[k]
-            slope[:, part] = np.nan_to_num(mean - y[name])
-        slope /= n
-        slope[:, :8] += 2 * tau_1 * drawn.A.T @ (drawn.A @ q[:, :8] - drawn.B)
-        left, s, right = np.linalg.svd(q - step * slope, full_matrices=False)
+            gradient[:, part] = np.nan_to_num(mean - y[name])
+        gradient /= n
+        gradient[:, :8] += 2 * tau_1 * drawn.A.T @ (drawn.A @ q[:, :8] - drawn.B)
+        left, s, right = np.linalg.svd(q - step * gradient, full_matrices=False)
         before, now = now, (left * np.maximum(s - step * tau_2, 0.0)) @ right
         values.append(value(now))
         rose = values[-1] > values[-2]
@@ -122,14 +122,14 @@ def test_the_published_algorithm_is_the_loop_of_the_paper(drawn):
 def test_its_rule_stops_it_where_the_objective_hardly_changes(drawn):
     model = tmcc(drawn.n_cells, 0.05, 0.002, drawn.A, drawn.B)
     exact = mc.fit(model, drawn.data, tol=1e-9)
-    rough = tmcc_accelerated(model, drawn.data, kappa=1e-4)
+    nonsmooth = tmcc_accelerated(model, drawn.data, kappa=1e-4)
     fine = tmcc_accelerated(model, drawn.data, kappa=1e-9)
-    for published in (rough, fine):
+    for published in (nonsmooth, fine):
         assert published.status == "interrupted"
         assert "kappa" in published.message
         assert published.bound <= exact.objective * (1 + 1e-9)
         assert published.objective >= exact.bound
-    assert rough.history[-1].iteration < fine.history[-1].iteration
+    assert nonsmooth.history[-1].iteration < fine.history[-1].iteration
     assert fine.objective <= exact.objective * (1 + 1e-5)
 
 

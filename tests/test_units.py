@@ -321,7 +321,7 @@ def test_both_readings_agree(way, other):
 
 
 @pytest.mark.parametrize("word", [mc.Huber(0.5), mc.Quantile(0.3), mc.Equality()], ids=repr)
-def test_both_readings_agree_on_rough_losses(word):
+def test_both_readings_agree_on_nonsmooth_losses(word):
     model = model_of(mc.Block("x", word, standardize="robust"))
     assert mc.verify(model, {"x": MIXED["x"]}, tol=1e-4).agrees
 
@@ -446,7 +446,7 @@ def test_a_loss_of_which_nothing_says_how_little_it_can_be_is_refused():
     class Unbounded(Likelihood):
         needs = remedy = ""
         curvature, infimum = 1.0, -np.inf
-        invalid = value = value_and_slope = mean = start = formula = latex = None
+        invalid = value = value_and_gradient = mean = start = formula = latex = None
 
     assert mc.Block("n", Bare(), standardize=True).standardize is True  # it has a conjugate
     with pytest.raises(mc.ModelError, match="Unbounded has neither a conjugate nor an infimum"):

@@ -47,12 +47,14 @@ def test_a_bound_above_an_objective_is_a_contradiction(verified, which, other):
 def test_a_reference_that_is_too_inexact_is_no_evidence(verified):
     """Above the optimum by more than the tolerance, and its own bound says so."""
     exact = verified.reference
-    rough = attrs.evolve(exact, objective=1.01 * exact.objective, bound=0.9 * exact.bound)
-    found = attrs.evolve(verified, reference=rough)
+    nonsmooth = attrs.evolve(exact, objective=1.01 * exact.objective, bound=0.9 * exact.bound)
+    found = attrs.evolve(verified, reference=nonsmooth)
     assert (found.verdict, found.overstated, bool(found)) == ("too inexact", None, False)
     assert "no verdict, the reference is too inexact to compare" in repr(found)
-    rough = attrs.evolve(exact, bound=0.9 * exact.bound)
-    assert attrs.evolve(verified, reference=rough).agrees  # its point is as good as the fast one
+    nonsmooth = attrs.evolve(exact, bound=0.9 * exact.bound)
+    assert attrs.evolve(
+        verified, reference=nonsmooth
+    ).agrees  # its point is as good as the fast one
 
 
 def test_a_fast_reading_that_is_too_inexact_is_named(verified):
@@ -218,9 +220,9 @@ def test_losses_of_extreme_parameters_have_values(name, size):
     word = LIMITED[name](**{name: size})
     y = np.array([1.0, 1.0, 1.0])
     with np.errstate(over="ignore", under="ignore"):
-        value, slope = word.value_and_slope(np.array([-2.0, 0.0, 3.0]), y)
+        value, gradient = word.value_and_gradient(np.array([-2.0, 0.0, 3.0]), y)
     assert word.curvature > 0.0
-    assert not np.isnan([*value, *slope]).any()
+    assert not np.isnan([*value, *gradient]).any()
     for beyond in (size**2 if size not in (1e-40, 1e40) else 0.0, -1.0):
         with pytest.raises(mc.ModelError, match=name):
             LIMITED[name](**{name: beyond})

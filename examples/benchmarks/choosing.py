@@ -87,7 +87,7 @@ def measure(seed, seconds):
     """(seconds, iteration, gap, rank) at the looks of each backend that can run a problem."""
     _, compiled = compiled_problem(seed)
     names = [name for name in MEASURED if verdict_on(BACKENDS[name], compiled).can_run]
-    # Without rough parts splitting is what it holds.
+    # Without nonsmooth parts splitting is what it holds.
     names = [name for name in names if name != "splitting" or "proximal" not in names]
     return {name: looks_of(compiled, name, seconds) for name in names}
 

@@ -14,7 +14,7 @@ MOST_CELLS, MOST_ENTRIES, LEAST_ENTRIES = 2e7, 1e6, 1500
 LOSSES = ("gaussian", "gaussian", "gaussian", "bernoulli", "poisson", "both", "huber")
 TERMS = ("nuclear", "nuclear", "nuclear", "nuclear", "nuclear", "ridge", "ball", "box")
 EFFECTS = ("none", "none", "none", "bias", "row_effects")
-# A largest singular value of the slope is found by so many products.
+# A largest singular value of the gradient is found by so many products.
 POWER_STEPS = 30
 
 
@@ -50,8 +50,8 @@ def drawn(seed):
     cut = d // 2 if loss == "both" else (0 if loss == "bernoulli" else d)
     values, means = values_of(loss, z, columns < cut, noise, rng)
     weights = rng.gamma(2.0, 0.5, values.size) if weighted else None
-    slopes = means if weights is None else means * weights
-    sigma = largest_singular_value(sp.csr_array((slopes, (rows, columns)), shape=(n, d)))
+    gradients = means if weights is None else means * weights
+    sigma = largest_singular_value(sp.csr_array((gradients, (rows, columns)), shape=(n, d)))
     terms, with_effects = terms_of(term, lightness * sigma, left, right), {}
     if effects != "none" and loss != "both":
         with_effects = {effects: True}
@@ -70,7 +70,7 @@ def drawn(seed):
 
 
 def values_of(loss, z, measured, noise, rng):
-    """Values of entries, and about the slope of each at Z = 0."""
+    """Values of entries, and about the gradient of each at Z = 0."""
     if loss == "poisson":
         counts = rng.poisson(np.exp(np.clip(0.5 * z, -3.0, 3.0))).astype(float)
         return counts, counts - 1.0

@@ -207,9 +207,9 @@ def fitted(instance, fraction, start):
     import mcframe as mc
 
     table = instance.data()
-    # Of all three likelihoods the slope at Z = 0 with the best biases is mean - y.
-    slope = np.nan_to_num(np.nanmean(table, axis=0) - table)
-    weight = fraction * np.linalg.norm(slope, 2)
+    # Of all three likelihoods the gradient at Z = 0 with the best biases is mean - y.
+    gradient = np.nan_to_num(np.nanmean(table, axis=0) - table)
+    weight = fraction * np.linalg.norm(gradient, 2)
     likelihoods = {GAUSSIAN: mc.Gaussian(), LABELS: mc.Bernoulli(), COUNTS: mc.Poisson()}
     blocks = [mc.Block(kind, likelihoods[kind], bias=True) for kind in instance.blocks()]
     tied = mc.Model(blocks, [mc.NuclearNorm(weight)])

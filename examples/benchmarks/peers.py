@@ -45,8 +45,8 @@ class FullSVD(Method):
         x = y = np.zeros(table.shape)
         t = 1.0
         for _ in range(task.iterations or 1000):
-            slope = loss_and_slope(table, seen, kinds, y)[1]
-            left, s, right = np.linalg.svd(y - slope, full_matrices=False)
+            gradient = loss_and_gradient(table, seen, kinds, y)[1]
+            left, s, right = np.linalg.svd(y - gradient, full_matrices=False)
             s = np.maximum(s - weight, 0.0)
             new = (left * s) @ right
             step = new - x
@@ -57,7 +57,7 @@ class FullSVD(Method):
                 y = new + ((previous - 1.0) / t) * step
             x = new
             clock.stop()
-            clock.note(loss_and_slope(table, seen, kinds, x)[0] + weight * s.sum())
+            clock.note(loss_and_gradient(table, seen, kinds, x)[0] + weight * s.sum())
             if clock.trace[-1][1] <= task.goal or clock.seconds > task.max_seconds:
                 break
             clock.start()
@@ -65,16 +65,16 @@ class FullSVD(Method):
         return Answer(left[:, kept] * s[kept], right[kept].T)
 
 
-def loss_and_slope(table, seen, squared, z):
+def loss_and_gradient(table, seen, squared, z):
     """Half squares and logistic losses of what is seen, and their derivative."""
-    slope = (z - table) * seen
-    value = 0.5 * np.sum(slope[:, squared] ** 2)
+    gradient = (z - table) * seen
+    value = 0.5 * np.sum(gradient[:, squared] ** 2)
     labels = z[:, ~squared]
     losses = np.logaddexp(0.0, labels) - table[:, ~squared] * labels
     value += np.sum(losses * seen[:, ~squared])
     chance = 0.5 * (1.0 + np.tanh(0.5 * labels))
-    slope[:, ~squared] = (chance - table[:, ~squared]) * seen[:, ~squared]
-    return value, slope
+    gradient[:, ~squared] = (chance - table[:, ~squared]) * seen[:, ~squared]
+    return value, gradient
 
 
 class Cmfrec(Method):

@@ -15,9 +15,9 @@ imputation  2000 x (10 continuous + 10 binary + 10 counts) of a rank-3 Gaussian,
 ==========  ======================================================================================
 
 The number behind the name of a problem is its weight relative to the largest that is of use, the
-spectral norm of the slope of the losses at Z = 0. In p3-mixed-0.1 it is below the noise: the noise
-of the 2500 columns of counts has singular values from 19 to 36 (drawn once, at the truth), all
-above the weight 14.9, so that the optimum fits noise in a rank of that order. p3-mixed-0.2 is
+spectral norm of the gradient of the losses at Z = 0. In p3-mixed-0.1 it is below the noise: the
+noise of the 2500 columns of counts has singular values from 19 to 36 (drawn once, at the truth),
+all above the weight 14.9, so that the optimum fits noise in a rank of that order. p3-mixed-0.2 is
 above nearly all of the noise.
 """
 
@@ -214,18 +214,18 @@ def distinct(rng, stop, count):
 
 
 def largest_weight(made):
-    """The spectral norm of the slope of the losses at Z = 0: from there on Z = 0 is optimal."""
+    """The spectral norm of the gradient of the losses at Z = 0: from there on Z = 0 is optimal."""
     mean_at_zero = {GAUSSIAN: 0.0, LABELS: 0.5, COUNTS: 1.0}
     means = np.array([mean_at_zero[kind] for kind in made.kinds.tolist()])
-    slope = scipy.sparse.csr_matrix(
+    gradient = scipy.sparse.csr_matrix(
         (means[made.columns] - made.values, (made.rows, made.columns)), shape=made.shape
     )
     if made.sparse:
         start = np.ones(min(made.shape))
         return float(
-            scipy.sparse.linalg.svds(slope, k=1, v0=start, return_singular_vectors=False)[0]
+            scipy.sparse.linalg.svds(gradient, k=1, v0=start, return_singular_vectors=False)[0]
         )
-    return float(np.linalg.norm(slope.toarray(), 2))
+    return float(np.linalg.norm(gradient.toarray(), 2))
 
 
 P2 = {"n_rows": 5000, "n_gaussian": 500, "n_labels": 100, "rank": 20, "observed": 0.3}

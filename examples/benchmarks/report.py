@@ -271,7 +271,7 @@ def draw_gaps(name, record, path, colours):
             continue
         run = sorted(runs, key=lambda run: run["seconds"])[len(runs) // 2]
         seconds, gaps = curve(run, zero)
-        # Between two points nothing was looked at: steps, not slopes.
+        # Between two points nothing was looked at: steps, not gradients.
         drawn = {"color": colour, "drawstyle": "steps-post", "marker": ".", "ms": 4}
         axes.plot(seconds, np.maximum(gaps, 1e-10), "-", label=method, **drawn)
         certified = own_gaps(run)

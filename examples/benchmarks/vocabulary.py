@@ -195,16 +195,16 @@ def tmcc(n_items: int = 1500, n_columns: int = 500, share: float = 0.3) -> None:
 
 
 def largest_weight(blocks: list[mc.Block], data: dict[str, np.ndarray]) -> float:
-    """The spectral norm of the slope at Z = 0: from there upwards the answer is Z = 0."""
-    slopes = []
+    """The spectral norm of the gradient at Z = 0: from there upwards the answer is Z = 0."""
+    gradients = []
     for block in blocks:
         y = data[block.name]
         known = ~np.isnan(y)
-        slope = np.zeros(y.shape)
+        gradient = np.zeros(y.shape)
         zero = np.zeros(int(known.sum()))
-        slope[known] = block.weight * block.likelihood.value_and_slope(zero, y[known])[1]
-        slopes.append(slope)
-    return float(np.linalg.norm(np.hstack(slopes), 2))
+        gradient[known] = block.weight * block.likelihood.value_and_gradient(zero, y[known])[1]
+        gradients.append(gradient)
+    return float(np.linalg.norm(np.hstack(gradients), 2))
 
 
 PROBLEMS = {

@@ -38,20 +38,20 @@ class LogCosh(Likelihood, Conjugate, TwiceDifferentiable):
         u = np.abs(z - y) / self.delta
         return self.delta**2 * (u + np.log1p(np.exp(-2.0 * u)) - np.log(2.0))
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope delta tanh(u)."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient delta tanh(u)."""
         return self.value(z, y), self.delta * np.tanh((z - y) / self.delta)
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """1 - tanh(u)^2."""
         return 1.0 - np.square(np.tanh((z - y) / self.delta))
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """slope y + delta^2 ((1 + t) log(1 + t) + (1 - t) log(1 - t)) / 2, t = slope / delta."""
-        t = np.clip(slope / self.delta, -1.0, 1.0)
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """delta^2 ((1 + t) log(1 + t) + (1 - t) log(1 - t)) / 2 + g y, with g = delta t."""
+        t = np.clip(gradient / self.delta, -1.0, 1.0)
         entropy = 0.5 * self.delta**2 * (xlog1py(1.0 + t, t) + xlog1py(1.0 - t, -t))
-        inside = np.abs(slope) <= self.delta * (1.0 + 1e-14)
-        return np.where(inside, slope * y + entropy, np.inf)
+        inside = np.abs(gradient) <= self.delta * (1.0 + 1e-14)
+        return np.where(inside, gradient * y + entropy, np.inf)
 
     def mean(self, z: Array) -> Array:
         """z."""

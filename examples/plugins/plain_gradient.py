@@ -46,7 +46,7 @@ class PlainGradient(Solver[Program, State]):
     name = "plain gradient"
 
     def refuses(self, program: Program) -> str | None:
-        """It needs a slope, a bound L on its curvature, and a function of singular values."""
+        """It needs a gradient, a bound L on its curvature, and a function of singular values."""
         if not isinstance(program.penalty, SpectralPenalty) or not program.plain:
             return "it runs smooth losses and terms beside one function of singular values"
         return None if np.isfinite(program.curvature) else "its steps need a bounded curvature"
@@ -62,7 +62,7 @@ class PlainGradient(Solver[Program, State]):
     def step(self, program: Program, state: State) -> None:
         """One step of length 1 / L."""
         step = 1.0 / program.curvature
-        target = state.iterate - step * state.evaluation.slope.dense()
+        target = state.iterate - step * state.evaluation.gradient.dense()
         left, values, right = np.linalg.svd(target, full_matrices=False)
         shrunk = program.penalty.shrink(values, step)
         kept = shrunk > 0.0

@@ -1,8 +1,8 @@
 """How long a backend takes, about: iterations times the work of one, by measured constants.
 
 An estimate and no bound: it knows sizes, the share observed, the kinds of losses and terms and how
-heavy the weight is beside the slope at Z = 0, but nothing of the spectrum. On drawn problems half
-of the estimates were within a factor of two of what was measured. It is made for comparing
+heavy the weight is beside the gradient at Z = 0, but nothing of the spectrum. On drawn problems
+half of the estimates were within a factor of two of what was measured. It is made for comparing
 backends, which a hard table makes slow together.
 """
 
@@ -47,8 +47,8 @@ class Effort:
 # Measured on one core of an Intel Xeon (2 cores, AVX-512), least squares over the drawn problems
 # 101 to 199 of ``examples/benchmarks/drawn.py``, each run for at most 5 seconds. To measure them
 # anew run ``python examples/benchmarks/choosing.py --calibrate``, which prints them. What more is
-# known of the slope at Z = 0, its norm, its stable rank, how many of its singular values are above
-# the threshold, did not make the choice any better on problems that were left out.
+# known of the gradient at Z = 0, its norm, its stable rank, how many of its singular values are
+# above the threshold, did not make the choice any better on problems that were left out.
 EFFORTS: dict[str, Effort] = {
     "proximal": Effort(
         iterations=(2.44, -0.47, 0.26, -0.46, 0.52, 0.00, -0.19, -0.12, 0.01),
@@ -147,20 +147,20 @@ class Size:
     n_entries : int
         Numbers that carry loss, unlabeled cells that are read at each step included.
     heaviness : float
-        The threshold of the main term relative to what the norm of the slope at Z = 0 would be,
+        The threshold of the main term relative to what the norm of the gradient at Z = 0 would be,
         were it noise spread over all of Z: ``||G||_F (1 / sqrt(n_rows) + 1 / sqrt(n_columns))``.
         Where it is small, much of the noise is fitted. NaN where there is no threshold, as of a
-        ball, or no slope.
-    curved, rough, effects : bool
+        ball, or no gradient.
+    curved, nonsmooth, effects : bool
         Whether a loss is not quadratic or only nearly so, whether a part beside the main term has
-        no slope, whether there are free effects.
+        no gradient, whether there are free effects.
     """
 
     shape: tuple[int, int]
     n_entries: int
     heaviness: float
     curved: bool
-    rough: bool
+    nonsmooth: bool
     effects: bool
 
     @classmethod
@@ -173,7 +173,7 @@ class Size:
             n_entries=program.entries.size + program.background.n_read,
             heaviness=heaviness_of(program),
             curved=not all(p.likelihood.quadratic for p in program.loss.pieces),
-            rough=not program.plain,
+            nonsmooth=not program.plain,
             effects=any(compiled.problem.layout(block.name).size for block in blocks),
         )
 
@@ -194,7 +194,7 @@ class Size:
                 not known,
                 math.log(max(self.n_entries / self.cells, SPARSEST)),
                 self.curved,
-                self.rough,
+                self.nonsmooth,
                 self.effects,
                 math.log(min(self.shape)),
                 math.log(max(self.shape)),
@@ -214,7 +214,7 @@ class Size:
 
         With N entries, n rows, d columns and rank k: 1, N, N k, N k^2, (n + d) k, (n + d) k^2,
         (n + d) k^3, n d, n d k, n d min(n, d), min(n, d)^3, then N once more for losses that are
-        not quadratic and for effects, and n d for rough parts.
+        not quadratic and for effects, and n d for nonsmooth parts.
         """
         entries, cells, lines = self.n_entries, self.cells, sum(self.shape)
         small = min(self.shape)
@@ -224,19 +224,19 @@ class Size:
             *(lines * rank**p for p in (1, 2, 3)),
         ]
         dense = [cells, cells * rank, cells * small, small**3]
-        special = [entries * self.curved, entries * self.effects, cells * self.rough]
+        special = [entries * self.curved, entries * self.effects, cells * self.nonsmooth]
         return np.array([*plain, *dense, *special], dtype=np.float64)
 
 
 def heaviness_of(program: Program) -> float:
-    """``Size.heaviness``, where the losses have a slope."""
+    """``Size.heaviness``, where the losses have a gradient."""
     threshold = program.penalty.threshold(1.0)
     if threshold == 0.0 or not program.loss.smooth:
         return math.nan
     place = program.entries.place(LowRank.zeros(program.shape))
     with np.errstate(over="ignore", invalid="ignore"):
-        slope = program.loss.evaluate(place.z, None).slope
-        spread = float(np.linalg.norm(slope)) * sum(1.0 / math.sqrt(n) for n in program.shape)
+        gradient = program.loss.evaluate(place.z, None).gradient
+        spread = float(np.linalg.norm(gradient)) * sum(1.0 / math.sqrt(n) for n in program.shape)
     return float(threshold / spread) if 0.0 < spread < math.inf else math.nan
 
 

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import rough_parts
+from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
@@ -90,11 +90,11 @@ class FactoredState:
         self.stacked = chart.factors(vector, order)
         self.evaluation = evaluate_stacked(program, self.stacked, self.evaluation.effects)
         self.penalty = chart.value(vector)
-        slope = stacked_slope(self.evaluation.slope, self.stacked)
-        self.gradient = chart.gradient(vector, order, slope)
+        smooth_gradient = stacked_gradient(self.evaluation.gradient, self.stacked)
+        self.gradient = chart.gradient(vector, order, smooth_gradient)
 
     def settle(self, program: Program) -> None:
-        """The residual in units of the slope of F: that in the factors over their size.
+        """The residual in units of the gradient of F: that in the factors over their size.
 
         Beside factors that have shrunk to 0 it vanishes, as what they pull at does.
         """
@@ -111,7 +111,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     Limited-memory BFGS (Nocedal and Wright, 2006) in a free vector whose factors, on spheres
     with slacks, meet the term's bounds by construction. In factors the problem is not convex,
     and with few columns its stationary points are not optimal: 44 % off with 5 columns, 3 %
-    with 20 for the max norm on a 200 x 150 table. The certificate sees it: with G the slope of
+    with 20 for the max norm on a 200 x 150 table. The certificate sees it: with G the gradient of
     F at Z and D the rows' multipliers, ``D + [[0, G], [G', 0]]`` has no negative eigenvalue at
     an optimum, and an eigenvector of one is the column that the factors lack (the staircase of
     Boumal, 2015). Columns are added from there until the gap closes; those that vanish are
@@ -150,10 +150,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
             return f"{missing} has no factored form"
         if program.penalty.smooth:
             return "a ridge beside a nuclear norm is left to the other backends"
-        return None if program.plain else rough_parts(program)
+        return None if program.plain else nonsmooth_parts(program)
 
     def holds_dense(self, program: Program) -> bool:
-        """Not where a sparse slope does and no multipliers need Z."""
+        """Not where a sparse smooth_gradient does and no multipliers need Z."""
         return not (program.plain and program.held_for(in_factors=True).entries.sparse)
 
     def init(
@@ -236,9 +236,9 @@ class FactoredDescent(Solver[Program, FactoredState]):
         room = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
         if room <= 0:
             return
-        slope = state.evaluation.slope
-        multipliers = term.row_multipliers(slope, kept)
-        fresh = missing_columns(slope, multipliers, room, state.rng)
+        smooth_gradient = state.evaluation.gradient
+        multipliers = term.row_multipliers(smooth_gradient, kept)
+        fresh = missing_columns(smooth_gradient, multipliers, room, state.rng)
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
             return
         objective, before = state.objective, state.vector
@@ -264,15 +264,15 @@ class FactoredDescent(Solver[Program, FactoredState]):
         which grows with it where rows have many entries or large weights.
         """
         chart = chart_of(program)
-        multipliers = term_of(program).row_multipliers(state.evaluation.slope, state.stacked)
+        multipliers = term_of(program).row_multipliers(state.evaluation.gradient, state.stacked)
         mean = float(np.mean(multipliers))
         if not mean > 0.0:
             return
         lengths = np.sqrt(np.maximum(multipliers / mean, SLOWEST))
         lengths /= np.sqrt(np.mean(np.square(lengths)))
         state.vector = chart.pace(state.vector, lengths)
-        slope = stacked_slope(state.evaluation.slope, state.stacked)
-        state.gradient = chart.gradient(state.vector, sum(program.shape), slope)
+        smooth_gradient = stacked_gradient(state.evaluation.gradient, state.stacked)
+        state.gradient = chart.gradient(state.vector, sum(program.shape), smooth_gradient)
 
     def narrow(self, program: Program, state: FactoredState) -> None:
         """Drop short columns where that lowers the objective: descent takes ever longer to."""
@@ -314,10 +314,10 @@ def evaluate_stacked(
     return program.evaluate(LowRank(stacked[:n_rows], stacked[n_rows:]), warm)
 
 
-def stacked_slope(slope: Operator, stacked: Array) -> Array:
+def stacked_gradient(smooth_gradient: Operator, stacked: Array) -> Array:
     """The gradient in the factors: G V over G' U."""
-    n_rows = slope.shape[0]
-    return np.vstack([slope @ stacked[n_rows:], slope.T @ stacked[:n_rows]])
+    n_rows = smooth_gradient.shape[0]
+    return np.vstack([smooth_gradient @ stacked[n_rows:], smooth_gradient.T @ stacked[:n_rows]])
 
 
 def compress(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
@@ -330,7 +330,7 @@ def compress(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
 
 
 def missing_columns(
-    slope: Operator, multipliers: Array, count: int, rng: np.random.Generator
+    smooth_gradient: Operator, multipliers: Array, count: int, rng: np.random.Generator
 ) -> Array:
     """Unit columns x with x'(D + [[0, G], [G', 0]]) x < 0, at most ``count``.
 
@@ -339,19 +339,19 @@ def missing_columns(
     spectrum is narrower, about 1: where factors are short of a column or two, the eigenvalue
     that shows it lies close to the many that vanish.
     """
-    n_rows, order = slope.shape[0], sum(slope.shape)
+    n_rows, order = smooth_gradient.shape[0], sum(smooth_gradient.shape)
     least = FLATTEST * float(np.mean(multipliers))
     roots = 1.0 / np.sqrt(np.maximum(multipliers, least)) if least > 0.0 else np.ones(order)
 
     def times(vector: Array) -> Array:
         inner = roots * vector
         image = multipliers * inner
-        image[:n_rows] += slope @ inner[n_rows:]
-        image[n_rows:] += slope.T @ inner[:n_rows]
+        image[:n_rows] += smooth_gradient @ inner[n_rows:]
+        image[n_rows:] += smooth_gradient.T @ inner[:n_rows]
         return roots * image
 
     if order <= DENSE_ORDER:
-        values, vectors = np.linalg.eigh(dual_matrix(slope, multipliers, roots))
+        values, vectors = np.linalg.eigh(dual_matrix(smooth_gradient, multipliers, roots))
         values, vectors = values[:count], vectors[:, :count]
     else:
         steps = min(max(LANCZOS_STEPS, 3 * count), order)
@@ -362,9 +362,9 @@ def missing_columns(
     return found / np.linalg.norm(found, axis=0)
 
 
-def dual_matrix(slope: Operator, multipliers: Array, roots: Array) -> Array:
+def dual_matrix(smooth_gradient: Operator, multipliers: Array, roots: Array) -> Array:
     """``R (D + [[0, G], [G', 0]]) R`` with R = diag(roots), written out."""
-    n_rows, whole = slope.shape[0], np.diag(multipliers)
-    whole[:n_rows, n_rows:] = slope.dense()
+    n_rows, whole = smooth_gradient.shape[0], np.diag(multipliers)
+    whole[:n_rows, n_rows:] = smooth_gradient.dense()
     whole[n_rows:, :n_rows] = whole[:n_rows, n_rows:].T
     return roots[:, None] * whole * roots

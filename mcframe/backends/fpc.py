@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import rough_parts
+from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
@@ -125,7 +125,7 @@ class FPC(Solver[Program, FPCState]):
         main = program.penalty.main
         if main is not None and not np.isfinite(main.dual_radius):
             return "its continuation needs a penalty, not a ball"
-        return None if program.plain else rough_parts(program)
+        return None if program.plain else nonsmooth_parts(program)
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> FPCState:
         """The published start and all stages; a given start goes straight to the last one."""
@@ -203,7 +203,7 @@ class FPC(Solver[Program, FPCState]):
             state.biases = evaluation.effects
         else:
             state.biases = gradient_step(program, state.biases, evaluation, state.steps[1])
-        target = ahead - step * evaluation.slope.dense()
+        target = ahead - step * evaluation.gradient.dense()
         before, state.factors_before = state.objective, state.factors
         state.factors, state.penalty = self.shrink(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
@@ -252,10 +252,10 @@ def gradient_step(
         if bias is None:
             moved.append(None)
             continue
-        slope = evaluation.entry_slopes[piece.part]
-        total = piece.effects.sum_by_effect(slope)
+        gradient = evaluation.entry_gradients[piece.part]
+        total = piece.effects.sum_by_effect(gradient)
         if piece.effects.ridge is not None:
-            total = total + piece.effects.ridge.slope(bias)
+            total = total + piece.effects.ridge.gradient(bias)
         moved.append(bias - bias_step * total)
     return tuple(moved)
 

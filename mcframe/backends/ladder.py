@@ -73,7 +73,7 @@ LADDER = (
     ),
     Rung(
         FirstOrder(SPLITTING),
-        "any losses and terms with a slope or a prox beside it",
+        "any losses and terms with a gradient or a prox beside it",
     ),
     Rung(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
     # Its class is not called Factored: that is the ability of a term (``contracts.term``).
@@ -91,8 +91,8 @@ BACKENDS = {rung.name: rung.backend for rung in LADDER}
 
 def work_of(backend: Backend, size: Size) -> Work | None:
     """What a backend has to do on a problem of a size; None where nothing was measured of it."""
-    # Without rough parts splitting is the solver that it holds.
-    inside = backend.name == SPLITTING.name and not size.rough
+    # Without nonsmooth parts splitting is the solver that it holds.
+    inside = backend.name == SPLITTING.name and not size.nonsmooth
     effort = EFFORTS.get(SPLITTING.inner.name if inside else backend.name)
     return Work(effort, size) if effort and backend == BACKENDS.get(backend.name) else None
 

@@ -385,7 +385,7 @@ def nowhere(program: Program) -> str:
 
 
 def first_residual(program: Program) -> float:
-    """The size of the slope at Z = 0: what the residual of a local answer is compared with."""
+    """The size of the gradient at Z = 0: what the residual of a local answer is compared with."""
     return program.evaluate(LowRank.zeros(program.shape)).steepness
 
 

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import rough_parts
+from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
@@ -38,7 +38,8 @@ ALIKE, SETTLED = 0.03, 4
 # A move so many times as long as Z is no Newton step to an optimum nearby.
 FARTHEST = 10.0
 # The gap beside the residual times the nuclear norm over the objective: the spectral norm of what
-# is left of the slope beside its Frobenius norm. On 1,000 x 600 it was 0.02 to 0.2, 0.05 mostly.
+# is left of the gradient beside its Frobenius norm. On 1,000 x 600 it was 0.02 to 0.2, 0.05
+# mostly.
 PROMISED = 0.05
 
 
@@ -153,7 +154,7 @@ class Proximal(Solver[Program, ProximalState]):
     Under a nuclear norm alone, Z written out and the loss convex, steps leap once the rank has
     settled: the proximal step is then taken from where Newton's leads along the matrices of that
     rank (Bareilles, Iutzeler and Malick, Math. Programming 2023), found by conjugate gradients
-    that know how close singular values of the slope are to the weight. One that does not lower
+    that know how close singular values of the gradient are to the weight. One that does not lower
     the objective is undone. On 1,000 x 600 with 30 % observed and a rank of 276 23 steps, seven
     of them leaps, certified 1e-6 where 106 did without.
 
@@ -162,7 +163,7 @@ class Proximal(Solver[Program, ProximalState]):
     high), four passes over dense matrices; of a leap at most ten conjugate gradient steps more,
     each a pass over the entries and 10 such products in 32 bits. Memory: four dense n_items x
     n_columns matrices and about ten numbers an observed entry. Tables of more than two million
-    cells of which at most a tenth is observed keep their iterates in factors and the slope
+    cells of which at most a tenth is observed keep their iterates in factors and the gradient
     sparse, and take products of a sparse matrix and thin ones instead. The number of
     iterations grows with the square root of the ratio of the largest to the effective
     curvature.
@@ -184,11 +185,11 @@ class Proximal(Solver[Program, ProximalState]):
     begins_at_zero = True
 
     def refuses(self, program: Program) -> str | None:
-        """What is rough beside the main term needs the multipliers around this solver."""
+        """What is nonsmooth beside the main term needs the multipliers around this solver."""
         if program.penalty.no_shrinkage is not None:
             refused: str = program.penalty.no_shrinkage
             return refused
-        return None if program.plain else rough_parts(program)
+        return None if program.plain else nonsmooth_parts(program)
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -252,7 +253,7 @@ class Proximal(Solver[Program, ProximalState]):
             advance(program, state)
 
     def expected_gap(self, state: ProximalState) -> float:
-        """The excess of the slope, by the residual, times the nuclear norm over the objective."""
+        """Excess of the gradient, by the residual, times the nuclear norm over the objective."""
         size = abs(state.objective)
         reach = state.residual * float(np.sum(state.factors.values))
         return PROMISED * reach / size if size > 0.0 else np.inf
@@ -334,12 +335,12 @@ def leap(program: Program, state: ProximalState) -> bool:
 def newton_move_of(program: Program, state: ProximalState) -> LowRank:
     """Newton's move from X along the matrices of its rank."""
     at, now = state.evaluation, state.factors
-    # In these units of slopes and of Z nothing overflows.
+    # In these units of gradients and of Z nothing overflows.
     weight, unit = program.penalty.threshold(1.0), float(now.values[0])
-    slope = attrs.evolve(at).slope.dense()  # of a copy, which does not keep it
-    slope /= weight
-    place = FixedRank(now.left, now.values / unit, now.right, slope)
-    changes = program.slope_changes(at, unit / weight)
+    gradient = attrs.evolve(at).gradient.dense()  # of a copy, which does not keep it
+    gradient /= weight
+    place = FixedRank(now.left, now.values / unit, now.right, gradient)
+    changes = program.gradient_changes(at, unit / weight)
     move = newton_move(place, changes, state.used * (unit / weight), now.below)
     return LowRank(unit * move.left, move.right)
 

@@ -419,10 +419,10 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     if program.plain or not stated.copies:
         return Point(latent)
     loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
-    slope = evaluation.entry_slopes.copy()
+    gradient = evaluation.entry_gradients.copy()
     for k, piece in enumerate(loss.pieces):
         if k in stated.copies:
-            slope[piece.part] = scale * stated.multiplier_of(k)
+            gradient[piece.part] = scale * stated.multiplier_of(k)
     places = {id(term): k for k, term in enumerate(problem.terms)}
     offset = len(problem.model.blocks)
     terms = []
@@ -430,7 +430,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
         k = offset + places[id(attached.term)]
         terms.append(scale * stated.multiplier_of(k) if k in stated.copies else None)
     dual = Dual.of(program, evaluation, tuple(terms))
-    return Point(latent, attrs.evolve(dual, slope=slope, given=given))
+    return Point(latent, attrs.evolve(dual, gradient=gradient, given=given))
 
 
 def effects_of(

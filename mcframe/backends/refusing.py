@@ -2,11 +2,11 @@
 
 from mcframe.compile import Program
 
-__all__ = ["rough_parts"]
+__all__ = ["nonsmooth_parts"]
 
 
-def rough_parts(program: Program) -> str:
-    """What stands beside the main term without a slope: the reason for multipliers."""
+def nonsmooth_parts(program: Program) -> str:
+    """What stands beside the main term without a gradient: the reason for multipliers."""
     parts = [
         f"the loss {type(piece.likelihood).__name__}"
         for piece in program.loss.pieces
@@ -14,4 +14,4 @@ def rough_parts(program: Program) -> str:
     ]
     parts += [type(term.term).__name__ for term in program.terms if not term.smooth]
     verb = "have" if len(parts) > 1 else "has"
-    return f"{', '.join(parts)} {verb} no slope"
+    return f"{', '.join(parts)} {verb} no gradient"

@@ -9,7 +9,7 @@ from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.new_rows.losses import RowLosses, Scored
 from mcframe.backends.new_rows.newton import newton
 from mcframe.backends.new_rows.space import RowSpace
-from mcframe.backends.refusing import rough_parts
+from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Piece, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
@@ -71,13 +71,13 @@ def some_entries(piece: Piece, which: Any) -> Piece:
 class RowwiseState:
     """The coordinates of all rows in the loadings of the main term, and what they amount to.
 
-    ``slopes`` are those of the losses where Newton's systems have them, for each number of z.
+    ``gradients`` are those of the losses where Newton's systems have them, for each number of z.
     """
 
     coordinates: Array
     pieces: tuple[ByRows, ...]
     objective: float
-    slopes: Array | None = None
+    gradients: Array | None = None
     residual: float = np.inf
     finished: str | None = None
 
@@ -120,7 +120,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         if program.terms:
             return f"terms beside {program.main.word} are left to the other backends"
         if not program.loss.smooth:
-            return rough_parts(program)
+            return nonsmooth_parts(program)
         if not program.loss.convex:
             return "a loss that is not convex is left to the other backends"
         if any(piece.layout.size for piece in program.loss.pieces):
@@ -146,7 +146,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         space = RowSpace.of_squares(program.penalty.squares)
         n_rows, before = program.shape[0], state.objective
         total, steep, size = 0.0, 0.0, rows_at_a_time(program)
-        state.slopes = np.zeros(program.entries.size)
+        state.gradients = np.zeros(program.entries.size)
         for first in range(0, n_rows, size):
             part = slice(first, min(first + size, n_rows))
             losses = losses_of(program, state, part, space)
@@ -158,7 +158,7 @@ class Rowwise(Solver[Program, RowwiseState]):
             total += float(np.sum(here.objectives))
             steep += float(np.sum(np.square(here.gradient)))
             own = [piece.numbers(part.start, part.stop) for piece in state.pieces]
-            state.slopes[np.concatenate(own)] = losses.next_slopes(here)
+            state.gradients[np.concatenate(own)] = losses.next_gradients(here)
         state.objective, state.residual = total, float(np.sqrt(steep))
         if before - total <= EPS * abs(total):
             state.finished = SETTLED
@@ -168,14 +168,14 @@ class Rowwise(Solver[Program, RowwiseState]):
         return EPS if np.isfinite(state.residual) else np.inf
 
     def candidate(self, program: Program, state: RowwiseState) -> Point:
-        """The iterate in the loadings of the main term, with the slopes that are known."""
+        """The iterate in the loadings of the main term, with the gradients that are known."""
         latent = program.penalty.squares.latent(state.coordinates)
-        if state.slopes is None:
+        if state.gradients is None:
             return Point(latent)
         dual = Dual.of(program, program.evaluate(latent), ())
         for piece in program.loss.pieces:
             if piece.has_conjugate():
-                dual.slope[piece.part] = state.slopes[piece.part]
+                dual.gradient[piece.part] = state.gradients[piece.part]
         return Point(latent, dual)
 
 

@@ -1,4 +1,4 @@
-"""The method of multipliers around a solver: for all that has no slope beside the main term."""
+"""The method of multipliers around a solver: for all that has no gradient beside the main term."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ FIRST, RANGE = 0.3, 1e6
 
 
 @attrs.define(eq=False)
-class Rough:
-    """One rough part: its multiplier, its stiffness, and what it was violated by last."""
+class Nonsmooth:
+    """One nonsmooth part: its multiplier, its stiffness, and what it was violated by last."""
 
     multiplier: Array
     stiffness: float
@@ -63,12 +63,12 @@ class Rough:
 
 @attrs.define(eq=False)
 class SplittingState:
-    """The inner solver's state, and the rough parts: of pieces and of terms."""
+    """The inner solver's state, and the nonsmooth parts: of pieces and of terms."""
 
     inner: InnerState
     program: Program  # the augmented one, all smooth but the main term
-    pieces: list[Rough | None]
-    terms: list[Rough | None]
+    pieces: list[Nonsmooth | None]
+    terms: list[Nonsmooth | None]
     n_steps: int = 0
     n_doublings: int = 0  # steps at which some stiffness doubled
 
@@ -102,39 +102,39 @@ class SplittingState:
         """Sharpen the inner state."""
         self.inner.sharpen()
 
-    def duals(self) -> list[tuple[Rough, Array]]:
-        """Each rough part with the dual that the inner iterate gives it."""
+    def duals(self) -> list[tuple[Nonsmooth, Array]]:
+        """Each nonsmooth part with the dual that the inner iterate gives it."""
         evaluation = self.inner.evaluation
         parts = [piece.part for piece in self.program.loss.pieces]
         pairs = [
-            (rough, evaluation.entry_slopes[part].copy())
-            for rough, part in zip(self.pieces, parts, strict=True)
-            if rough is not None
+            (nonsmooth, evaluation.entry_gradients[part].copy())
+            for nonsmooth, part in zip(self.pieces, parts, strict=True)
+            if nonsmooth is not None
         ]
         return pairs + [
-            (rough, dual)
-            for rough, dual in zip(self.terms, evaluation.duals, strict=True)
-            if rough is not None
+            (nonsmooth, dual)
+            for nonsmooth, dual in zip(self.terms, evaluation.duals, strict=True)
+            if nonsmooth is not None
         ]
 
 
 @attrs.frozen
 class Splitting(Solver[Program, SplittingState]):
-    """Solves min F(Z) + R(Z) + rough parts by a solver for min F(Z) + R(Z).
+    """Solves min F(Z) + R(Z) + nonsmooth parts by a solver for min F(Z) + R(Z).
 
-    Rough parts are losses without a slope, regularizers and constraints beside the main term
-    R, a fixed column among them. Each gets its own copy X of what it acts on, tied to Z by a
+    Nonsmooth parts are losses without a gradient, regularizers and constraints beside the main
+    term R, a fixed column among them. Each gets its own copy X of what it acts on, tied to Z by a
     multiplier Y and a stiffness beta. Minimised over X, the augmented Lagrangian holds its
     Moreau envelope ``min over X of f(X) + beta/2 ||K Z - c + Y/beta - X||^2``, which is
-    smooth, so each inner problem is a plain one. The multiplier becomes the envelope's slope
+    smooth, so each inner problem is a plain one. The multiplier becomes the envelope's gradient
     whenever the inner residual is small beside what is violated (Hestenes; Powell, 1969;
     Rockafellar, 1976), and beta doubles where the violation keeps falling slowly.
 
-    That slope is a subgradient of f at X: a point in the domain of f's conjugate by
-    construction, which the certificate adds to the slope of F. The candidate is the iterate
+    That gradient is a subgradient of f at X: a point in the domain of f's conjugate by
+    construction, which the certificate adds to the gradient of F. The candidate is the iterate
     itself, moved into the hard constraints where there are any.
 
-    Cost: that of the inner solver, and one prox of each rough part for each evaluation; 1.3
+    Cost: that of the inner solver, and one prox of each nonsmooth part for each evaluation; 1.3
     to 2.9 times the iterations that MC-b takes for the fixed column along paths of the tables
     emotions and yeast of Goldberg et al. (2010), certified to 1e-5.
     """
@@ -160,15 +160,15 @@ class Splitting(Solver[Program, SplittingState]):
         begin = LowRank.zeros(program.shape) if start is None else start.latent
         known = None if start is None else fitting_dual(start.dual, program)
         reference = smooth_curvature(program, begin)
-        pieces: list[Rough | None] = []
+        pieces: list[Nonsmooth | None] = []
         for piece in program.loss.pieces:
             if piece.likelihood.smooth:
                 pieces.append(None)
                 continue
-            multiplier = np.zeros(piece.n_numbers) if known is None else known.slope[piece.part]
+            multiplier = np.zeros(piece.n_numbers) if known is None else known.gradient[piece.part]
             first = max(balanced_stiffness(piece, program), FIRST * reference)
-            pieces.append(Rough(multiplier.copy(), first, first))
-        terms: list[Rough | None] = []
+            pieces.append(Nonsmooth(multiplier.copy(), first, first))
+        terms: list[Nonsmooth | None] = []
         for k, term in enumerate(program.terms):
             if term.smooth:
                 terms.append(None)
@@ -177,7 +177,7 @@ class Splitting(Solver[Program, SplittingState]):
             multiplier = np.zeros_like(term.forward(begin.columns(term.columns).dense()))
             if given is not None and given.shape == multiplier.shape:
                 multiplier = given.copy()
-            terms.append(Rough(multiplier, FIRST * reference, FIRST * reference))
+            terms.append(Nonsmooth(multiplier, FIRST * reference, FIRST * reference))
         augmented = made_smooth(program, pieces, terms)
         inner = self.inner.init(augmented, start, rng)
         return SplittingState(inner, augmented, pieces, terms)
@@ -202,17 +202,17 @@ class Splitting(Solver[Program, SplittingState]):
         self.inner.step(state.program, state.inner)
         state.n_steps += 1
         duals = state.duals()
-        moves = [float(np.linalg.norm(dual - rough.multiplier)) for rough, dual in duals]
+        moves = [float(np.linalg.norm(dual - nonsmooth.multiplier)) for nonsmooth, dual in duals]
         pull = float(np.linalg.norm(moves))
         if pull == 0.0 or state.inner.residual > state.inner_share * pull:
             return
-        grew = [rough.move(dual, state.n_steps, pull) for rough, dual in duals]
+        grew = [nonsmooth.move(dual, state.n_steps, pull) for nonsmooth, dual in duals]
         state.n_doublings += any(grew)
         state.program = made_smooth(program, state.pieces, state.terms)
         state.inner.retarget(state.program)
 
     def candidate(self, program: Program, state: SplittingState) -> Point:
-        """The inner iterate made feasible, and the dual point that its slopes show."""
+        """The inner iterate made feasible, and the dual point that its gradients show."""
         inner = self.inner.candidate(state.program, state.inner)
         if program.plain:
             return Point(inner.latent, warm=inner.warm)
@@ -232,29 +232,33 @@ def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[P
         case ToMultipliers.NOTHING:
             left = False
         case ToMultipliers.FIXED_COLUMN:
-            rough = [term for term in program.terms if not term.smooth]
-            left = program.loss.smooth and bool(rough) and all(t.fixed is not None for t in rough)
+            nonsmooth = [term for term in program.terms if not term.smooth]
+            left = (
+                program.loss.smooth
+                and bool(nonsmooth)
+                and all(t.fixed is not None for t in nonsmooth)
+            )
         case ToMultipliers.ALL_ROUGH:
             left = not program.plain
     return Splitting(solver, name=solver.name) if left else solver
 
 
 def copy_of(state: SplittingState) -> SplittingState:
-    """A state with rough parts of its own, which later moves do not change."""
-    pieces = [None if rough is None else attrs.evolve(rough) for rough in state.pieces]
-    terms = [None if rough is None else attrs.evolve(rough) for rough in state.terms]
+    """A state with nonsmooth parts of its own, which later moves do not change."""
+    pieces = [None if nonsmooth is None else attrs.evolve(nonsmooth) for nonsmooth in state.pieces]
+    terms = [None if nonsmooth is None else attrs.evolve(nonsmooth) for nonsmooth in state.terms]
     return attrs.evolve(state, pieces=pieces, terms=terms)
 
 
 def fitting_dual(dual: Dual | None, program: Program) -> Dual | None:
     """A start's dual point where it is one of the same losses and terms, else None."""
-    if dual is None or dual.slope.size != program.entries.size:
+    if dual is None or dual.gradient.size != program.entries.size:
         return None
     return dual if len(dual.terms) == len(program.terms) else None
 
 
 def made_smooth(
-    program: Program, pieces: list[Rough | None], terms: list[Rough | None]
+    program: Program, pieces: list[Nonsmooth | None], terms: list[Nonsmooth | None]
 ) -> Program:
     """The augmented program at the multipliers as they are."""
     parts = [*pieces, *terms]
@@ -267,15 +271,15 @@ def made_smooth(
 def smooth_part(program: Program) -> Program:
     """Some augmented program, for a solver to say whether it could run it."""
     pieces = [
-        None if piece.likelihood.smooth else Rough(np.zeros(piece.n_numbers), 1.0, 1.0)
+        None if piece.likelihood.smooth else Nonsmooth(np.zeros(piece.n_numbers), 1.0, 1.0)
         for piece in program.loss.pieces
     ]
-    terms = [None if term.smooth else Rough(np.zeros(0), 1.0, 1.0) for term in program.terms]
+    terms = [None if term.smooth else Nonsmooth(np.zeros(0), 1.0, 1.0) for term in program.terms]
     return made_smooth(program, pieces, terms)
 
 
 def smooth_curvature(program: Program, begin: LowRank) -> float:
-    """The curvature of the smooth pieces at the start; of rough ones what stands in for it."""
+    """The curvature of the smooth pieces at the start; of nonsmooth ones what stands in for it."""
     loss, z = program.loss, program.entries.of(begin)
     found = []
     for piece in loss.pieces:
@@ -292,18 +296,18 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
 
 
 def piece_stiffness(piece: Any, program: Program) -> float:
-    """The slopes of a rough loss relative to the spread of its predictors.
+    """The gradients of a nonsmooth loss relative to the spread of its predictors.
 
-    A loss that has no slope of its own, as an equality, is pulled at by the main term: with
-    slopes of its weight, spread over the entries of a singular vector, and of its ridge. 0 where
-    it is a ball.
+    A loss that has no gradient of its own, as an equality, is pulled at by the main term: with
+    gradients of its weight, spread over the entries of a singular vector, and of its ridge. 0
+    where it is a ball.
     """
     spread, size = predictor_spread(piece, program), 0.0
     # At 0, or where all data are 0, which is at the kinks of their losses, as far as they spread.
     for far in (0.0, spread):
         z = piece.by_entries(np.full(piece.n_numbers, far))
-        slopes = piece.scale * piece.likelihood.value_and_slope(z, piece.y)[1]
-        size = size or float(np.sqrt(np.mean(np.square(slopes))))
+        gradients = piece.scale * piece.likelihood.value_and_gradient(z, piece.y)[1]
+        size = size or float(np.sqrt(np.mean(np.square(gradients))))
     if size == 0.0:
         weight = program.main.weight if isinstance(program.main, Norm) else 0.0
         size = weight / np.sqrt(max(program.shape)) + program.penalty.ridge * spread
@@ -311,9 +315,9 @@ def piece_stiffness(piece: Any, program: Program) -> float:
 
 
 def balanced_stiffness(piece: Any, program: Program) -> float:
-    """The slopes of a rough loss, as far as the main term stands against them, relative to spread.
+    """Gradients of a nonsmooth loss that the main term stands against, relative to spread.
 
-    At the optimum all slopes together are a matrix whose largest singular value is at most the
+    At the optimum all gradients together are a matrix whose largest singular value is at most the
     weight w, of a Frobenius norm of at most ``w sqrt(min(shape))``, however heavy a loss is.
     """
     weight = program.penalty.threshold(1.0)
@@ -324,6 +328,6 @@ def balanced_stiffness(piece: Any, program: Program) -> float:
 
 
 def predictor_spread(piece: Any, program: Program) -> float:
-    """The root mean square of the predictors that a rough loss asks for; for 0 that of all."""
+    """The root mean square of the predictors that a nonsmooth loss asks for; for 0 that of all."""
     own = float(np.sqrt(np.mean(np.square(piece.likelihood.start(piece.y)))))
     return own or program.unit

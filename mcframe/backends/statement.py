@@ -38,7 +38,7 @@ def refusal_to_state(problem: Problem) -> str | None:
 class Statement:
     """The summands and constraints of a problem, its ``source``, in CVXPY.
 
-    ``copies`` are equality constraints, one for each loss and term without a slope where
+    ``copies`` are equality constraints, one for each loss and term without a gradient where
     duals are asked for: a variable of its own is tied to what the loss or term acts on, and
     the multiplier of the tie is a subgradient of it.
 
@@ -67,16 +67,18 @@ class Statement:
     ) -> "Statement":
         """The statement; ``near`` says where approximated losses are to be tight.
 
-        With a program, its rough losses and terms are stated of copies.
+        With a program, its nonsmooth losses and terms are stated of copies.
         """
-        rough = set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
+        nonsmooth = (
+            set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
+        )
         problem = problem.written_out()
         stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")}, unit)
         for k, block in enumerate(problem.model.blocks):
             copied = program is not None and not problem.likelihoods[block.name].smooth
             stated.add_block(k, block, copied, (near or {}).get(block.name))
         for k, term in enumerate(problem.terms):
-            stated.add_term(len(problem.model.blocks) + k, term, id(term) in rough)
+            stated.add_term(len(problem.model.blocks) + k, term, id(term) in nonsmooth)
         return stated
 
     def problem(self, scale: float = 1.0) -> Any:

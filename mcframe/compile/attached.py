@@ -23,12 +23,12 @@ class Attached:
 
     @property
     def smooth(self) -> bool:
-        """Whether it has a slope."""
+        """Whether it has a gradient."""
         return isinstance(self.term, SmoothTerm)
 
     @property
     def curvature(self) -> float:
-        """The Lipschitz constant of the slope of a smooth term."""
+        """The Lipschitz constant of the gradient of a smooth term."""
         assert isinstance(self.term, SmoothTerm)
         return self.term.curvature
 
@@ -47,16 +47,16 @@ class Attached:
         return self.term.value(own)
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:
-        """Value and slope of a smooth term."""
+        """Value and gradient of a smooth term."""
         assert isinstance(self.term, SmoothTerm)
-        return self.term.value_and_slope(own)
+        return self.term.value_and_gradient(own)
 
     def forward(self, own: Array) -> Array:
         """What the prox acts on."""
         return self.term.forward(own) if isinstance(self.term, Composed) else own
 
     def pull(self, dual: Array) -> Array:
-        """A dual matrix as a slope over the term's columns."""
+        """A dual matrix as a gradient over the term's columns."""
         return self.term.adjoint(dual) if isinstance(self.term, Composed) else dual
 
     def prox(self, image: Array, step: float) -> tuple[Array, float]:

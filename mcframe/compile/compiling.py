@@ -49,7 +49,7 @@ def refusal(problem: Problem) -> str | None:
         if not isinstance(term, SmoothTerm | Prox | Composed):
             beside = "" if main is None else f" beside {main.word}"
             return (
-                f"{term.word} has neither a prox nor a slope and cannot stand"
+                f"{term.word} has neither a prox nor a gradient and cannot stand"
                 f"{beside}; drop one of them, or replace it by a nuclear norm"
             )
     return None
@@ -62,7 +62,7 @@ def refusal_of_block(block: Block) -> str | None:
     has_effects = block.bias or block.row_effects
     if not likelihood.smooth:
         if not isinstance(likelihood, Proximable):
-            return f"{word} has neither a slope nor a prox"
+            return f"{word} has neither a gradient nor a prox"
         return None
     if isinstance(likelihood, TwiceDifferentiable):
         return None

@@ -22,37 +22,37 @@ __all__ = ["Dual", "DualPoint", "dual_point"]
 class Dual:
     """What a solver with multipliers knows of the dual.
 
-    A slope for each number of the losses, a dual matrix for each term (None where the term's own
-    slope will do), and F* at the slope for each loss that has no conjugate. ``given`` are the
-    effects of the point: those of losses without a slope cannot be solved for.
+    A gradient for each number of the losses, a dual matrix for each term (None where the term's
+    own gradient will do), and F* at the gradient for each loss that has no conjugate. ``given``
+    are the effects of the point: those of losses without a gradient cannot be solved for.
     """
 
-    slope: Array
+    gradient: Array
     terms: tuple[Array | None, ...]
     given: tuple[Array | None, ...]
     known: Known
 
     @classmethod
     def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
-        """The slopes of an evaluation of the program, or of one made smooth.
+        """The gradients of an evaluation of the program, or of one made smooth.
 
-        F* at the slopes of a loss without a conjugate is that of the same evaluation.
+        F* at the gradients of a loss without a conjugate is that of the same evaluation.
         """
         known = program.loss.known_conjugates(at.place.z, at.effects)
-        return cls(at.entry_slopes, terms, at.effects, known)
+        return cls(at.entry_gradients, terms, at.effects, known)
 
 
 @attrs.frozen(eq=False)
 class DualPoint:
-    """A slope S for the losses and dual matrices Y_t of the terms.
+    """A gradient S for the losses and dual matrices Y_t of the terms.
 
-    Of unlabeled cells (``behind``) ``share`` times their slope; of losses without a conjugate F*
-    at ``known`` slopes, of which S is ``share`` times. ``norm`` is a bound on the spectral norm of
-    ``matrix`` where it is known.
+    Of unlabeled cells (``behind``) ``share`` times their gradient; of losses without a conjugate
+    F* at ``known`` gradients, of which S is ``share`` times. ``norm`` is a bound on the spectral
+    norm of ``matrix`` where it is known.
     """
 
     program: Program
-    slope: Array
+    gradient: Array
     terms: tuple[Array, ...]
     known: Known
     behind: Behind
@@ -64,30 +64,33 @@ class DualPoint:
         """S + sum of K_t' Y_t: what the main term takes up."""
         pairs = zip(self.program.terms, self.terms, strict=True)
         blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
-        slope, others = self.behind.beyond(self.slope, self.share), self.behind.slopes(self.share)
-        return self.program.entries.matrix(slope, blocks, others)
+        gradient, others = (
+            self.behind.beyond(self.gradient, self.share),
+            self.behind.gradients(self.share),
+        )
+        return self.program.entries.matrix(gradient, blocks, others)
 
     def multiple(self, scale: float) -> "DualPoint":
         """All of it scaled."""
         if scale == 1.0:
             return self
         terms = tuple(scale * dual for dual in self.terms)
-        share, slope = scale * self.share, scale * self.slope
-        return attrs.evolve(self, slope=slope, terms=terms, share=share, norm=None)
+        share, gradient = scale * self.share, scale * self.gradient
+        return attrs.evolve(self, gradient=gradient, terms=terms, share=share, norm=None)
 
     def repair(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
         scaled = self.multiple(scale)
-        slope = self.program.loss.nearest_slope(scaled.slope)
-        return attrs.evolve(scaled, slope=slope, terms=scaled.nearest_terms(), norm=None)
+        gradient = self.program.loss.nearest_gradient(scaled.gradient)
+        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms(), norm=None)
 
     def without_rounding(self) -> "DualPoint":
-        """Dual matrices and slopes that rounding left just outside of a domain moved in."""
-        slope = self.program.loss.clip(self.slope)
+        """Dual matrices and gradients that rounding left just outside of a domain moved in."""
+        gradient = self.program.loss.clip(self.gradient)
         norm = self.norm
         if norm is not None:
-            norm += self.program.entries.norm(slope - self.slope)
-        return attrs.evolve(self, slope=slope, terms=self.nearest_terms(), norm=norm)
+            norm += self.program.entries.norm(gradient - self.gradient)
+        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms(), norm=norm)
 
     def nearest_terms(self) -> tuple[Array, ...]:
         """The nearest dual matrices at which the terms' conjugates are finite."""
@@ -97,26 +100,28 @@ class DualPoint:
     def without_main(self) -> "DualPoint":
         """A point close by that leaves the main term as little to take up as can be.
 
-        Each term takes what is left at its columns, as far as its domain allows, and the slopes of
-        the losses become what the terms stand against. Where the optimum does not touch a ball it
-        takes up nothing, and what convergence has left of it would cost the ball's radius.
+        Each term takes what is left at its columns, as far as its domain allows, and the gradients
+        of the losses become what the terms stand against. Where the optimum does not touch a ball
+        it takes up nothing, and what convergence has left of it would cost the ball's radius.
         """
         terms, left = list(self.terms), self.matrix.dense()
         for k, term in enumerate(self.program.terms):
             if not isinstance(term.term, Composed):
                 terms[k] = term.nearest_dual(terms[k] - left[:, term.columns])
                 left[:, term.columns] += terms[k] - self.terms[k]
-        own = attrs.evolve(self, slope=np.zeros(self.slope.size), terms=tuple(terms), norm=None)
+        own = attrs.evolve(
+            self, gradient=np.zeros(self.gradient.size), terms=tuple(terms), norm=None
+        )
         against = -own.matrix.dense().ravel()[self.program.entries.flat]
-        return attrs.evolve(own, slope=self.program.loss.nearest_slope(against))
+        return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
 
-    def with_slope(self, matrix: Any, norm: float) -> "DualPoint":
-        """The point with another slope of the losses: a sparse matrix, a bound on its norm."""
-        return attrs.evolve(self, slope=matrix.values, norm=norm)
+    def with_gradient(self, matrix: Any, norm: float) -> "DualPoint":
+        """The point with another gradient of the losses: a sparse matrix, a bound on its norm."""
+        return attrs.evolve(self, gradient=matrix.values, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t), and the size of the summands."""
-        total, size = self.program.loss.conjugate(self.slope, self.share, self.known)
+        total, size = self.program.loss.conjugate(self.gradient, self.share, self.known)
         if not np.isfinite(total):  # what the others are does not matter
             return total, size
         for term, dual in zip(self.program.terms, self.terms, strict=True):
@@ -135,38 +140,38 @@ class DualPoint:
         for attached, dual in zip(self.program.terms, self.terms, strict=True):
             if isinstance(attached.term, Constraint):
                 sets += attached.term.room(dual, length)
-        return sets + self.program.loss.room(self.slope)
+        return sets + self.program.loss.room(self.gradient)
 
     def imbalance(self, effects: tuple[Array | None, ...]) -> float:
-        """What sums of slopes over free effects that do not quite vanish are worth there."""
-        return self.program.loss.imbalance(self.slope, effects)
+        """What sums of gradients over free effects that do not quite vanish are worth there."""
+        return self.program.loss.imbalance(self.gradient, effects)
 
     @property
     def finite(self) -> bool:
         """Whether no loss overflowed."""
-        return self.program.entries.finite(self.slope)
+        return self.program.entries.finite(self.gradient)
 
 
 def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
-    """The dual point of an evaluated candidate: its own slopes, or what a solver knows better.
+    """The dual point of an evaluated candidate: its own gradients, or what a solver knows better.
 
-    Of the slopes what rounding left of sums over free effects is taken off. Of a rough term of
-    which nothing is known it has the dual matrix 0.
+    Of the gradients what rounding left of sums over free effects is taken off. Of a nonsmooth term
+    of which nothing is known it has the dual matrix 0.
     """
     duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
     found = zip(program.terms, duals, at.duals, strict=True)
     terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
-    slope, behind = at.entry_slopes if dual is None else dual.slope, at.behind
+    gradient, behind = at.entry_gradients if dual is None else dual.gradient, at.behind
     known = () if dual is None else dual.known
-    if program.entries.finite(slope):
-        slope = program.loss.centre(slope)
+    if program.entries.finite(gradient):
+        gradient = program.loss.centre(gradient)
         if dual is None and program.loss.convex:
             known = program.loss.known_conjugates(at.place.z, at.effects)
-    return DualPoint(program, slope, terms, known, behind)
+    return DualPoint(program, gradient, terms, known, behind)
 
 
 def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
-    """What is known of a term, else its slope, else 0."""
+    """What is known of a term, else its gradient, else 0."""
     if known is not None:
         return known
     if own is not None:

@@ -13,9 +13,9 @@ from mcframe.numerics.operators.pattern import Pattern
 __all__ = ["Entries", "Orders", "Place", "PlacesBeside", "pays_in_factors"]
 
 # Up to which share of cells observed Z in factors is the faster form: for solvers that work on
-# factors from so many rows and columns together on, where certificates of dense slopes are no
+# factors from so many rows and columns together on, where certificates of dense gradients are no
 # longer the better ones, for others from so many cells on. Alternation is faster so at any share:
-# on 950 x 900 with 3 % observed twice as fast with slopes at the entries as with dense ones, on
+# on 950 x 900 with 3 % observed twice as fast with gradients at the entries as with dense ones, on
 # 2,500 x 2,000 with 15 % 2.5 times, on 1,000 x 600 with 30 % 1.1 times. Proximal gradients are up
 # to 1.8 times as fast dense, up to a million cells; since they leap there, which they do dense
 # alone, on 1,500 x 900 with a tenth observed, too (to 1e-6 in 0.4 of the time of alternation,
@@ -80,8 +80,8 @@ class Orders:
 class Entries:
     """The rows and columns of the numbers of all losses, in the order of the losses.
 
-    ``sparse`` is the one decision on how Z is held: in factors, with slopes at the entries alone,
-    or written out. Random starts of certificates of sparse programs are drawn from
+    ``sparse`` is the one decision on how Z is held: in factors, with gradients at the entries
+    alone, or written out. Random starts of certificates of sparse programs are drawn from
     ``random_state`` and from the bits of the places and of ``values``.
     """
 

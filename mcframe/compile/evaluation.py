@@ -1,4 +1,4 @@
-"""What a program is worth at a Z: values, slope and effects."""
+"""What a program is worth at a Z: values, gradient and effects."""
 
 from functools import cached_property
 from typing import Any
@@ -21,13 +21,13 @@ class Evaluation:
     ----------
     losses : float
         F: of all entries, and of unlabeled cells (``behind``), of which there mostly are none.
-    entry_slopes : array
-        The slope of each number of the losses.
+    entry_gradients : array
+        The gradient of each number of the losses.
     effects : tuple
         One array a block, or None; the start of solves nearby.
     values, duals : tuples
         Of each term, if it is smooth: its value, and its dual matrix. Else 0.0 and None.
-    blocks : tuple of (columns, slope)
+    blocks : tuple of (columns, gradient)
         What the smooth terms pull at Z with.
     """
 
@@ -35,7 +35,7 @@ class Evaluation:
     place: Place
     behind: Behind
     losses: float
-    entry_slopes: Array
+    entry_gradients: Array
     effects: tuple[Array | None, ...]
     values: tuple[float, ...] = ()
     duals: tuple[Array | None, ...] = ()
@@ -49,34 +49,34 @@ class Evaluation:
     @property
     def finite(self) -> bool:
         """Whether no loss overflowed."""
-        return self.entries.finite(self.entry_slopes)
+        return self.entries.finite(self.entry_gradients)
 
     @property
     def steepness(self) -> float:
-        """The Euclidean norm of the losses' slopes at the entries."""
-        return self.entries.norm(self.entry_slopes)
+        """The Euclidean norm of the losses' gradients at the entries."""
+        return self.entries.norm(self.entry_gradients)
 
     @cached_property
-    def slope(self) -> Operator:
-        """The slope of ``value`` in Z (n_rows x n_columns)."""
-        slopes = self.behind.beyond(self.entry_slopes)
-        return self.entries.matrix(slopes, self.blocks, self.behind.slopes())
+    def gradient(self) -> Operator:
+        """The gradient of ``value`` in Z (n_rows x n_columns)."""
+        gradients = self.behind.beyond(self.entry_gradients)
+        return self.entries.matrix(gradients, self.blocks, self.behind.gradients())
 
-    def factor_slopes(self, left: Array, right: Array, which: Any) -> tuple[Array, Array]:
-        """S V and S' U: the slopes of F(U V') in some columns of the factors of this Z.
+    def factor_gradients(self, left: Array, right: Array, which: Any) -> tuple[Array, Array]:
+        """S V and S' U: the gradients of F(U V') in some columns of the factors of this Z.
 
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
         if not self.behind:
-            return self.slope.both_products(left, right)
-        beyond = self.entries.matrix(self.behind.beyond(self.entry_slopes), self.blocks)
+            return self.gradient.both_products(left, right)
+        beyond = self.entries.matrix(self.behind.beyond(self.entry_gradients), self.blocks)
         pulled, pulled_back = beyond.both_products(left, right)
         forward, backward = self.behind.products
         return pulled + forward[:, which], pulled_back + backward[:, which]
 
     def along(self, moved: Array) -> float:
         """<S, D> of the losses of entries, for a move D of Z by so much at the entries."""
-        return self.entries.dot(self.entry_slopes, moved)
+        return self.entries.dot(self.entry_gradients, moved)
 
     def curvature_along(self, after: "Evaluation", moved: LowRank) -> float:
         """<S_after - S, D> of the losses for Z_after = Z + D: D'H D for a mean Hessian H.
@@ -84,5 +84,5 @@ class Evaluation:
         Of unlabeled cells how far they lie above their tangent after the move, twice.
         """
         at_entries = after.place.z - self.place.z
-        curved = self.entries.dot(after.entry_slopes - self.entry_slopes, at_entries)
+        curved = self.entries.dot(after.entry_gradients - self.entry_gradients, at_entries)
         return curved + self.behind.curvature_along(after.behind, moved, at_entries)

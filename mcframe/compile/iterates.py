@@ -23,7 +23,8 @@ class Step:
     """What a step from Y to the trial amounts to, with P = X - the iterate before it.
 
     ``advance`` is <trial - X, P>, which may be 0 where there is no momentum;
-    ``curvature_along`` is <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the slopes.
+    ``curvature_along`` is <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the
+    gradients.
     """
 
     squared: float  # ||trial - X||^2
@@ -35,7 +36,7 @@ class Step:
 class Iterates(ABC):
     """X and the iterate before it, from which a step goes to Y = X + theta (X - the one before).
 
-    A step asks what the program is worth at Y, for Y - G / L with G the slope there, and offers
+    A step asks what the program is worth at Y, for Y - G / L with G the gradient there, and offers
     the new iterate in factors, which stays a trial until it is accepted.
     """
 
@@ -66,7 +67,7 @@ class Iterates(ABC):
         moved = self.z_trial - self.z_ahead
         squared, advance = self.products(theta)
         curved, rise = self.block_products(ahead, reached, theta)
-        curved += float(np.dot(reached.entry_slopes - ahead.entry_slopes, moved))
+        curved += float(np.dot(reached.entry_gradients - ahead.entry_gradients, moved))
         return Step(squared, advance, curved, rise + ahead.along(moved))
 
     def accept(self) -> None:
@@ -153,7 +154,7 @@ class DenseIterates(Iterates):
 
     def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L, which overwrites Y."""
-        descend(self.flat, self.z_ahead, ahead.entry_slopes, 1.0 / curvature, self.work)
+        descend(self.flat, self.z_ahead, ahead.entry_gradients, 1.0 / curvature, self.work)
         for columns, block in ahead.blocks:
             self.work[:, columns] -= block / curvature
         return Dense(self.work)
@@ -190,7 +191,7 @@ class DenseIterates(Iterates):
 
 
 class ThinIterates(Iterates):
-    """Two iterates in factors, the slope sparse: memory of the observed entries."""
+    """Two iterates in factors, the gradient sparse: memory of the observed entries."""
 
     def __init__(self, program: Program, begin: LowRank) -> None:
         self.now = self.past = self.new = orthogonal(begin)
@@ -213,7 +214,7 @@ class ThinIterates(Iterates):
 
     def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L as a sum of operators."""
-        descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.slope
+        descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.gradient
         return descended
 
     def trial_place(self, factors: Shrunk) -> Place:

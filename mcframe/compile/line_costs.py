@@ -1,4 +1,4 @@
-"""What it costs a dual point to scale rows and columns of its slope down."""
+"""What it costs a dual point to scale rows and columns of its gradient down."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ __all__ = ["line_costs", "tapers"]
 
 
 def tapers(program: Program) -> bool:
-    """Whether rows and columns of the slope may be scaled down one by one.
+    """Whether rows and columns of the gradient may be scaled down one by one.
 
-    Not where sums over rows have to vanish, nor where slopes of several numbers belong
-    together, nor where nothing but multiples of the slope has a known conjugate.
+    Not where sums over rows have to vanish, nor where gradients of several numbers belong
+    together, nor where nothing but multiples of the gradient has a known conjugate.
     """
     if program.background:
         return False
@@ -32,8 +32,8 @@ def tapers(program: Program) -> bool:
     )
 
 
-def line_costs(program: Program, at: Evaluation, slope: Any) -> LineCosts:
-    """The rise of F* of the slope at z where rows and columns of it are scaled down.
+def line_costs(program: Program, at: Evaluation, gradient: Any) -> LineCosts:
+    """The rise of F* of the gradient at z where rows and columns of it are scaled down.
 
     It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
     derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
@@ -41,9 +41,9 @@ def line_costs(program: Program, at: Evaluation, slope: Any) -> LineCosts:
     """
     entries: Any = program.entries
     if isinstance(entries, PartitionedEntries):
-        return partitioned_line_costs(program, at, slope)
+        return partitioned_line_costs(program, at, gradient)
     z = at.place.z
-    second = np.empty(slope.size)
+    second = np.empty(gradient.size)
     for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
         second[piece.part] = piece.newton_weights(piece.offset_part(z), effects)
     n_rows, n_columns = program.shape
@@ -53,8 +53,8 @@ def line_costs(program: Program, at: Evaluation, slope: Any) -> LineCosts:
         by_columns = np.bincount(entries.columns, weights=values, minlength=n_columns)
         return np.concatenate([by_rows, by_columns])
 
-    linear = np.maximum(by_lines(-slope * z), 0.0)
+    linear = np.maximum(by_lines(-gradient * z), 0.0)
     if any(piece.layout.n_biases for piece in program.loss.pieces):
         linear[:n_rows] = np.inf
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # then that line stays
-        return LineCosts(linear, by_lines(np.square(slope) / second))
+        return LineCosts(linear, by_lines(np.square(gradient) / second))

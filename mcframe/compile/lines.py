@@ -54,7 +54,7 @@ class Lines:
     """F near Z = U V' as a quadratic of each entry, by rows of U or of V, effects fixed.
 
     Newton's: with second derivatives w each row u of U minimises a ridge regression on the rows
-    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the slopes. Where
+    of V at its entries, ``sum of w/2 (u'v - z + s/w)^2``, s the gradients. Where
     the program is one of a part of the rows, ``highest`` are the curvatures of the losses of all
     rows, or where these have no bound their largest second derivatives.
     """
@@ -128,7 +128,7 @@ class Lines:
         """Curvature c and pull p of each entry, ``c/2 x^2 - p x``, and what lies behind lines."""
         z, behind = self.at.place.z, self.at.behind
         curvature = self.newton_weights
-        pull: Array = curvature * z - self.at.entry_slopes
+        pull: Array = curvature * z - self.at.entry_gradients
         shared, curvature, pull = behind.normal_equations(by_rows, curvature, pull)
         return curvature, pull, shared
 

@@ -16,10 +16,10 @@ Known = tuple[tuple[float, float] | None, ...]
 
 @attrs.frozen(eq=False)
 class LossAt:
-    """F at some z: its value, its slope at every number, and the effects (None without any)."""
+    """F at some z: its value, its gradient at every number, and the effects (None without any)."""
 
     value: float
-    slope: Array
+    gradient: Array
     effects: tuple[Array | None, ...]
 
 
@@ -35,7 +35,7 @@ class SumOfPieces:
 
     @property
     def smooth(self) -> bool:
-        """Whether every piece has a slope."""
+        """Whether every piece has a gradient."""
         return all(piece.likelihood.smooth for piece in self.pieces)
 
     @property
@@ -69,47 +69,49 @@ class EntryLoss(SumOfPieces):
         given: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
     ) -> LossAt:
-        """F and its slopes at the entries' z, all effects optimal.
+        """F and its gradients at the entries' z, all effects optimal.
 
         ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly`` of
-        one Newton step where that will do. Of pieces without a slope the effects that are
+        one Newton step where that will do. Of pieces without a gradient the effects that are
         ``given`` stay as they are.
         """
         value = 0.0
-        slope = np.empty_like(z)
+        gradient = np.empty_like(z)
         solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
-            own, out = piece.offset_part(z), slope[piece.part]
+            own, out = piece.offset_part(z), gradient[piece.part]
             if given is not None and not piece.likelihood.smooth:
                 effects = given[k]
-                losses = piece.value_and_slope(own, effects, out)[0]
+                losses = piece.value_and_gradient(own, effects, out)[0]
             else:
                 begin = None if warm is None else warm[k]
                 losses, effects = piece.evaluate(own, begin, out, nearly)
             value += losses
             solved.append(effects)
-        return LossAt(value, slope, tuple(solved))
+        return LossAt(value, gradient, tuple(solved))
 
     def evaluate_at(self, z: Array, given: tuple[Array | None, ...]) -> LossAt:
-        """The joint loss and its slopes at given effects, which stay as they are."""
+        """The joint loss and its gradients at given effects, which stay as they are."""
         value = 0.0
-        slope = np.empty_like(z)
+        gradient = np.empty_like(z)
         for piece, effects in zip(self.pieces, given, strict=True):
-            value += piece.value_and_slope(piece.offset_part(z), effects, slope[piece.part])[0]
-        return LossAt(value, slope, given)
+            value += piece.value_and_gradient(piece.offset_part(z), effects, gradient[piece.part])[
+                0
+            ]
+        return LossAt(value, gradient, given)
 
-    def conjugate(self, slope: Array, scale: float, known: Known) -> tuple[float, float]:
-        """F* at slopes whose sums vanish where an effect is free, and sum of |summands|.
+    def conjugate(self, gradient: Array, scale: float, known: Known) -> tuple[float, float]:
+        """F* at gradients whose sums vanish where an effect is free, and sum of |summands|.
 
         The second number times the unit roundoff bounds how far rounding can have moved the
-        first. Of a piece without a conjugate F* is ``known`` at slopes of which these are
+        first. Of a piece without a conjugate F* is ``known`` at gradients of which these are
         ``scale`` times, and F* is convex: F*(c S) <= c F*(S) + (1 - c) F*(0), F*(0) = -inf F.
         """
         total = 0.0
         size = 0.0
         for piece, pair in zip(self.pieces, known, strict=True):
             if pair is None:
-                own, summands = piece.conjugate(slope[piece.part])
+                own, summands = piece.conjugate(gradient[piece.part])
                 total += own
                 size += summands
             else:
@@ -119,7 +121,7 @@ class EntryLoss(SumOfPieces):
         return total, size
 
     def known_conjugates(self, z: Array, effects: tuple[Array | None, ...]) -> Known:
-        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their slope at z.
+        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z.
 
         Each with the size of its summands; None for a piece with a conjugate.
         """
@@ -130,40 +132,40 @@ class EntryLoss(SumOfPieces):
             for piece, own in zip(self.pieces, effects, strict=True)
         )
 
-    def nearest_slope(self, slope: Array) -> Array:
-        """The nearest slopes at which the conjugates are finite, sums over effects vanishing."""
-        nearest = slope.copy()
+    def nearest_gradient(self, gradient: Array) -> Array:
+        """The nearest gradients with finite conjugates whose sums over effects vanish."""
+        nearest = gradient.copy()
         for piece in self.pieces:
             if piece.has_conjugate():
-                nearest[piece.part] = piece.nearest_dual(slope[piece.part])
+                nearest[piece.part] = piece.nearest_dual(gradient[piece.part])
         return nearest
 
-    def clip(self, slope: Array) -> Array:
-        """The slopes of pieces without effects moved into their domains.
+    def clip(self, gradient: Array) -> Array:
+        """The gradients of pieces without effects moved into their domains.
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
         """
-        clipped = slope.copy()
+        clipped = gradient.copy()
         for piece in self.pieces:
             if piece.has_conjugate() and not piece.effects.size:
-                clipped[piece.part] = piece.nearest_slope(slope[piece.part])
+                clipped[piece.part] = piece.nearest_gradient(gradient[piece.part])
         return clipped
 
-    def centre(self, slope: Array) -> Array:
-        """The slopes with what rounding left of the sums over each effect taken off."""
-        centred = slope.copy()
+    def centre(self, gradient: Array) -> Array:
+        """The gradients with what rounding left of the sums over each effect taken off."""
+        centred = gradient.copy()
         for piece in self.pieces:
-            centred[piece.part] = piece.centre(slope[piece.part])
+            centred[piece.part] = piece.centre(gradient[piece.part])
         return centred
 
-    def room(self, slope: Array) -> float:
-        """What it is worth at these slopes that equalities count as met close to them."""
-        return sum(piece.room(slope[piece.part]) for piece in self.pieces)
+    def room(self, gradient: Array) -> float:
+        """What it is worth at these gradients that equalities count as met close to them."""
+        return sum(piece.room(gradient[piece.part]) for piece in self.pieces)
 
-    def rounding(self, z: Array, effects: tuple[Array | None, ...], slope: Array) -> float:
+    def rounding(self, z: Array, effects: tuple[Array | None, ...], gradient: Array) -> float:
         """How far rounding of the predictors may move the losses at z."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.rounding(z, own, slope[piece.part]) for piece, own in pairs)
+        return sum(piece.rounding(z, own, gradient[piece.part]) for piece, own in pairs)
 
     def vanishes(self, z: Array, effects: tuple[Array | None, ...]) -> bool:
         """Whether the losses of every column are nothing beside those at one constant."""
@@ -171,14 +173,14 @@ class EntryLoss(SumOfPieces):
         unit = self.unit or float(np.max(np.abs(z), initial=0.0))
         return all(piece.vanishes(z, own, unit) for piece, own in pairs)
 
-    def moved_by(self, away: float, slope: Array) -> float:
+    def moved_by(self, away: float, gradient: Array) -> float:
         """How far the losses move at most where each predictor is off by ``away``."""
-        return sum(piece.moved_by(away, slope[piece.part]) for piece in self.pieces)
+        return sum(piece.moved_by(away, gradient[piece.part]) for piece in self.pieces)
 
-    def imbalance(self, slope: Array, effects: tuple[Array | None, ...]) -> float:
-        """What sums of slopes over free effects that do not quite vanish are worth there."""
+    def imbalance(self, gradient: Array, effects: tuple[Array | None, ...]) -> float:
+        """What sums of gradients over free effects that do not quite vanish are worth there."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.effects.imbalance(slope[piece.part], own) for piece, own in pairs)
+        return sum(piece.effects.imbalance(gradient[piece.part], own) for piece, own in pairs)
 
     @cached_property
     def unit(self) -> float:
@@ -192,5 +194,5 @@ class EntryLoss(SumOfPieces):
         return largest * float(np.sqrt(np.mean(np.square(start / largest))))
 
     def start(self) -> Array:
-        """A rough natural parameter for every entry: where the published FPC begins."""
+        """A nonsmooth natural parameter for every entry: where the published FPC begins."""
         return np.concatenate([piece.start() for piece in self.pieces])

@@ -1,9 +1,9 @@
-"""Losses and terms without a slope, made smooth: what the method of multipliers minimises.
+"""Losses and terms without a gradient, made smooth: what the method of multipliers minimises.
 
 The Moreau envelope of f with stiffness beta is ``e(v) = min over X of f(X) + beta/2 ||X - v||^2``:
-smooth, with the slope ``Y = beta (v - X)`` at the minimiser X = prox(v), which is a subgradient of
-f at X, so that the conjugate of f is finite at Y. Each is asked for at v = K Z - c + multiplier /
-beta, of a loss at its predictor in place of K Z - c.
+smooth, with the gradient ``Y = beta (v - X)`` at the minimiser X = prox(v), which is a subgradient
+of f at X, so that the conjugate of f is finite at Y. Each is asked for at v = K Z - c + multiplier
+/ beta, of a loss at its predictor in place of K Z - c.
 """
 
 from typing import Any
@@ -45,17 +45,17 @@ class SmoothedLoss(TwiceDifferentiable):
         """1 / sqrt(curvature)."""
         return float(np.sqrt(self.step.min()))
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """e(v) and Y, unscaled."""
         shifted = z + self.shift
         nearest = self.inner.prox(shifted, y, self.step)
         away = shifted - nearest
-        slope = away / self.step
-        return self.inner.value(nearest, y) + 0.5 * away * slope, slope
+        gradient = away / self.step
+        return self.inner.value(nearest, y) + 0.5 * away * gradient, gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """(1 - prox'(v)) / step."""
-        second: Array = (1.0 - self.inner.prox_slope(z + self.shift, y, self.step)) / self.step
+        second: Array = (1.0 - self.inner.prox_gradient(z + self.shift, y, self.step)) / self.step
         return second
 
 
@@ -81,7 +81,7 @@ class SmoothedTerm:
 
     @property
     def curvature(self) -> float:
-        """The Lipschitz constant of the slope: the stiffness."""
+        """The Lipschitz constant of the gradient: the stiffness."""
         return self.stiffness
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:

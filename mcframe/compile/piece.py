@@ -25,7 +25,7 @@ SLICE = 32_768
 # By how many units in the last place of its summands rounding may move a predictor.
 ULPS = 16.0
 # Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
-# as squares of residuals, and rough ones, which grow as residuals do.
+# as squares of residuals, and nonsmooth ones, which grow as residuals do.
 NOTHING, NOTHING_ROUGH = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
 SAME = 1e-28
@@ -79,10 +79,10 @@ class Piece:
 
     @cached_property
     def pull(self) -> float:
-        """The size of the slopes at z = 0: effects may leave none of it but rounding."""
+        """The size of the gradients at z = 0: effects may leave none of it but rounding."""
         z = self.by_entries(np.zeros(self.n_numbers))
-        slopes = np.abs(self.stretch * self.likelihood.value_and_slope(z, self.y)[1])
-        return float(np.max(slopes, initial=0.0))
+        gradients = np.abs(self.stretch * self.likelihood.value_and_gradient(z, self.y)[1])
+        return float(np.max(gradients, initial=0.0))
 
     @property
     def width(self) -> int:
@@ -102,7 +102,7 @@ class Piece:
 
     @property
     def stretch(self) -> Any:
-        """The scale in the shape of the slopes."""
+        """The scale in the shape of the gradients."""
         several = self.width > 1 and np.ndim(self.scale) > 0
         return np.asarray(self.scale)[:, None] if several else self.scale
 
@@ -122,26 +122,26 @@ class Piece:
     def evaluate(
         self, z: Array, warm: Array | None, out: Array, nearly: bool = False
     ) -> tuple[float, Array | None]:
-        """The losses at z (an ``offset_part``) and the best effects, and these; slopes in ``out``.
+        """Losses at z (an ``offset_part``) and the best effects, and these; gradients in ``out``.
 
         ``nearly``: where the ``warm`` effects are so close that one Newton step of them tells what
-        is left, it is taken in the losses' expansion. Value and slopes are then off by the third
-        and the second power of that step, which ends with those of whoever steps.
+        is left, it is taken in the losses' expansion. Value and gradients are then off by the
+        third and the second power of that step, which ends with those of whoever steps.
         """
         known = warm is not None and isinstance(self.likelihood, Likelihood)
         if nearly and known and self.effects.n_added:
             close = self.effects.begin(z, warm)
-            value = self.value_and_slope(z, close, out)[0]
+            value = self.value_and_gradient(z, close, out)[0]
             found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
             if found is not None:
-                out += found.slopes
+                out += found.gradients
                 return value + found.value, found.effects
         effects = self.solve(z, warm)
-        return self.value_and_slope(z, effects, out)[0], effects
+        return self.value_and_gradient(z, effects, out)[0], effects
 
     @property
     def is_envelope(self) -> bool:
-        """Whether the loss stands for one without a slope: its second derivative jumps."""
+        """Whether the loss stands for one without a gradient: its second derivative jumps."""
         return not isinstance(self.likelihood, Likelihood)
 
     def bends_alike(self, moved: Array) -> bool:
@@ -159,27 +159,27 @@ class Piece:
         """The likelihood with its parameters, if it has any."""
         return self.effects.likelihood(self.likelihood, effects)
 
-    def value_and_slope(
+    def value_and_gradient(
         self, z: Array, effects: Array | None, out: Array | None = None
     ) -> tuple[float, Array]:
-        """The sum of the losses at z (an ``offset_part``) and effects, and the slopes, flat.
+        """The sum of the losses at z (an ``offset_part``) and effects, and the gradients, flat.
 
         The ridge on effects is part of the sum. A slice at a time, so that what a loss computes on
-        its way stays in the cache. The slopes go into ``out``, if it is given.
+        its way stays in the cache. The gradients go into ``out``, if it is given.
         """
-        slopes = np.empty(self.n_numbers) if out is None else out
-        shaped = self.by_entries(slopes)
+        gradients = np.empty(self.n_numbers) if out is None else out
+        shaped = self.by_entries(gradients)
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
-            losses, own = likelihood.value_and_slope(predictor[part], self.y[part])
+            losses, own = likelihood.value_and_gradient(predictor[part], self.y[part])
             if np.ndim(self.scale):
                 value += float(np.dot(self.scale[part], losses))
                 np.multiply(self.stretch[part], own, out=shaped[part])
             else:
                 value += self.scale * float(np.sum(losses))
                 np.multiply(self.scale, own, out=shaped[part])
-        return value, slopes
+        return value, gradients
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
         """All entries in slices; at once for what is no likelihood, and may tie them together."""
@@ -240,30 +240,30 @@ class Piece:
         return float(np.sum(self.scale * np.ones(self.y.size))) * float(self.likelihood.infimum)
 
     def conjugate_at(self, z: Array, effects: Array | None) -> tuple[float, float]:
-        """The conjugate at the slopes of z, <slope, z> - loss, and the size of its summands.
+        """The conjugate at the gradients of z, <gradient, z> - loss, and the size of its summands.
 
-        The effects' own slopes vanish, so that they add nothing to the product.
+        The effects' own gradients vanish, so that they add nothing to the product.
         """
         own = self.offset_part(z)
-        value, slope = self.value_and_slope(own, effects)
-        products = slope * z[self.part]
+        value, gradient = self.value_and_gradient(own, effects)
+        products = gradient * z[self.part]
         return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
 
-    def conjugate(self, slope: Array) -> tuple[float, float]:
-        """The conjugate at the slopes (flat, of the scaled losses), and the size of its summands.
+    def conjugate(self, gradient: Array) -> tuple[float, float]:
+        """Conjugate at the gradients (flat, of the scaled losses), and its summands' size.
 
         inf where their sums over free effects do not vanish, up to rounding.
         """
-        total, size = self.effects.conjugate(slope, self.pull)
+        total, size = self.effects.conjugate(gradient, self.pull)
         if not np.isfinite(total):
             return total, size
-        return self.add_conjugates(slope, total, size)
+        return self.add_conjugates(gradient, total, size)
 
-    def add_conjugates(self, slope: Array, total: float, size: float) -> tuple[float, float]:
+    def add_conjugates(self, gradient: Array, total: float, size: float) -> tuple[float, float]:
         """Add the conjugates of all entries, which know of no effects, and their sizes."""
-        slopes, each = self.by_entries(slope), np.ndim(self.scale)
+        gradients, each = self.by_entries(gradient), np.ndim(self.scale)
         for part in self.slices(self.likelihood):
-            own, stretch = slopes[part], self.stretch[part] if each else self.scale
+            own, stretch = gradients[part], self.stretch[part] if each else self.scale
             terms = self.likelihood.conjugate(own / stretch, self.y[part])
             terms = (self.scale[part] if each else self.scale) * terms
             if self.offset is not None:
@@ -272,13 +272,13 @@ class Piece:
             size += float(np.sum(np.abs(terms)))
         return total, size
 
-    def room(self, slope: Array) -> float:
-        """What it is worth at these slopes that equalities count as met close to them."""
+    def room(self, gradient: Array) -> float:
+        """What it is worth at these gradients that equalities count as met close to them."""
         if not self.likelihood.indicator:
             return 0.0
-        return float(np.abs(slope) @ self.likelihood.room(self.y))
+        return float(np.abs(gradient) @ self.likelihood.room(self.y))
 
-    def rounding(self, z: Array, effects: Array | None, slope: Array) -> float:
+    def rounding(self, z: Array, effects: Array | None, gradient: Array) -> float:
         """How far rounding of the predictors may move the losses at z, to second order.
 
         A predictor is a sum of which each summand is rounded.
@@ -286,7 +286,7 @@ class Piece:
         if self.likelihood.indicator:
             return 0.0
         steps = self.roundings(z, effects)
-        first = float(np.sum(np.abs(slope) * steps.ravel()))
+        first = float(np.sum(np.abs(gradient) * steps.ravel()))
         return first + float(np.sum(self.stretch * self.rise(steps)))
 
     def roundings(self, z: Array, effects: Array | None) -> Array:
@@ -300,7 +300,7 @@ class Piece:
         return found
 
     def rise(self, steps: Array) -> Array:
-        """How far steps of these lengths raise a loss at most from where its slope is 0."""
+        """How far steps of these lengths raise a loss at most from where its gradient is 0."""
         if not self.likelihood.smooth:
             return steps
         curvature = float(self.likelihood.curvature)
@@ -346,35 +346,35 @@ class Piece:
         alike = found[0] <= SAME * found[1]
         return np.where(alike, found[1], np.minimum(*found))
 
-    def moved_by(self, away: float, slope: Array) -> float:
+    def moved_by(self, away: float, gradient: Array) -> float:
         """How far the losses move, to second order, where all predictors are off by ``away``."""
-        first = away * float(np.sum(np.abs(slope)))
+        first = away * float(np.sum(np.abs(gradient)))
         curvature = float(self.likelihood.curvature)
         if not np.isfinite(curvature):
             return first
         weights = float(np.sum(self.scale * np.ones(self.y.size))) * self.width
         return first + 0.5 * curvature * weights * away**2
 
-    def nearest_dual(self, slope: Array) -> Array:
-        """Slopes (flat) close by at which the conjugate is finite and sums over effects vanish."""
-        return self.effects.nearest_dual(slope, self.nearest_slope)
+    def nearest_dual(self, gradient: Array) -> Array:
+        """Near gradients (flat) with a finite conjugate whose sums over effects vanish."""
+        return self.effects.nearest_dual(gradient, self.nearest_gradient)
 
-    def nearest_slope(self, slope: Array) -> Array:
-        """The nearest slopes (flat) at which the conjugate is finite."""
-        slopes = self.by_entries(slope)
+    def nearest_gradient(self, gradient: Array) -> Array:
+        """The nearest gradients (flat) at which the conjugate is finite."""
+        gradients = self.by_entries(gradient)
         likelihood: Conjugate = self.likelihood
-        unscaled = slopes / self.stretch
-        nearest = likelihood.nearest_slope(unscaled, self.y)
+        unscaled = gradients / self.stretch
+        nearest = likelihood.nearest_gradient(unscaled, self.y)
         # What stays where it is stays to the last bit.
-        moved = np.where(nearest == unscaled, slopes, self.stretch * nearest)
+        moved = np.where(nearest == unscaled, gradients, self.stretch * nearest)
         return np.asarray(moved).ravel()
 
-    def centre(self, slope: Array) -> Array:
-        """The slopes (flat) with what rounding left of the sums over each effect taken off."""
-        return self.effects.centre(slope)
+    def centre(self, gradient: Array) -> Array:
+        """The gradients (flat) with what rounding left of the sums over each effect taken off."""
+        return self.effects.centre(gradient)
 
     def start(self) -> Array:
-        """A rough natural parameter for every number, flat."""
+        """A nonsmooth natural parameter for every number, flat."""
         begun = np.asarray(self.likelihood.start(self.y))
         if self.offset is not None:
             begun = begun - self.offset

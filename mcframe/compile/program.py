@@ -16,7 +16,7 @@ from mcframe.numerics.unlabeled.background import Background
 
 __all__ = ["Program"]
 
-# A difference of slopes is taken over so much of the largest entry of Z.
+# A difference of gradients is taken over so much of the largest entry of Z.
 NEARBY = 1e-5
 
 
@@ -105,17 +105,17 @@ class Program:
         given: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
     ) -> Evaluation:
-        """The losses and the smooth terms at a Z, with their slope and the best effects.
+        """The losses and the smooth terms at a Z, with their gradient and the best effects.
 
         ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly``,
         for steps alone and never for a certificate, of one Newton step where that will do. Of
-        losses without a slope the effects that are ``given`` stay as they are.
+        losses without a gradient the effects that are ``given`` stay as they are.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given, nearly))
 
-    def slope_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
-        """How the slope of the losses changes along a move of Z, to first order, as a function.
+    def gradient_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
+        """How the gradient of the losses changes along a move of Z, to first order, as a function.
 
         ``factor`` times that. Of moves and changes written out, in 32 bits; the function's array
         is its own, and is overwritten by the next call. By differences, with all effects solved
@@ -128,8 +128,8 @@ class Program:
             moved = np.take(move, flat, mode="clip").astype(np.float64)
             longest = float(np.max(np.abs(moved)))
             share = near / longest if longest > 0.0 else 1.0
-            slope = self.loss.evaluate(at.place.z + share * moved, at.effects).slope
-            change.ravel()[flat] = (slope - at.entry_slopes) * (factor / share)
+            gradient = self.loss.evaluate(at.place.z + share * moved, at.effects).gradient
+            change.ravel()[flat] = (gradient - at.entry_gradients) * (factor / share)
             return change
 
         return change_along
@@ -147,25 +147,26 @@ class Program:
         """The program at X + theta (X - X before), from what it is worth at both these.
 
         For steps alone. The losses of entries are exact where they are quadratic, else off by the
-        third power of the move and their slopes by its second; None where it is too long for that.
+        third power of the move and their gradients by its second; None where it is too long for
+        that.
         """
         moved = place.z - here.place.z
         if not all(piece.bends_alike(moved[piece.part]) for piece in self.loss.pieces):
             return None
-        bent = theta * (here.entry_slopes - before.entry_slopes)
-        rise = float(np.dot(here.entry_slopes + 0.5 * bent, moved))
+        bent = theta * (here.entry_gradients - before.entry_gradients)
+        rise = float(np.dot(here.entry_gradients + 0.5 * bent, moved))
         effects = tuple(
             None if now is None or then is None else now + theta * (now - then)
             for now, then in zip(here.effects, before.effects, strict=True)
         )
         value = here.losses - here.behind.value + rise
-        return self.add_smooth_terms(place, LossAt(value, here.entry_slopes + bent, effects))
+        return self.add_smooth_terms(place, LossAt(value, here.entry_gradients + bent, effects))
 
     def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         behind = self.background.at(place.latent, place.z)
         losses = at.value + behind.value
-        evaluation = Evaluation(self.entries, place, behind, losses, at.slope, at.effects)
+        evaluation = Evaluation(self.entries, place, behind, losses, at.gradient, at.effects)
         if not self.terms:
             return evaluation
         found = [
@@ -188,7 +189,7 @@ class Program:
     def with_smooth_parts(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
-        """The program with each rough piece, then each rough term, made smooth.
+        """The program with each nonsmooth piece, then each nonsmooth term, made smooth.
 
         There is one multiplier and one stiffness for each piece and then each term; those of
         smooth ones are None.

@@ -66,13 +66,13 @@ class MaxNormBall(Constraint, Factored):
         norms = squared_row_norms(stacked)
         return np.sqrt(self.radius / np.maximum(norms, self.radius))[:, None] * stacked
 
-    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+    def row_multipliers(self, gradient: Matrix, stacked: Array) -> Array:
         """max(0, -(G V . U)_i / ||u_i||^2), alike for V."""
-        return max_norm_multipliers(slope, stacked)
+        return max_norm_multipliers(gradient, stacked)
 
-    def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
-        """Multipliers that prove a bound for this slope, by ascent from these factors."""
-        return bounding_multipliers(slope, stacked, room)
+    def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
+        """Multipliers that prove a bound for this gradient, by ascent from these factors."""
+        return bounding_multipliers(gradient, stacked, room)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * the bound on the dual norm from the multipliers."""

@@ -88,11 +88,11 @@ class NuclearBall(Constraint, Spectral, Factored):
             stacked * np.sqrt(min(1.0, 2.0 * self.radius / squared)) if squared else stacked.copy()
         )
 
-    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+    def row_multipliers(self, gradient: Matrix, stacked: Array) -> Array:
         """One number for all rows: max(0, -2 <G, U V'> / ||W||_F^2), as W'(D + ..)W = 0 has it."""
-        n_rows = slope.shape[0]
+        n_rows = gradient.shape[0]
         squared = float(np.vdot(stacked, stacked))
-        product = float(np.vdot(slope @ stacked[n_rows:], stacked[:n_rows]))
+        product = float(np.vdot(gradient @ stacked[n_rows:], stacked[:n_rows]))
         common = max(0.0, -2.0 * product / squared) if squared else 0.0
         return np.full(stacked.shape[0], common)
 

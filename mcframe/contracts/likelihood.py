@@ -41,7 +41,7 @@ class Likelihood(ABC):
     every backend and every test agrees on the value.
 
     A likelihood over a group of K latent columns (``width`` K > 1, as classes need) takes z of
-    shape (N, K) where y has shape (N,): values have the shape of y, slopes and means that of
+    shape (N, K) where y has shape (N,): values have the shape of y, gradients and means that of
     z.
     """
 
@@ -60,7 +60,7 @@ class Likelihood(ABC):
     symbol: str = "y"
     #: Whether l is quadratic in z: its curvature is the same everywhere.
     quadratic: bool = False
-    #: Whether l has a continuous slope. Where not, ``value_and_slope`` gives one subgradient
+    #: Whether l has a continuous gradient. Where not, ``value_and_gradient`` gives one subgradient
     #: and the likelihood must be ``Proximable``.
     smooth: bool = True
     #: Whether l is convex in z; a backend gives no certificate where it is not.
@@ -138,7 +138,7 @@ class Likelihood(ABC):
         """l(z, y), entrywise."""
 
     @abstractmethod
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """l(z, y) and its derivative in z, in one pass."""
 
     @abstractmethod
@@ -210,7 +210,7 @@ class Likelihood(ABC):
 class UnlabeledLoss(Protocol):
     """The loss of each missing entry: a convex function of z, of bounded curvature.
 
-    Its slopes' domain holds 0. All methods work entry by entry.
+    Its gradients' domain holds 0. All methods work entry by entry.
     """
 
     @property
@@ -223,20 +223,20 @@ class UnlabeledLoss(Protocol):
         """(c, m, e) where it is c/2 (z - m)^2 + e, else None."""
         ...
 
-    def value_and_slope(self, z: Array) -> tuple[Array, Array]:
-        """The loss and its slope."""
+    def value_and_gradient(self, z: Array) -> tuple[Array, Array]:
+        """The loss and its gradient."""
         ...
 
     def second_derivative(self, z: Array) -> Array:
         """The second derivative of the loss."""
         ...
 
-    def conjugate(self, slope: Array) -> Array:
-        """sup over z of slope * z - loss."""
+    def conjugate(self, gradient: Array) -> Array:
+        """sup over z of gradient * z - loss."""
         ...
 
-    def nearest_slope(self, slope: Array) -> Array:
-        """The nearest slopes at which the conjugate is finite."""
+    def nearest_gradient(self, gradient: Array) -> Array:
+        """The nearest gradients at which the conjugate is finite."""
         ...
 
 
@@ -244,16 +244,16 @@ class Conjugate(ABC):
     """Ability: the convex conjugate in z, which turns a gradient into a certificate."""
 
     @abstractmethod
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """sup over z of slope * z - l(z, y), entrywise; ``inf`` outside the domain."""
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """sup over z of gradient * z - l(z, y), entrywise; ``inf`` outside the domain."""
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
-        """The nearest slopes at which the conjugate is finite.
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """The nearest gradients at which the conjugate is finite.
 
-        A domain that holds 0 needs no more than this default: scaling a slope down, which is
+        A domain that holds 0 needs no more than this default: scaling a gradient down, which is
         what certificates do, does not leave it.
         """
-        return slope
+        return gradient
 
 
 class TwiceDifferentiable(ABC):
@@ -273,14 +273,14 @@ class TwiceDifferentiable(ABC):
 
 
 class Proximable(ABC):
-    """Ability: the prox in z, by which a loss without a slope enters a program."""
+    """Ability: the prox in z, by which a loss without a gradient enters a program."""
 
     @abstractmethod
     def prox(self, z: Array, y: Array, step: Array) -> Array:
         """argmin over x of l(x, y) + (x - z)^2 / (2 step), entrywise; ``step`` has z's shape."""
 
     @abstractmethod
-    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
         """The derivative of ``prox`` in z, in [0, 1]; either one-sided value at a kink."""
 
 
@@ -305,7 +305,7 @@ class LinearDifference(ABC):
     @property
     @abstractmethod
     def label_difference(self) -> tuple[float, float] | None:
-        """Slope and intercept of l(z, 1) - l(z, 0); None where these parameters bend it."""
+        """Gradient and intercept of l(z, 1) - l(z, 0); None where these parameters bend it."""
 
 
 class Parametric(ABC):

@@ -42,7 +42,7 @@ class State(Protocol):
 class InnerState(State, Protocol):
     """What the multipliers need of the state of a solver inside them, besides."""
 
-    #: F, its slopes and its effects at Z.
+    #: F, its gradients and its effects at Z.
     evaluation: Any
 
     def retarget(self, program: Any) -> None:
@@ -64,7 +64,7 @@ class Candidate(Protocol):
 
     @property
     def dual(self) -> Any:
-        """What is known of the dual of rough parts, or None."""
+        """What is known of the dual of nonsmooth parts, or None."""
         ...
 
     @property
@@ -74,11 +74,11 @@ class Candidate(Protocol):
 
 
 class ToMultipliers(Enum):
-    """Which rough parts of a program the multipliers around a solver take off its hands."""
+    """Which nonsmooth parts of a program the multipliers around a solver take off its hands."""
 
     NOTHING = "nothing"
     FIXED_COLUMN = "the fixed column"
-    ALL_ROUGH = "all that has no slope beside the main term"
+    ALL_ROUGH = "all that has no gradient beside the main term"
 
 
 class Solver(ABC, Generic[ProgramT, StateT]):

@@ -153,7 +153,7 @@ class Norm(Term):
     """Ability of a term: it is ``weight`` times a norm of all of Z.
 
     ``path`` then knows where to begin: Z = 0 is optimal from the weight upwards that is the
-    dual norm of everything else's slope at Z = 0.
+    dual norm of everything else's gradient at Z = 0.
     """
 
     weight: float
@@ -165,20 +165,20 @@ class Norm(Term):
         return changed
 
     @abstractmethod
-    def dual_norm(self, slope: Matrix) -> float:
-        """max of <slope, Z> over all Z of norm at most 1, or an upper bound close to it."""
+    def dual_norm(self, gradient: Matrix) -> float:
+        """max of <gradient, Z> over all Z of norm at most 1, or an upper bound close to it."""
 
 
 class SmoothTerm(ABC):
-    """Ability of a term: a slope with a bound on its curvature; it then needs no prox."""
+    """Ability of a term: a gradient with a bound on its curvature; it then needs no prox."""
 
     @property
     @abstractmethod
     def curvature(self) -> float:
-        """The Lipschitz constant of the slope."""
+        """The Lipschitz constant of the gradient."""
 
     @abstractmethod
-    def value_and_slope(self, latent: Array) -> tuple[float, Array]:
+    def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
         """The value at a dense Z and its gradient, of the shape of Z."""
 
 
@@ -314,7 +314,7 @@ class Factored(Term):
     W, and is convex in W with a closed prox. Its minimum over k grows no smaller once k
     passes the square root of twice the number of rows (Burer and Monteiro, 2005).
 
-    Slopes and dual matrices are dense, or on large tables sparse: a ``Matrix`` that knows
+    Gradients and dual matrices are dense, or on large tables sparse: a ``Matrix`` that knows
     products (``G @ V``, ``G.T @ U``), multiples and its shape.
     """
 
@@ -332,23 +332,23 @@ class Factored(Term):
         """argmin over X of h(X) + ||X - W||_F^2 / (2 step)."""
 
     @abstractmethod
-    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+    def row_multipliers(self, gradient: Matrix, stacked: Array) -> Array:
         """The diagonal D of the dual matrix ``D + [[0, G], [G', 0]]``, one number a row of W.
 
-        G is the slope of everything else in Z. At an optimal W that matrix times W is 0, and
+        G is the gradient of everything else in Z. At an optimal W that matrix times W is 0, and
         at a global optimum it has no negative eigenvalue: an eigenvector of one is the column
         that W lacks.
         """
 
-    def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
+    def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
         """Multipliers for ``conjugate_from`` and ``feasible_scale``; by default the same ones.
 
         A W that is not quite optimal has multipliers that are not quite right; those of better
-        factors for this slope may give a better bound. How far below the objective that may be is
-        ``room``: what does not bring the bound there need not be done, nor what takes it beyond.
-        0 asks for the best bound.
+        factors for this gradient may give a better bound. How far below the objective that may be
+        is ``room``: what does not bring the bound there need not be done, nor what takes it
+        beyond. 0 asks for the best bound.
         """
-        return self.row_multipliers(slope, stacked)
+        return self.row_multipliers(gradient, stacked)
 
     @abstractmethod
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:

@@ -27,7 +27,7 @@ def declare(scale: float, weight: float) -> Model:
 
     The labels' scale says how large a z makes a label certain, in the units of the features:
     the nuclear norm charges both blocks alike. Their weight is the scale as well, so that the
-    steepest slope of a label's loss is 1 / N_labels at every scale.
+    steepest gradient of a label's loss is 1 / N_labels at every scale.
     """
     return Model(
         blocks=[
@@ -44,11 +44,11 @@ def largest_weight(experiment: Experiment) -> float:
     At Z = 0 the best biases predict column means, so that an observed entry contributes
     (mean - y) / N of its block, at every scale of the labels.
     """
-    slopes = []
+    gradients = []
     for block, entries in experiment.observed.items():
         known = ~np.isnan(entries)
-        slopes.append(np.where(known, experiment.means(block) - entries, 0.0) / known.sum())
-    return float(np.linalg.norm(np.hstack(slopes), ord=2))
+        gradients.append(np.where(known, experiment.means(block) - entries, 0.0) / known.sum())
+    return float(np.linalg.norm(np.hstack(gradients), ord=2))
 
 
 @attrs.frozen
@@ -79,7 +79,7 @@ def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> 
     for scale in SCALES:
         start, lowest = None, np.inf
         for weight in weights:
-            start = rough_fit(declare(scale, weight), validation, start)
+            start = nonsmooth_fit(declare(scale, weight), validation, start)
             score = validation.score(start.predict("features"), start.predict("labels"))
             scores[scale, weight] = score
             if start.status == "interrupted":
@@ -90,8 +90,8 @@ def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> 
     return Choice(scores)
 
 
-def rough_fit(model: Model, experiment: Experiment, start: Fit | None) -> Fit:
-    """Fit well enough for a ranking; that it is rough is meant and no cause for a warning."""
+def nonsmooth_fit(model: Model, experiment: Experiment, start: Fit | None) -> Fit:
+    """Fit well enough for a ranking; that it is nonsmooth is meant and no cause for a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
         warnings.simplefilter("ignore", UnobservedWarning)

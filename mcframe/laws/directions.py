@@ -15,9 +15,9 @@ def directions(z: Array) -> list[Array]:
     return [np.zeros_like(z) + unit for unit in (*units, units[0] - units[1])]
 
 
-def along(slope: Array, direction: Array) -> Array:
-    """<slope, direction>, entry by entry."""
-    product = slope * direction
+def along(gradient: Array, direction: Array) -> Array:
+    """<gradient, direction>, entry by entry."""
+    product = gradient * direction
     return product if product.ndim == 1 else product.sum(axis=1)
 
 

@@ -10,7 +10,7 @@ __all__ = ["log_likelihood_is_loss", "samples_match", "z_has_its_name"]
 
 
 def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """Over many draws the mean is the mean response and the slope averages to 0.
+    """Over many draws the mean is the mean response and the gradient averages to 0.
 
     Within six standard errors. The second is the zero mean of the score: it ties the mean,
     through the sampler, to the loss.
@@ -21,13 +21,13 @@ def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
     many = np.concatenate([few] * 20_000)
     draws = likelihood.sample(many, np.random.default_rng(1))
     demand(not np.any(likelihood.invalid(draws)), "a draw lies outside the domain")
-    slopes = likelihood.value_and_slope(many, draws)[1].reshape(-1, *few.shape)
+    gradients = likelihood.value_and_gradient(many, draws)[1].reshape(-1, *few.shape)
     # Of classes, coded 0, 1, ..., the mean response is the probability of each code.
     coded = draws if few.ndim == 1 else draws[:, None] == np.arange(likelihood.width)
     coded = np.asarray(coded, dtype=float).reshape(-1, *few.shape)
     for sample, wanted, what in (
         (coded, likelihood.mean(few), "the mean of draws"),
-        (slopes, np.zeros(few.shape), "the mean slope of draws"),
+        (gradients, np.zeros(few.shape), "the mean gradient of draws"),
     ):
         size = float(np.max(np.abs(sample)))
         error = np.maximum(np.std(sample, axis=0) / np.sqrt(len(sample)), 1e-3 * size)

@@ -127,15 +127,15 @@ def descend(term: Factored, target: Array) -> Array:
 
     def misfit(factors: Array) -> tuple[float, Array]:
         residual = product(factors, target.shape) - target
-        slope = np.vstack([residual @ factors[n_rows:], residual.T @ factors[:n_rows]])
-        return 0.5 * float(np.vdot(residual, residual)), slope
+        gradient = np.vstack([residual @ factors[n_rows:], residual.T @ factors[:n_rows]])
+        return 0.5 * float(np.vdot(residual, residual)), gradient
 
     for _ in range(DESCENT_STEPS):
-        value, slope = misfit(ahead)
+        value, gradient = misfit(ahead)
         while True:
-            moved = term.prox_factors(ahead - step * slope, step)
+            moved = term.prox_factors(ahead - step * gradient, step)
             shift = moved - ahead
-            allowed = float(np.vdot(slope, shift)) + float(np.vdot(shift, shift)) / (2 * step)
+            allowed = float(np.vdot(gradient, shift)) + float(np.vdot(shift, shift)) / (2 * step)
             if misfit(moved)[0] <= value + allowed + 1e-12 * (1 + value):
                 break
             step *= 0.5

@@ -10,9 +10,14 @@ from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable, Twic
 from mcframe.laws.biases import bias_is_best
 from mcframe.laws.conjugates import conjugate_keeps_its_digits, fenchel_young
 from mcframe.laws.distributions import log_likelihood_is_loss, samples_match, z_has_its_name
+from mcframe.laws.gradients import (
+    curvature_bounds,
+    gradient_is_derivative,
+    second_derivative_bends,
+)
 from mcframe.laws.loss_proximal import (
+    prox_gradient_is_derivative,
     prox_is_minimiser,
-    prox_slope_is_derivative,
     prox_solves_its_program,
 )
 from mcframe.laws.losses import (
@@ -26,7 +31,6 @@ from mcframe.laws.losses import (
     units_are_exchangeable,
 )
 from mcframe.laws.parameters import fit_parameters, parameters_are_best
-from mcframe.laws.slopes import curvature_bounds, second_derivative_bends, slope_is_derivative
 from mcframe.laws.statements import (
     approximation_is_bound,
     expression_is_definition,
@@ -86,7 +90,7 @@ def check_likelihood(
 def points(
     likelihood: Likelihood, valid: Sequence[float], scale: float, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Predictors and observations; of a loss without a slope every third at its start.
+    """Predictors and observations; of a loss without a gradient every third at its start.
 
     Where such losses start they have their kinks, or are finite at all.
     """
@@ -111,8 +115,8 @@ def domain_ends(likelihood: Likelihood, valid: Sequence[float], invalid: Sequenc
 def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
     """Arguments stay as they were, answers are float64 arrays of their shape."""
     kept_z, kept_y = z.copy(), y.copy()
-    value, slope = likelihood.value_and_slope(z, y)
-    answers = [slope, likelihood.mean(z), likelihood.start(y)]
+    value, gradient = likelihood.value_and_gradient(z, y)
+    answers = [gradient, likelihood.mean(z), likelihood.start(y)]
     if isinstance(likelihood, TwiceDifferentiable):
         answers += [
             likelihood.second_derivative(z, y),
@@ -120,11 +124,11 @@ def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
         ]
     if isinstance(likelihood, Proximable):
         step = np.ones_like(z)
-        answers += [likelihood.prox(z, y, step), likelihood.prox_slope(z, y, step)]
+        answers += [likelihood.prox(z, y, step), likelihood.prox_gradient(z, y, step)]
     shaped = [(answer, z.shape) for answer in answers]
     values = [value, likelihood.value(z, y), likelihood.filling(z)]
     if isinstance(likelihood, Conjugate):
-        values.append(likelihood.conjugate(slope, y))
+        values.append(likelihood.conjugate(gradient, y))
     shaped += [(answer, y.shape) for answer in values]
     for answer, shape in shaped:
         demand(answer.shape == shape, f"an answer of shape {answer.shape} where {shape} is needed")
@@ -150,7 +154,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "an indicator is one": indicator_is_one,
     "a location is one": location_is_one,
     "units are exchangeable": units_are_exchangeable,
-    "the slope is the derivative": slope_is_derivative,
+    "the gradient is the derivative": gradient_is_derivative,
     "convex": convex,
     "the curvature bounds": curvature_bounds,
     "the second derivative bends": second_derivative_bends,
@@ -163,7 +167,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "samples match": samples_match,
     "the log-likelihood is the loss": log_likelihood_is_loss,
     "the prox is the minimiser": prox_is_minimiser,
-    "the slope of the prox": prox_slope_is_derivative,
+    "the gradient of the prox": prox_gradient_is_derivative,
     "the prox solves its program": prox_solves_its_program,
     "z has its name": z_has_its_name,
     "finite far out": far_out_finite,

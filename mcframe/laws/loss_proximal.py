@@ -8,7 +8,7 @@ from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
 from mcframe.laws.directions import along, unit_of
 from mcframe.laws.violations import close, demand
 
-__all__ = ["prox_is_minimiser", "prox_slope_is_derivative", "prox_solves_its_program"]
+__all__ = ["prox_gradient_is_derivative", "prox_is_minimiser", "prox_solves_its_program"]
 
 # Prox steps, in units of the predictors.
 STEPS = (0.01, 0.3, 1.0, 10.0)
@@ -28,7 +28,7 @@ def prox_is_minimiser(likelihood: Likelihood, z: Array, y: Array) -> None:
         def objective(x: Array, step: Array = step) -> Array:
             return likelihood.value(x, y) + along(x - z, (x - z) / (2.0 * step))
 
-        reached, slope = objective(there), (z - there) / step
+        reached, gradient = objective(there), (z - there) / step
         moves = (sign * far * unit for sign in (-1.0, 1.0) for far in (1e-3, 0.1, 1.0))
         rivals: list[Array] = [there + move for move in moves]
         rivals += [z, likelihood.start(y), 0.5 * (there + z)]
@@ -38,20 +38,20 @@ def prox_is_minimiser(likelihood: Likelihood, z: Array, y: Array) -> None:
                 np.all(theirs >= reached - 1e-10 * (1.0 + np.abs(reached))),
                 f"another point is better than the prox by {float(np.max(reached - theirs)):g}",
             )
-            tangent = value + along(slope, rival - there)
+            tangent = value + along(gradient, rival - there)
             above = likelihood.value(rival, y) - tangent
             demand(
                 np.all(above >= -1e-10 * (1.0 + np.abs(tangent))),
                 "(z - prox) / step is no subgradient at the prox",
             )
         if isinstance(likelihood, Conjugate):
-            nearest = likelihood.nearest_slope(slope, y)
+            nearest = likelihood.nearest_gradient(gradient, y)
             wanted = along(nearest, there) - value
             close(likelihood.conjugate(nearest, y), wanted, 1e-9, "conjugate at (z - prox) / step")
 
 
-def prox_slope_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """The slope of the prox is its derivative; at a kink of the prox it is one side's."""
+def prox_gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The gradient of the prox is its derivative; at a kink of the prox it is one side's."""
     if not isinstance(likelihood, Proximable):
         return
     h = 1e-4 * unit_of(z)
@@ -60,16 +60,16 @@ def prox_slope_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None
         here = likelihood.prox(z, y, step)
         after = (likelihood.prox(z + h, y, step) - here) / h
         before = (here - likelihood.prox(z - h, y, step)) / h
-        found = likelihood.prox_slope(z, y, step)
-        demand(np.all((found >= 0.0) & (found <= 1.0)), "a slope of the prox is not in [0, 1]")
+        found = likelihood.prox_gradient(z, y, step)
+        demand(np.all((found >= 0.0) & (found <= 1.0)), "a gradient of the prox is not in [0, 1]")
         low, high = np.minimum(before, after), np.maximum(before, after)
         held = (found >= low - 1e-3) & (found <= high + 1e-3)
-        demand(np.all(held), "a slope of the prox is not its derivative")
+        demand(np.all(held), "a gradient of the prox is not its derivative")
         smooth = np.abs(after - before) <= 1e-3
         # A third of the points may stand at a kink of the prox, where losses start.
-        demand(np.mean(smooth) > 0.5, "the slope of the prox jumps nearly everywhere")
+        demand(np.mean(smooth) > 0.5, "the gradient of the prox jumps nearly everywhere")
         middle = 0.5 * (before + after)
-        close(found[smooth], middle[smooth], 1e-6, "slope of the prox")
+        close(found[smooth], middle[smooth], 1e-6, "gradient of the prox")
 
 
 def prox_solves_its_program(likelihood: Likelihood, z: Array, y: Array) -> None:

@@ -1,4 +1,4 @@
-"""The laws of a loss: its values, slopes, curvature and bounds."""
+"""The laws of a loss: its values, gradients, curvature and bounds."""
 
 import numpy as np
 
@@ -20,8 +20,8 @@ __all__ = [
 
 
 def one_value(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """value_and_slope gives the value that value gives."""
-    close(likelihood.value_and_slope(z, y)[0], likelihood.value(z, y), 1e-12, "value")
+    """value_and_gradient gives the value that value gives."""
+    close(likelihood.value_and_gradient(z, y)[0], likelihood.value(z, y), 1e-12, "value")
 
 
 def indicator_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -62,10 +62,10 @@ def convex(likelihood: Likelihood, z: Array, y: Array) -> None:
     finite = np.isfinite(likelihood.value(z, y))
     demand(np.any(finite), "it is infinite nearly everywhere")
     z, y = z[finite], y[finite]
-    value, slope = likelihood.value_and_slope(z, y)
+    value, gradient = likelihood.value_and_gradient(z, y)
     for shift in (1.0, -0.1, 17.0):
         w = np.roll(z, 7, axis=0) * shift
-        tangent = value + along(slope, w - z)
+        tangent = value + along(gradient, w - z)
         above = likelihood.value(w, y) - tangent
         size = 1e-11 * (1.0 + np.abs(tangent))
         demand(np.all(above >= -size), f"a tangent passes {-above.min():g} above the curve")
@@ -92,9 +92,9 @@ def labels_differ_linearly(likelihood: Likelihood, z: Array, y: Array) -> None:
 def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
     """Nothing is NaN at z = +-1e4 scales, and nothing overflows for a bounded curvature."""
     far = np.where(z >= 0, 1e4, -1e4) * (float(np.max(np.abs(z))) / 6)
-    value, slope = likelihood.value_and_slope(far, y)
+    value, gradient = likelihood.value_and_gradient(far, y)
     demand(not np.any(np.isnan(value)), "a value at +-1e4 is NaN")
-    demand(not np.any(np.isnan(slope)), "a slope at +-1e4 is NaN")
+    demand(not np.any(np.isnan(gradient)), "a gradient at +-1e4 is NaN")
     if np.isfinite(likelihood.curvature):
-        demand(np.all(np.isfinite(value)) and np.all(np.isfinite(slope)), "infinite at +-1e4")
+        demand(np.all(np.isfinite(value)) and np.all(np.isfinite(gradient)), "infinite at +-1e4")
     demand(not np.any(np.isnan(likelihood.mean(far))), "a mean at +-1e4 is NaN")

@@ -35,8 +35,11 @@ def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
     for move in moves:
         ahead, behind = (total(best + sign * h * move) for sign in (1.0, -1.0))
         far_ahead, far_behind = (total(best + 2 * sign * h * move) for sign in (1.0, -1.0))
-        slope = (8 * (ahead - behind) - (far_ahead - far_behind)) / 12
-        demand(abs(slope) <= 1e-12 * size, f"the slope in the parameters is {slope / h:g}, not 0")
+        gradient = (8 * (ahead - behind) - (far_ahead - far_behind)) / 12
+        demand(
+            abs(gradient) <= 1e-12 * size,
+            f"the gradient in the parameters is {gradient / h:g}, not 0",
+        )
     twice = np.repeat(np.arange(y.size), weights.astype(np.intp))
     repeated = likelihood.best_parameters(z[twice], y[twice], np.ones(twice.size), None)
     close(repeated, best, 1e-9, "parameters for repeated entries")

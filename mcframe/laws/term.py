@@ -161,19 +161,19 @@ def spectral_parts_agree(term: Term, points: list[Array]) -> None:
             )
 
 
-def slope_is_derivative(term: Term, points: list[Array]) -> None:
-    """A smooth term's slope is the derivative of its value, and its curvature bounds it."""
+def gradient_is_derivative(term: Term, points: list[Array]) -> None:
+    """A smooth term's gradient is the derivative of its value, and its curvature bounds it."""
     if not isinstance(term, SmoothTerm):
         return
     rng = np.random.default_rng(0)
     for point in points:
-        value, slope = term.value_and_slope(point)
-        close(value, term.value(point), 1e-12, "value beside the slope")
-        demand(slope.shape == point.shape, f"a slope of shape {slope.shape}")
+        value, gradient = term.value_and_gradient(point)
+        close(value, term.value(point), 1e-12, "value beside the gradient")
+        demand(gradient.shape == point.shape, f"a gradient of shape {gradient.shape}")
         for size in (1e-3, 1.0):
             move = size * rng.standard_normal(point.shape)
             ahead, back = term.value(point + move), term.value(point - move)
-            inner = float(np.vdot(slope, move))
+            inner = float(np.vdot(gradient, move))
             allowed = 0.5 * term.curvature * float(np.vdot(move, move))
             for excess in (ahead - value - inner, back - value + inner):
                 demand(
@@ -218,7 +218,7 @@ TERM_LAWS: dict[str, Law] = {
     "spectral parts agree": spectral_parts_agree,
     "Fenchel and Young": fenchel_young,
     "sets are sets": sets_are_sets,
-    "the slope is the derivative": slope_is_derivative,
+    "the gradient is the derivative": gradient_is_derivative,
     "a composition is inner after forward": composition,
     "factors bound the value": factors_bound_the_value,
     "the prox of factors beats rivals": prox_of_factors,

@@ -112,33 +112,33 @@ class Bernoulli(
         """-log P(margin), never overflowing."""
         return self.of_margin.loss(self.margin(z, y))
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope, that in the margin times s / scale."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient, that in the margin times s / scale."""
         sign = 2.0 * y - 1.0
-        value, slope = self.of_margin.loss_and_slope(sign * z / self.scale)
-        return value, sign * slope / self.scale
+        value, gradient = self.of_margin.loss_and_gradient(sign * z / self.scale)
+        return value, sign * gradient / self.scale
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """The second derivative in the margin over scale^2."""
         return self.of_margin.second_derivative(self.margin(z, y)) / self.scale**2
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """The link's conjugate at s scale slope, which is in [-1, 0] (logit) or below 0 (probit).
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """Conjugate of the link at s scale gradient, in [-1, 0] (logit) or below 0 (probit).
 
         Both domains hold 0, where the conjugate is 0.
         """
-        return self.of_margin.conjugate((2.0 * y - 1.0) * self.scale * slope)
+        return self.of_margin.conjugate((2.0 * y - 1.0) * self.scale * gradient)
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
-        """The slope clipped to the side of its label, and to 1 / scale for the logit."""
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """The gradient clipped to the side of its label, and to 1 / scale for the logit."""
         sign = 1.0 - 2.0 * y
-        return sign * np.clip(sign * slope, 0.0, self.of_margin.steepness / self.scale)
+        return sign * np.clip(sign * gradient, 0.0, self.of_margin.steepness / self.scale)
 
     @property
     def label_difference(self) -> tuple[float, float] | None:
         """-z / scale for the logit; for the probit it is no line."""
-        slope = self.of_margin.difference
-        return None if slope is None else (slope / self.scale, 0.0)
+        gradient = self.of_margin.difference
+        return None if gradient is None else (gradient / self.scale, 0.0)
 
     def mean(self, z: Array) -> Array:
         """P(y = 1 | z)."""

@@ -91,7 +91,7 @@ class Equality(Likelihood, Proximable, Conjugate):
         found: Array = SET_ROUNDING * np.maximum(size, np.abs(y))
         return found
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and 0.
 
         0 is one of the subgradients at z = y, where every number is one; elsewhere there is
@@ -103,13 +103,13 @@ class Equality(Likelihood, Proximable, Conjugate):
         """y, whatever the step."""
         return y.copy()
 
-    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
         """0."""
         return np.zeros_like(z)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """slope * y, for every slope."""
-        return slope * y
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """gradient * y, for every gradient."""
+        return gradient * y
 
     def mean(self, z: Array) -> Array:
         """z."""

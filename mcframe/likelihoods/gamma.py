@@ -62,10 +62,10 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def value(self, z: Array, y: Array) -> Array:
         """shape (z + y exp(-z)); inf where exp overflows."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope shape (1 - y exp(-z))."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient shape (1 - y exp(-z))."""
         bend = self.second_derivative(z, y)
         return self.shape * z + bend, self.shape - bend
 
@@ -74,12 +74,12 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         with np.errstate(over="ignore"):
             return self.shape * y * np.exp(-z)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """q log(q / (shape y)) - q with q = shape - slope >= 0, else inf.
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """q log(q / (shape y)) - q with q = shape - gradient >= 0, else inf.
 
         The domain holds 0, where it is minus the minimum of the loss.
         """
-        q = self.shape - slope
+        q = self.shape - gradient
         inside = q >= -1e-14 * self.shape
         q = np.maximum(q, 0.0)
         return np.where(inside, xlogy(q, q / self.shape) - q * (1.0 + np.log(y)), np.inf)

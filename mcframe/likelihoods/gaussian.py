@@ -68,19 +68,19 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
         """(z - y)^2 / (2 variance)."""
         return np.square(z - y) / (2.0 * self.variance)
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope (z - y) / variance."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient (z - y) / variance."""
         residual = z - y
-        slope = residual / self.variance if self.variance != 1.0 else residual
-        return 0.5 * residual * slope, slope
+        gradient = residual / self.variance if self.variance != 1.0 else residual
+        return 0.5 * residual * gradient, gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """1 / variance."""
         return np.full_like(z, 1.0 / self.variance)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """slope * y + variance * slope^2 / 2, for every slope."""
-        return slope * (y + 0.5 * self.variance * slope)
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """gradient * y + variance * gradient^2 / 2, for every gradient."""
+        return gradient * (y + 0.5 * self.variance * gradient)
 
     @property
     def label_difference(self) -> tuple[float, float]:

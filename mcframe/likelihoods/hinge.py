@@ -23,7 +23,7 @@ class Hinge(Likelihood, Proximable, Conjugate):
     Domain: y in {0, 1}. Entries on the right side of the margin, ``s z >= 1``, cost nothing
     (Cortes and Vapnik, Machine Learning 1995; for matrices Srebro, Rennie and Jaakkola, NIPS
     2004). There is no probability behind it: ``predict`` answers the label that z points to.
-    There is a kink at s z = 1, so that the loss enters through its prox; the slope reported
+    There is a kink at s z = 1, so that the loss enters through its prox; the gradient reported
     there is 0.
 
     Examples
@@ -55,10 +55,10 @@ class Hinge(Likelihood, Proximable, Conjugate):
 
     def value(self, z: Array, y: Array) -> Array:
         """max(0, 1 - s z)."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and the slope -s short of the margin, 0 from there on."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and the gradient -s short of the margin, 0 from there on."""
         sign = 2.0 * y - 1.0
         short = 1.0 - sign * z
         return np.maximum(short, 0.0), np.where(short > 0.0, -sign, 0.0)
@@ -69,21 +69,21 @@ class Hinge(Likelihood, Proximable, Conjugate):
         margin = sign * z
         return np.where(margin >= 1.0, z, sign * np.minimum(margin + step, 1.0))
 
-    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
         """0 where the prox lies on the margin, else 1."""
         margin = (2.0 * y - 1.0) * z
         return np.where((margin <= 1.0) & (margin >= 1.0 - step), 0.0, 1.0)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """s * slope for s * slope in [-1, 0], else inf."""
-        pull = (2.0 * y - 1.0) * slope
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """s * gradient for s * gradient in [-1, 0], else inf."""
+        pull = (2.0 * y - 1.0) * gradient
         inside = (pull >= -1.0 - 1e-14) & (pull <= 1e-14)
         return np.where(inside, pull, np.inf)
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
-        """s * slope clipped to [-1, 0]."""
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """s * gradient clipped to [-1, 0]."""
         sign = 2.0 * y - 1.0
-        return sign * np.clip(sign * slope, -1.0, 0.0)
+        return sign * np.clip(sign * gradient, -1.0, 0.0)
 
     def mean(self, z: Array) -> Array:
         """The label that z points to: 1 above 0, 0 below, and 1/2 at 0."""

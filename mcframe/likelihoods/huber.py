@@ -69,23 +69,23 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
 
     def value(self, z: Array, y: Array) -> Array:
         """r^2 / 2 or delta (|r| - delta / 2)."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope, r clipped to [-delta, delta]."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient, r clipped to [-delta, delta]."""
         residual = z - y
-        slope = np.clip(residual, -self.delta, self.delta)
+        gradient = np.clip(residual, -self.delta, self.delta)
         # One formula for both pieces: s (r - s / 2) with s the clipped residual.
-        return slope * (residual - 0.5 * slope), slope
+        return gradient * (residual - 0.5 * gradient), gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """1 in the middle, 0 in the tails."""
         return (np.abs(z - y) <= self.delta).astype(np.float64)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """slope * y + slope^2 / 2 for |slope| <= delta, else inf."""
-        inside = np.abs(slope) <= self.delta * (1.0 + 1e-14)
-        return np.where(inside, slope * (y + 0.5 * slope), np.inf)
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """gradient * y + gradient^2 / 2 for |gradient| <= delta, else inf."""
+        inside = np.abs(gradient) <= self.delta * (1.0 + 1e-14)
+        return np.where(inside, gradient * (y + 0.5 * gradient), np.inf)
 
     def mean(self, z: Array) -> Array:
         """z."""

@@ -114,16 +114,16 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         highest, _, others = softmax_parts(z)
         return highest - at_class(z, y) + np.log1p(others)
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slopes p - e_y, the probabilities less the indicator of y."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradients p - e_y, the probabilities less the indicator of y."""
         highest, ratios, others = softmax_parts(z)
         value = highest - at_class(z, y) + np.log1p(others)
-        slope = ratios / (1.0 + others)[..., None]
-        own = places(np.broadcast_to(y, slope.shape[:-1]), self.classes)
+        gradient = ratios / (1.0 + others)[..., None]
+        own = places(np.broadcast_to(y, gradient.shape[:-1]), self.classes)
         # Minus the sum of the others, not p_y - 1: accurate where p_y is close to 1.
-        slope.ravel()[own] = 0.0
-        slope.ravel()[own] = -sum_of_classes(slope).ravel()
-        return value, slope
+        gradient.ravel()[own] = 0.0
+        gradient.ravel()[own] = -sum_of_classes(gradient).ravel()
+        return value, gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """p (1 - p): the diagonal of the Hessian diag(p) - p p', with the shape of z."""
@@ -148,35 +148,35 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
         return product
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """sum_k p_k log p_k for probabilities p = slope + e_y, else inf."""
-        p, own = slope.copy(), at_class(slope, y)[..., None]
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """sum_k p_k log p_k for probabilities p = gradient + e_y, else inf."""
+        p, own = gradient.copy(), at_class(gradient, y)[..., None]
         np.put_along_axis(p, codes(y), own + 1.0, axis=-1)
-        inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(slope.sum(axis=-1)) <= ROUNDING)
+        inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(gradient.sum(axis=-1)) <= ROUNDING)
         p, short = np.clip(p, 0.0, 1.0), np.clip(own, -1.0, 0.0)
         terms = xlogy(p, p)
         # log p_y keeps its digits where p_y is almost 1.
         np.put_along_axis(terms, codes(y), xlog1py(1.0 + short, short), axis=-1)
         return np.where(inside, terms.sum(axis=-1), np.inf)
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
-        """p - e_y for the probabilities p nearest to slope + e_y.
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """p - e_y for the probabilities p nearest to gradient + e_y.
 
         The projection onto the simplex takes one number off every entry and drops what falls
         below 0 (Held, Wolfe and Crowder, Math. Programming 1974).
         """
-        p, own = slope.copy(), codes(y)
+        p, own = gradient.copy(), codes(y)
         np.put_along_axis(p, own, at_class(p, y)[..., None] + 1.0, axis=-1)
         falling = -np.sort(-p, axis=-1)
         offsets = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, self.classes + 1)
         # The number of entries that stay positive: those above their own offset.
         last = np.count_nonzero(falling > offsets, axis=-1)[..., None] - 1
         kept = p > np.take_along_axis(offsets, last, axis=-1)
-        # The offset from the slopes, and p_y - 1 from the others: where p_y is almost 1 the sum of
-        # the slopes is else 0 up to 1e-16 alone, which a large z makes a false bound of.
+        # The offset from the gradients, and p_y - 1 from the others: where p_y is almost 1 the sum
+        # of the gradients is else 0 up to 1e-16 alone, which a large z makes a false bound of.
         lacking = np.where(np.take_along_axis(kept, own, axis=-1), 0.0, 1.0)
-        surplus = np.sum(np.where(kept, slope, 0.0), axis=-1, keepdims=True) - lacking
-        near = np.where(kept, np.maximum(slope - surplus / (last + 1), 0.0), 0.0)
+        surplus = np.sum(np.where(kept, gradient, 0.0), axis=-1, keepdims=True) - lacking
+        near = np.where(kept, np.maximum(gradient - surplus / (last + 1), 0.0), 0.0)
         np.put_along_axis(near, own, 0.0, axis=-1)
         np.put_along_axis(near, own, -sum_of_classes(near)[..., None], axis=-1)
         return near

@@ -20,7 +20,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
     Domain: counts 0, 1, 2, ...; the mean is mu = exp(z) and the variance
     ``mu + dispersion mu^2`` (Lawless, Canadian J. Statist. 1987). The negative log-likelihood
     without its terms in y alone. For dispersion towards 0 it is ``Poisson``; a large count
-    pulls less than there: a slope lies between -y and 1 / dispersion. The curvature,
+    pulls less than there: a gradient lies between -y and 1 / dispersion. The curvature,
     ``(y + 1/dispersion) / 4`` at most, has no bound over all counts: backends with fixed steps
     refuse it, ``proximal`` finds its steps by backtracking.
 
@@ -73,8 +73,8 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
         rest = y * (np.logaddexp(0.0, -t) + np.log(self.dispersion))
         return self.size * np.logaddexp(0.0, t) + rest
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope r p - y (1 - p), p = 1 / (1 + e^-t)."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient r p - y (1 - p), p = 1 / (1 + e^-t)."""
         t = self.logit(z)
         return self.value(z, y), self.size * expit(t) - y * expit(-t)
 
@@ -84,13 +84,13 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
         bend: Array = (self.size + y) * (expit(t) * expit(-t))
         return bend
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
+    def conjugate(self, gradient: Array, y: Array) -> Array:
         """u log p + v log(1 - p) - u log(dispersion), p = u / (u + v), else inf.
 
-        u = y + slope and v = r - slope must not be negative: a domain that holds 0, for y = 0
-        too, where 0 is its lower end.
+        u = y + gradient and v = r - gradient must not be negative: a domain that holds 0, for y =
+        0 too, where 0 is its lower end.
         """
-        u, v = y + slope, self.size - slope
+        u, v = y + gradient, self.size - gradient
         inside = (u >= -1e-14 * np.maximum(1.0, y)) & (v >= -1e-14 * self.size)
         u, v = np.maximum(u, 0.0), np.maximum(v, 0.0)
         least = np.finfo(np.float64).tiny

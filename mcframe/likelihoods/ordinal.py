@@ -150,38 +150,38 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
 
     def value(self, z: Array, y: Array) -> Array:
         """-log P(y | z)."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope sigmoid(z - theta_y) - sigmoid(theta_{y-1} - z)."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient sigmoid(z - theta_y) - sigmoid(theta_{y-1} - z)."""
         edges, code = self.edges(), self.code(y)
-        above, above_slope, _ = logistic_parts(z - edges[code + 1])
-        below, below_slope, _ = logistic_parts(edges[code] - z)
-        return above + below + gap_loss(np.diff(edges))[code], above_slope - below_slope
+        above, above_gradient, _ = logistic_parts(z - edges[code + 1])
+        below, below_gradient, _ = logistic_parts(edges[code] - z)
+        return above + below + gap_loss(np.diff(edges))[code], above_gradient - below_gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """The bends of both logistic functions."""
         lower, upper = self.interval(y)
         return logistic_parts(z - upper)[2] + logistic_parts(lower - z)[2]
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
+    def conjugate(self, gradient: Array, y: Array) -> Array:
         """A closed form on [-1, 1], half of it for the lowest and the highest level, else inf."""
-        inside = np.abs(slope - self.nearest_slope(slope, y)) <= 1e-14
-        slope = self.nearest_slope(slope, y)
+        inside = np.abs(gradient - self.nearest_gradient(gradient, y)) <= 1e-14
+        gradient = self.nearest_gradient(gradient, y)
         lower, upper = self.interval(y)
         inner = np.isfinite(lower) & np.isfinite(upper)
         # At the ends one logistic function is left, shifted by its threshold.
         edge = np.where(np.isfinite(upper), upper, lower)
-        q = np.abs(slope)
-        end = slope * edge + xlogy(q, q) + xlog1py(1.0 - q, -q)
+        q = np.abs(gradient)
+        end = gradient * edge + xlogy(q, q) + xlog1py(1.0 - q, -q)
         low, high = np.where(inner, lower, -1.0), np.where(inner, upper, 1.0)
-        middle = slope * (0.5 * (low + high)) + centred_conjugate(q, 0.5 * (high - low))
+        middle = gradient * (0.5 * (low + high)) + centred_conjugate(q, 0.5 * (high - low))
         return np.where(inside, np.where(inner, middle, end), np.inf)
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
         """Clipped to [-1, 1]; to [0, 1] for the lowest level and to [-1, 0] for the highest."""
         code = self.code(y)
-        return np.clip(slope, -1.0 * (code > 0), 1.0 * (code < self.levels - 1))
+        return np.clip(gradient, -1.0 * (code > 0), 1.0 * (code < self.levels - 1))
 
     def mean(self, z: Array) -> Array:
         """The expected level: lowest + sum_k P(y > k | z)."""

@@ -47,10 +47,10 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def value(self, z: Array, y: Array) -> Array:
         """exp(z) - y z; inf where exp overflows."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope exp(z) - y."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient exp(z) - y."""
         with np.errstate(over="ignore"):
             rate = np.exp(z)
         return rate - y * z, rate - y
@@ -60,9 +60,9 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         with np.errstate(over="ignore"):
             return np.exp(z)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """m log m - m with m = slope + y >= 0, else inf."""
-        rate = slope + y
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """m log m - m with m = gradient + y >= 0, else inf."""
+        rate = gradient + y
         inside = rate >= -1e-14 * np.maximum(1.0, y)
         rate = np.maximum(rate, 0.0)
         return np.where(inside, xlogy(rate, rate) - rate, np.inf)

@@ -28,7 +28,7 @@ class Quantile(Likelihood, Proximable, Conjugate):
     Domain: every finite real number. Its best constant is the q-quantile of the data, so z
     estimates the q-quantile of each entry: ``predict`` answers a quantile, not a mean (Koenker
     and Bassett, Econometrica 1978). ``Quantile(0.5)`` is half the absolute loss, and estimates
-    medians. There is a kink at z = y, so that the loss enters through its prox; the slope
+    medians. There is a kink at z = y, so that the loss enters through its prox; the gradient
     reported there is 0.
 
     Parameters
@@ -71,36 +71,36 @@ class Quantile(Likelihood, Proximable, Conjugate):
 
     def value(self, z: Array, y: Array) -> Array:
         """q (y - z) below y, (1 - q) (z - y) above."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and the slope -q below y, 1 - q above, 0 at y."""
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and the gradient -q below y, 1 - q above, 0 at y."""
         residual = z - y
-        slope = np.where(residual > 0.0, 1.0 - self.q, -self.q) * (residual != 0.0)
-        return slope * residual, slope
+        gradient = np.where(residual > 0.0, 1.0 - self.q, -self.q) * (residual != 0.0)
+        return gradient * residual, gradient
 
     def prox(self, z: Array, y: Array, step: Array) -> Array:
         """z moved towards y, by step * q from below and step * (1 - q) from above; never past."""
         residual = z - y
         from_above = z - step * (1.0 - self.q)
         from_below = z + step * self.q
-        outside = self.prox_slope(z, y, step) == 1.0
+        outside = self.prox_gradient(z, y, step) == 1.0
         return np.where(outside, np.where(residual > 0.0, from_above, from_below), y)
 
-    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
         """0 where the prox is y, else 1."""
         residual = z - y
         reaches = (residual <= step * (1.0 - self.q)) & (residual >= -step * self.q)
         return np.where(reaches, 0.0, 1.0)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """slope * y for slopes in [-q, 1 - q], else inf."""
-        inside = (slope >= -self.q - 1e-14) & (slope <= 1.0 - self.q + 1e-14)
-        return np.where(inside, slope * y, np.inf)
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """gradient * y for gradients in [-q, 1 - q], else inf."""
+        inside = (gradient >= -self.q - 1e-14) & (gradient <= 1.0 - self.q + 1e-14)
+        return np.where(inside, gradient * y, np.inf)
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
         """Clipped to [-q, 1 - q]."""
-        return np.clip(slope, -self.q, 1.0 - self.q)
+        return np.clip(gradient, -self.q, 1.0 - self.q)
 
     def mean(self, z: Array) -> Array:
         """z, which is a quantile and no mean."""

@@ -12,8 +12,8 @@ from mcframe.contracts.rounding import EPS
 
 __all__ = ["AtConstants", "best_constants", "losses_at_best_constants", "mean_losses"]
 
-# Doublings of the distance at which a slope of the other sign is looked for, and halvings of the
-# interval between, which leave a millionth of a billionth of it.
+# Doublings of the distance at which a gradient of the other sign is looked for, and halvings of
+# the interval between, which leave a millionth of a billionth of it.
 DOUBLINGS, HALVINGS = 40, 50
 # A loss below this share of its summands is 0 up to rounding.
 NOTHING = 64.0 * EPS
@@ -90,14 +90,14 @@ class AtConstants:
         """The weight of each column."""
         return self.summed(np.ones(self.values.size))
 
-    def slopes(self, z: Array) -> Array:
-        """The sums of slopes at one predictor a column."""
+    def gradients(self, z: Array) -> Array:
+        """The sums of gradients at one predictor a column."""
         with np.errstate(over="ignore", invalid="ignore"):
             shifted = self.offsets + z[self.columns]
-            return self.summed(self.likelihood.value_and_slope(shifted, self.values)[1])
+            return self.summed(self.likelihood.value_and_gradient(shifted, self.values)[1])
 
     def starts(self) -> tuple[Array, Array]:
-        """The ranges of rough predictors; those of columns without entries are empty."""
+        """The ranges of nonsmooth predictors; those of columns without entries are empty."""
         start = self.likelihood.start(self.values) - self.offsets
         low, high = np.full(self.n_columns, np.inf), np.full(self.n_columns, -np.inf)
         np.minimum.at(low, self.columns, start)
@@ -141,23 +141,23 @@ def no_predictors(likelihood: Likelihood, values: Array) -> Array:
 
 
 def best_constants(likelihood: Likelihood, sums: Any, n_columns: int) -> Array:
-    """Return the predictor of each column where its slopes sum to 0, by bisection.
+    """Return the predictor of each column where its gradients sum to 0, by bisection.
 
     Of a quadratic by its only Newton step. ``sums`` is what answers as ``AtConstants``.
     """
     if likelihood.quadratic:
         total = likelihood.curvature * sums.total()
-        return np.asarray(-sums.slopes(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0))
+        return np.asarray(-sums.gradients(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0))
     low, high = sums.starts()
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
     for k in range(DOUBLINGS):
-        too_high, too_low = sums.slopes(low) > 0.0, sums.slopes(high) < 0.0
+        too_high, too_low = sums.gradients(low) > 0.0, sums.gradients(high) < 0.0
         if not (too_high.any() or too_low.any()):
             break
         low, high = np.where(too_high, low - 2.0**k, low), np.where(too_low, high + 2.0**k, high)
     for _ in range(HALVINGS):
         middle = low + 0.5 * (high - low)
-        falls = sums.slopes(middle) < 0.0
+        falls = sums.gradients(middle) < 0.0
         low, high = np.where(falls, middle, low), np.where(falls, high, middle)
     return low + 0.5 * (high - low)
 
@@ -171,9 +171,9 @@ def losses_of_column(
         return likelihood.with_parameters(best).value(offsets, values)
 
     def loss(z: Array) -> tuple[float, Array]:
-        """The mean loss at one predictor a class, and its slopes."""
-        losses, slopes = likelihood.value_and_slope(offsets + z, values)
-        return float(shares @ losses), shares @ slopes
+        """The mean loss at one predictor a class, and its gradients."""
+        losses, gradients = likelihood.value_and_gradient(offsets + z, values)
+        return float(shares @ losses), shares @ gradients
 
     shares = weights / np.sum(weights)
     begin = shares @ (likelihood.start(values) - offsets)

@@ -132,7 +132,7 @@ class RowSquares:
         p = self.pulls(t)
         return 0.5 * float(np.vdot(t, t) - np.vdot(p @ self.defect, p))
 
-    def slope(self, dense: Array) -> Array:
+    def gradient(self, dense: Array) -> Array:
         """Return the gradient (n_rows x d)."""
         found: Array = self.pulls(self.coordinates(dense)) / self.spreads
         return found

@@ -109,7 +109,7 @@ class FixedPoint:
         return min(label_step, self.x.size), label_step / len(self.iterate)
 
     def evaluate(self) -> None:
-        """The losses at Z and b, and the slopes of the labels'."""
+        """The losses at Z and b, and the gradients of the labels'."""
         z = np.take(self.iterate, self.y_at)
         if not self.ones:
             z += self.biases[self.y_columns]

@@ -70,11 +70,11 @@ def projected_factors(
 
 @attrs.define(eq=False)
 class ProjectedState:
-    """U over V, and the slopes at Z = U V'."""
+    """U over V, and the gradients at Z = U V'."""
 
     stacked: Array
     evaluation: Evaluation
-    slope: Operator
+    gradient: Operator
     residual: float = np.inf
     finished: str | None = None
 
@@ -97,7 +97,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
     """Eqs. 107 and 108: a gradient step in U and V, long rows cut, both scaled into the box.
 
     The scaling shrinks all of Z for the sake of its largest entry. Where it alone is at work
-    the iteration rests at ``G V = -c U, G' U = -c V`` with some c > 0, G the slope of the risk:
+    the iteration rests at ``G V = -c U, G' U = -c V`` with some c > 0, G the gradient of the risk:
     the equations of a stationary point of ``risk + c (||U||_F^2 + ||V||_F^2) / 2``, which is
     the risk with a nuclear norm of weight c. So what it finds is the answer to a problem with
     a penalty, whose weight is such that the largest entry is alpha, and not to Eq. 106.
@@ -126,7 +126,9 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
 
     def step(self, program: Program, state: ProjectedState) -> None:
         """One step of the published iteration."""
-        moved = self.state_at(program, gradient_step(state.stacked, state.slope, self.step_size))
+        moved = self.state_at(
+            program, gradient_step(state.stacked, state.gradient, self.step_size)
+        )
         moved.residual = float(np.linalg.norm(moved.stacked - state.stacked)) / self.step_size
         for field in attrs.fields(ProjectedState):
             setattr(state, field.name, getattr(moved, field.name))
@@ -137,7 +139,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
         stacked, latent = project(stacked, program.shape[0], program.main, bound)
         evaluation = program.evaluate(latent)
-        return ProjectedState(stacked, evaluation, evaluation.slope)
+        return ProjectedState(stacked, evaluation, evaluation.gradient)
 
     def candidate(self, program: Program, state: ProjectedState) -> Point:
         """The factors; no multiplier of the box is known, so that its dual is 0."""
@@ -156,11 +158,11 @@ def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) ->
     return np.hstack([stacked, fresh])
 
 
-def gradient_step(stacked: Array, slope: Matrix, step: float) -> Array:
+def gradient_step(stacked: Array, gradient: Matrix, step: float) -> Array:
     """Eq. 107: U - tau G V over V - tau G' U."""
-    n_rows = slope.shape[0]
+    n_rows = gradient.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]
-    moved: Array = stacked - step * np.vstack([slope @ right, slope.T @ left])
+    moved: Array = stacked - step * np.vstack([gradient @ right, gradient.T @ left])
     return moved
 
 

@@ -106,11 +106,11 @@ class GrowingFactors:
         Cost of a step: as of ``ProjectedFactors``, the risk itself not computed.
         """
         precision: Any = np.float32 if self.single else np.float64
-        slopes, ball, bound = words_of_tri(problem, precision)
+        gradients, ball, bound = words_of_tri(problem, precision)
         n_rows, step = problem.shape[0], self.step
         if step is None:
             size = min(ball.radius, bound)
-            step = STEP / (float(slopes.likelihood.curvature) * size * max(problem.shape))
+            step = STEP / (float(gradients.likelihood.curvature) * size * max(problem.shape))
         stacked: Array = np.zeros((sum(problem.shape), 0))
         latent: Array = np.zeros(problem.shape)
         for width in self.widths(max(problem.shape)):
@@ -119,7 +119,7 @@ class GrowingFactors:
             stacked, latent = project(begin, n_rows, ball, bound)
             for _ in range(self.max_iter):
                 last = latent
-                stacked = gradient_step(stacked, slopes.at(latent), step)
+                stacked = gradient_step(stacked, gradients.at(latent), step)
                 stacked, latent = project(stacked, n_rows, ball, bound)
                 if nearer(latent, last, self.still):
                     break
@@ -144,8 +144,8 @@ def nearer(latent: Array, other: Array, share: float) -> bool:
     return difference < share * float(np.linalg.norm(latent))
 
 
-def words_of_tri(problem: Problem, precision: Any) -> tuple["RiskSlopes", MaxNormBall, float]:
-    """The slopes, the ball and the box of a problem as ``tri`` states it."""
+def words_of_tri(problem: Problem, precision: Any) -> tuple["RiskGradients", MaxNormBall, float]:
+    """The gradients, the ball and the box of a problem as ``tri`` states it."""
     block = problem.model.blocks[0]
     balls = [term for term in problem.terms if isinstance(term, MaxNormBall)]
     boxes = [term for term in problem.terms if isinstance(term, Box)]
@@ -155,12 +155,12 @@ def words_of_tri(problem: Problem, precision: Any) -> tuple["RiskSlopes", MaxNor
     if not alone or table.offset is not None or table.weights is not None:
         raise BackendError("section 5.4 is for one risk in K_max alone; see mcframe.papers.tri")
     bound = min((box.upper for box in boxes), default=np.inf)
-    return RiskSlopes.of(problem, block.name, precision), balls[0], bound
+    return RiskGradients.of(problem, block.name, precision), balls[0], bound
 
 
 @attrs.frozen(eq=False)
-class RiskSlopes:
-    """The slope of a risk at a dense Z: ``one l'(z, 1) + zero l'(z, 0)`` at each entry.
+class RiskGradients:
+    """The gradient of a risk at a dense Z: ``one l'(z, 1) + zero l'(z, 0)`` at each entry.
 
     ``both`` is one + zero; ``flat`` says where the entries stand, None where they are all
     there are.
@@ -173,8 +173,8 @@ class RiskSlopes:
     flat: IntArray | None
 
     @classmethod
-    def of(cls, problem: Problem, name: str, precision: Any = np.float64) -> "RiskSlopes":
-        """Return the slopes of a block: those of a mixture's states, or of PN's labels alone."""
+    def of(cls, problem: Problem, name: str, precision: Any = np.float64) -> "RiskGradients":
+        """Return the gradients of a block: of a mixture's states, or of PN's labels alone."""
         risk, table = problem.likelihood(name, {}), problem.tables[name]
         if not isinstance(risk, RiskMixture):
             risk = RiskMixture(pn=1.0, likelihood=risk)
@@ -190,7 +190,7 @@ class RiskSlopes:
         return cls(risk.likelihood, one, zero, both, flat)
 
     def at(self, latent: Array) -> Array:
-        """The slope, dense."""
+        """The gradient, dense."""
         if self.flat is None:
             return self.of_entries(latent)
         whole = np.zeros_like(latent)
@@ -198,15 +198,15 @@ class RiskSlopes:
         return whole
 
     def of_entries(self, z: Array) -> Array:
-        """The slopes at the entries: for the two links without the losses, which take longer."""
+        """Gradients at the entries: for the two links without the losses, which take longer."""
         likelihood = self.likelihood
         if not isinstance(likelihood, Bernoulli):
-            rises = [likelihood.value_and_slope(z, np.full_like(z, y))[1] for y in (1.0, 0.0)]
+            rises = [likelihood.value_and_gradient(z, np.full_like(z, y))[1] for y in (1.0, 0.0)]
             return self.one * rises[0] + self.zero * rises[1]
         if likelihood.link == "probit":
             margin = z / likelihood.scale
-            slope = self.zero * mills(-margin) - self.one * mills(margin)
-            return slope / likelihood.scale
+            gradient = self.zero * mills(-margin) - self.one * mills(margin)
+            return gradient / likelihood.scale
         # both / (1 + exp(-z / scale)) - one, in place: numpy's exp takes half of expit's time.
         work = z * (-1.0 / likelihood.scale)
         with np.errstate(over="ignore"):  # 1 / inf is the 0 that is meant

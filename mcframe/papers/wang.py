@@ -225,7 +225,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         """Steps 2 to 12 of Algorithm 1."""
         theta = (state.counter - 1) / (state.counter + 2)
         ahead = state.iterate + theta * (state.iterate - state.before)
-        target = ahead - state.step * program.evaluate(ahead).slope.dense()
+        target = ahead - state.step * program.evaluate(ahead).gradient.dense()
         left, values, right = np.linalg.svd(target, full_matrices=False)
         values = program.penalty.shrink(values, state.step)
         kept = values > 0.0

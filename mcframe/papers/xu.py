@@ -133,7 +133,7 @@ def coco_subgradient(
 
 @attrs.define(eq=False)
 class CocoState(Evaluated):
-    """Z, the slopes there, and the step."""
+    """Z, the gradients there, and the step."""
 
     iterate: Array
     latent: LowRank
@@ -213,7 +213,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
 def subgradient(program: Program, state: CocoState) -> Array:
     """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
-    matrix = state.evaluation.slope.dense().copy()
+    matrix = state.evaluation.gradient.dense().copy()
     for term, dual in zip(program.terms, state.duals, strict=True):
         matrix[:, term.columns] += term.pull(dual)
     return matrix

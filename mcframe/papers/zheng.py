@@ -154,7 +154,7 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
 
     def step(self, program: Program, state: SoftImputeState) -> None:
         """Fill in, shrink, and look whether Z has moved."""
-        filled = state.iterate - state.evaluation.slope.dense()
+        filled = state.iterate - state.evaluation.gradient.dense()
         left, values, right = np.linalg.svd(filled, full_matrices=False)
         values = program.penalty.shrink(values, 1.0)
         kept = values > 0.0

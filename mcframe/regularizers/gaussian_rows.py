@@ -109,9 +109,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         """
         return self.squares.rounding(latent)
 
-    def value_and_slope(self, latent: Array) -> tuple[float, Array]:
+    def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
         """The value, and weight (Z - 1 mean') covariance^-1."""
-        return self.value(latent), self.squares.slope(latent)
+        return self.value(latent), self.squares.gradient(latent)
 
     @property
     def curvature(self) -> float:

@@ -52,9 +52,9 @@ class MaxNorm(Regularizer, Factored, Norm):
         """0 where a bound on the dual norm is at most the weight, else inf."""
         return self.conjugate_from(dual)
 
-    def dual_norm(self, slope: Matrix) -> float:
+    def dual_norm(self, gradient: Matrix) -> float:
         """A bound on gamma_2*, exact for up to 400 rows and columns together."""
-        return dual_max_norm_bound(slope)
+        return dual_max_norm_bound(gradient)
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its dual norm is at most the weight."""
@@ -83,22 +83,22 @@ class MaxNorm(Regularizer, Factored, Norm):
         long = norms > cap
         return np.where(long, cap / np.where(long, norms, 1.0), 1.0)[:, None] * stacked
 
-    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+    def row_multipliers(self, gradient: Matrix, stacked: Array) -> Array:
         """max(0, -(G V . U)_i / ||u_i||^2), alike for V, scaled to the sum 2 weight.
 
         At an optimum they have that sum, or W is 0 and they are any of at most that sum:
         there those of the best bound.
         """
-        return self.of_full_sum(max_norm_multipliers(slope, stacked), slope)
+        return self.of_full_sum(max_norm_multipliers(gradient, stacked), gradient)
 
-    def bounding_multipliers(self, slope: Matrix, stacked: Array, room: float) -> Array:
-        """Multipliers that prove a bound for this slope, by ascent from these factors."""
-        return bounding_multipliers(slope, stacked, room)
+    def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
+        """Multipliers that prove a bound for this gradient, by ascent from these factors."""
+        return bounding_multipliers(gradient, stacked, room)
 
-    def of_full_sum(self, found: Array, slope: Matrix) -> Array:
+    def of_full_sum(self, found: Array, gradient: Matrix) -> Array:
         """Multipliers scaled to the sum 2 weight; those of the best bound where all are 0."""
         if not np.any(found):
-            found = dual_max_norm_split(slope)[1]
+            found = dual_max_norm_split(gradient)[1]
         return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
 
     def conjugate_from(self, dual: Matrix, multipliers: Array | None = None) -> float:

@@ -48,9 +48,9 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The weight: the dual ball is that of the spectral norm."""
         return self.weight
 
-    def dual_norm(self, slope: Matrix) -> float:
+    def dual_norm(self, gradient: Matrix) -> float:
         """The spectral norm."""
-        return spectral_bound(slope, NORM_SLACK)
+        return spectral_bound(gradient, NORM_SLACK)
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight * sum of the singular values."""
@@ -83,7 +83,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """W / (1 + step * weight)."""
         return stacked / (1.0 + step * self.weight)
 
-    def row_multipliers(self, slope: Matrix, stacked: Array) -> Array:
+    def row_multipliers(self, gradient: Matrix, stacked: Array) -> Array:
         """The weight, for every row."""
         return np.full(stacked.shape[0], self.weight)
 

@@ -260,29 +260,29 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     def value(self, z: Array, y: Array) -> Array:
         """The loss of each entry by the table above."""
-        return self.value_and_slope(z, y)[0]
+        return self.value_and_gradient(z, y)[0]
 
-    def value_and_slope(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its slope."""
-        return self.entries(y).value_and_slope(z)
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient."""
+        return self.entries(y).value_and_gradient(z)
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """The second derivative of l, weighted, and where d is no line that of d."""
         return self.entries(y).second_derivative(z)
 
-    def conjugate(self, slope: Array, y: Array) -> Array:
-        """The conjugate of l, shifted by the slope of the tilt; inf if not convex.
+    def conjugate(self, gradient: Array, y: Array) -> Array:
+        """The conjugate of l, shifted by the gradient of the tilt; inf if not convex.
 
         Where a coefficient is negative that inf is exact, as the loss falls below every line;
         elsewhere it is an upper bound.
         """
         if not self.convex:
-            return np.full(np.shape(slope), np.inf)
-        return self.entries(y).conjugate(slope)
+            return np.full(np.shape(gradient), np.inf)
+        return self.entries(y).conjugate(gradient)
 
-    def nearest_slope(self, slope: Array, y: Array) -> Array:
-        """Slopes clipped into the domain, which for PU and NU need not hold 0."""
-        return self.entries(y).nearest_slope(slope) if self.convex else slope
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """Gradients clipped into the domain, which for PU and NU need not hold 0."""
+        return self.entries(y).nearest_gradient(gradient) if self.convex else gradient
 
     def mean(self, z: Array) -> Array:
         """The mean response of the likelihood."""

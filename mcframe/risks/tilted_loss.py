@@ -28,19 +28,22 @@ class TiltedLoss:
     weight: Array
     tilt: Array
 
-    def value_and_slope(self, z: Array) -> tuple[Array, Array]:
-        """The loss and its slope."""
-        value, slope = self.likelihood.value_and_slope(z, self.base)
+    def value_and_gradient(self, z: Array) -> tuple[Array, Array]:
+        """The loss and its gradient."""
+        value, gradient = self.likelihood.value_and_gradient(z, self.base)
         difference, rise = self.difference(z)
-        return self.weight * value + self.tilt * difference, self.weight * slope + self.tilt * rise
+        return (
+            self.weight * value + self.tilt * difference,
+            self.weight * gradient + self.tilt * rise,
+        )
 
     def difference(self, z: Array) -> tuple[Array, Array]:
-        """d(z) and its slope."""
+        """d(z) and its gradient."""
         line = self.likelihood.label_difference
         if line is not None:
             return line[0] * z + line[1], np.full_like(z, line[0])
         one, zero = (
-            self.likelihood.value_and_slope(z, np.full_like(z, label)) for label in (1.0, 0.0)
+            self.likelihood.value_and_gradient(z, np.full_like(z, label)) for label in (1.0, 0.0)
         )
         return one[0] - zero[0], one[1] - zero[1]
 
@@ -64,13 +67,13 @@ class TiltedLoss:
         """(c, m, e) where all entries cost c/2 (z - m)^2 + e, else None."""
         if not self.likelihood.quadratic or self.base.size != 1 or self.curvature <= 0.0:
             return None
-        value, slope = self.value_and_slope(np.zeros(1))
-        centre = -float(slope[0]) / self.curvature
+        value, gradient = self.value_and_gradient(np.zeros(1))
+        centre = -float(gradient[0]) / self.curvature
         return self.curvature, centre, float(value[0]) - 0.5 * self.curvature * centre**2
 
     @property
-    def tilt_slope(self) -> Array:
-        """The slope of t d(z) for a line d, or for t = 0."""
+    def tilt_gradient(self) -> Array:
+        """The gradient of t d(z) for a line d, or for t = 0."""
         line = self.likelihood.label_difference
         return self.tilt * (line[0] if line is not None else 0.0)
 
@@ -80,32 +83,34 @@ class TiltedLoss:
         line = self.likelihood.label_difference
         return self.tilt * (line[1] if line is not None else 0.0)
 
-    def untilt(self, slope: Array) -> Array:
-        """The slope that l(., b) must have for the whole to have this one; 0 where w = 0."""
+    def untilt(self, gradient: Array) -> Array:
+        """The gradient that l(., b) must have for the whole to have this one; 0 where w = 0."""
         counts = self.weight > 0.0
-        return np.where(counts, slope - self.tilt_slope, 0.0) / np.where(counts, self.weight, 1.0)
+        return np.where(counts, gradient - self.tilt_gradient, 0.0) / np.where(
+            counts, self.weight, 1.0
+        )
 
-    def conjugate(self, slope: Array) -> Array:
-        """w l*((slope - t d') / w, b) - t d(0), for a line d."""
-        inner = self.untilt(slope)
-        near = self.likelihood.nearest_slope(inner, self.base)
-        # Taking t d' off rounds: a slope on the boundary of the domain must stay on it.
-        rounding = 8.0 * EPS * (np.abs(slope) + np.abs(self.tilt_slope))
+    def conjugate(self, gradient: Array) -> Array:
+        """w l*((gradient - t d') / w, b) - t d(0), for a line d."""
+        inner = self.untilt(gradient)
+        near = self.likelihood.nearest_gradient(inner, self.base)
+        # Taking t d' off rounds: a gradient on the boundary of the domain must stay on it.
+        rounding = 8.0 * EPS * (np.abs(gradient) + np.abs(self.tilt_gradient))
         inner = np.where(self.weight * np.abs(inner - near) <= rounding, near, inner)
         conjugate = self.weight * self.likelihood.conjugate(inner, self.base)
         conjugate = conjugate - self.tilt_constant
-        return np.where((self.weight > 0.0) | (slope == 0.0), conjugate, np.inf)
+        return np.where((self.weight > 0.0) | (gradient == 0.0), conjugate, np.inf)
 
-    def nearest_slope(self, slope: Array) -> Array:
-        """The nearest slopes with a finite conjugate, for a line d."""
-        inner = self.untilt(slope)
-        near = self.likelihood.nearest_slope(inner, self.base)
+    def nearest_gradient(self, gradient: Array) -> Array:
+        """The nearest gradients with a finite conjugate, for a line d."""
+        inner = self.untilt(gradient)
+        near = self.likelihood.nearest_gradient(inner, self.base)
         # What lies inside stays as it is, to the last digit.
         inside = (near == inner) & (self.weight > 0.0)
-        return np.where(inside, slope, self.weight * near + self.tilt_slope)
+        return np.where(inside, gradient, self.weight * near + self.tilt_gradient)
 
     def statement(self, cp: Any, z: Any) -> tuple[Any, list[Any]]:
         """w l(z, b) + t d' z + t d(0), for a line d: convex by the rules, as w >= 0."""
         loss, constraints = self.likelihood.statement(cp, z, self.base)
-        line = cp.multiply(self.tilt_slope, z) + self.tilt_constant
+        line = cp.multiply(self.tilt_gradient, z) + self.tilt_constant
         return cp.multiply(self.weight, loss) + line, constraints

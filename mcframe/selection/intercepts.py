@@ -15,9 +15,9 @@ from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 __all__ = ["Intercepts"]
 
 # Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
-# beside the slopes at c = 0.
+# beside the gradients at c = 0.
 STEPS, LOOKS, STILL = 10, 30, 1e-8
-# The accuracy of the weight, and what counts as none beside the slopes.
+# The accuracy of the weight, and what counts as none beside the gradients.
 ACCURACY, NEAR_ZERO = 1e-6, 1e-6
 # How often the bracket of the weight is widened.
 DOUBLINGS = 60
@@ -51,7 +51,7 @@ class Intercepts:
         at, n_rows, ridge = self.evaluation(c), self.n_rows, self.program.penalty.ridge
         root = float(np.sqrt(n_rows * (1.0 + np.dot(c, c))))
         value = at.value + weight * root + 0.5 * ridge * n_rows * float(np.dot(c, c))
-        sums = at.slope.T @ np.ones(n_rows)
+        sums = at.gradient.T @ np.ones(n_rows)
         return value, sums[:-1] + (weight / root + ridge) * n_rows * c
 
     def best(self, weight: float, begin: Array | None = None) -> Array:
@@ -86,8 +86,8 @@ class Intercepts:
 
     @cached_property
     def size_at_nothing(self) -> float:
-        """The size of the slope at c = 0."""
-        return float(np.linalg.norm(self.evaluation(self.nothing).entry_slopes))
+        """The size of the gradient at c = 0."""
+        return float(np.linalg.norm(self.evaluation(self.nothing).entry_gradients))
 
     @cached_property
     def curvature(self) -> float:
@@ -95,14 +95,14 @@ class Intercepts:
         return self.program.curvature_at(self.program.evaluate(LowRank.zeros(self.program.shape)))
 
     def norm_beside(self, c: Array) -> float:
-        """``||(I - 11'/n) G (I, -c)||_2``, G the slope of F in all columns but the last.
+        """``||(I - 11'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
 
         Z is optimal where that is at most the weight: with the multiplier of the fixed column the
         dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
         orthogonal to u and takes v to 0, has that norm over the weight.
         """
-        slope = self.evaluation(c).slope.dense()[:, :-1]
-        beside = slope - slope.mean(axis=0)
+        gradient = self.evaluation(c).gradient.dense()[:, :-1]
+        beside = gradient - gradient.mean(axis=0)
         return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
 
     def largest_weight(self) -> float:

@@ -32,8 +32,8 @@ __all__ = ["largest_weight", "weight_max"]
 # A smooth term never leaves Z = 0: its path begins where it bends so many times as much as all
 # losses together.
 RULING = 100.0
-# How wide the kink of a rough loss becomes, and how long the step of a prox, beside the size of
-# predictors: subgradients are those at Z up to that.
+# How wide the kink of a nonsmooth loss becomes, and how long the step of a prox, beside the size
+# of predictors: subgradients are those at Z up to that.
 CLOSE = 1e-6
 # That width where intercepts have to be found, in many steps if it is small.
 ROUGHLY = 1e-2
@@ -47,7 +47,7 @@ def weight_max(
     """Compute the smallest weight of a term at which the answer is the trivial one.
 
     ``path`` and ``cross_validate`` begin there without ``weights``. For a term ``w ||Z||`` the
-    trivial answer is Z = 0, and it is optimal from ``w = ||S||*`` on, S the slope of everything
+    trivial answer is Z = 0, and it is optimal from ``w = ||S||*`` on, S the gradient of everything
     else at Z = 0, the free effects solved for, and ``||.||*`` the dual norm: the largest
     singular value for a ``NuclearNorm``.
 
@@ -129,12 +129,12 @@ def remedy(name: str) -> str:
 
 
 def refuse_overflow(program: Program, name: str) -> None:
-    """Raise a ``ModelError`` where a slope at Z = 0 is not finite."""
+    """Raise a ``ModelError`` where a gradient at Z = 0 is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         at = smooth(program).evaluate(LowRank.zeros(program.shape))
     if not at.finite:
         raise ModelError(
-            "a loss overflows at Z = 0, so that its slope says nothing of a weight; rescale the"
+            "a loss overflows at Z = 0, so that its gradient says nothing of a weight; rescale the"
             f" columns of the data, look at the offsets, or {remedy(name)}"
         )
 
@@ -142,8 +142,8 @@ def refuse_overflow(program: Program, name: str) -> None:
 def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
     """The program of a problem whose main term is this one, if it covers all of Z.
 
-    Terms without a prox or a slope, other factored norms and balls, are left out: at Z = 0 they
-    have the slope 0.
+    Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0 they
+    have the gradient 0.
     """
     others = [each for each in compiled.problem.terms if each is not term]
     kept = [t for t in others if isinstance(t, OnesColumn | SmoothTerm | Prox | Composed)]
@@ -176,17 +176,17 @@ def curvature_beside(program: Program, term: Term) -> float:
 
 
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
-    """The dual norm of the slope at the trivial answer, less what other terms take up of it."""
+    """The dual norm of the gradient at the trivial answer, less what other terms take up of it."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
     ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
-    rough = any(each.fixed is None for each in program.terms if not each.smooth)
-    if not (ones or rough or exact or others_of(problem, term)):
-        return float(term.dual_norm(slope_at_zero(smooth(program))))
+    nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
+    if not (ones or nonsmooth or exact or others_of(problem, term)):
+        return float(term.dual_norm(gradient_at_zero(smooth(program))))
     begin = LowRank.zeros(program.shape)
     if ones:
         intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
-        if isinstance(term, NuclearNorm) and not (rough or exact):
+        if isinstance(term, NuclearNorm) and not (nonsmooth or exact):
             return weight
         begin = intercepts.latent(intercepts.best(weight))
     pull, unabsorbed = pulls(program, begin)
@@ -204,32 +204,32 @@ def others_of(problem: Problem, term: Term) -> list[Any]:
 
 
 def smooth(program: Program, width: float = CLOSE) -> Program:
-    """Losses and smooth terms alone, the kinks of rough losses rounded off over a width."""
+    """Losses and smooth terms alone, the kinks of nonsmooth losses rounded off over a width."""
     terms = tuple(each for each in program.terms if each.smooth)
     kept = attrs.evolve(program, terms=terms)
-    rough = [not piece.likelihood.smooth for piece in program.loss.pieces]
+    nonsmooth = [not piece.likelihood.smooth for piece in program.loss.pieces]
     multipliers = [
-        np.zeros(piece.n_numbers) if is_rough else None
-        for piece, is_rough in zip(program.loss.pieces, rough, strict=True)
+        np.zeros(piece.n_numbers) if is_nonsmooth else None
+        for piece, is_nonsmooth in zip(program.loss.pieces, nonsmooth, strict=True)
     ]
     stiffness = [
-        piece_stiffness(piece, program) / width if is_rough else 1.0
-        for piece, is_rough in zip(program.loss.pieces, rough, strict=True)
+        piece_stiffness(piece, program) / width if is_nonsmooth else 1.0
+        for piece, is_nonsmooth in zip(program.loss.pieces, nonsmooth, strict=True)
     ]
     return kept.with_smooth_parts(
         [*multipliers, *[None] * len(terms)], [*stiffness, *[1.0] * len(terms)]
     )
 
 
-def slope_at_zero(program: Program) -> Operator:
-    """The slope of a smooth program but for its main term at Z = 0, effects solved out."""
-    return program.evaluate(LowRank.zeros(program.shape)).slope
+def gradient_at_zero(program: Program) -> Operator:
+    """The gradient of a smooth program but for its main term at Z = 0, effects solved out."""
+    return program.evaluate(LowRank.zeros(program.shape)).gradient
 
 
 def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
-    """Minus the slope at the nearest feasible point, less what rough parts absorb; and all of it.
+    """Minus the gradient at the nearest feasible point, less what nonsmooth parts absorb; and all.
 
-    A rough term f takes up the subgradient Y of f at Z that leaves least of a pull D: for a
+    A nonsmooth term f takes up the subgradient Y of f at Z that leaves least of a pull D: for a
     small step t it is ``(Z + t D - prox_tf(Z + t D)) / t``. The multipliers of exact losses take
     up all that is at their entries.
     """
@@ -238,8 +238,8 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     evaluation = rounded.evaluate(dense)
     exact = [piece.part for piece in program.loss.pieces if piece.likelihood.indicator]
     for part in exact:
-        evaluation.entry_slopes[part] = 0.0
-    whole = -evaluation.slope.dense() - program.penalty.ridge * dense
+        evaluation.entry_gradients[part] = 0.0
+    whole = -evaluation.gradient.dense() - program.penalty.ridge * dense
     pull = whole.copy()
     for part in exact:
         pull.ravel()[program.entries.flat[part]] = 0.0
@@ -259,7 +259,7 @@ def beside_intercepts(pull: Array, dense: Array) -> Array:
 
 
 def less_absorbed(term: Attached, dense: Array, pull: Array, program: Program) -> Array:
-    """A pull at Z without the subgradient of a rough term that leaves least of it."""
+    """A pull at Z without the subgradient of a nonsmooth term that leaves least of it."""
     largest = float(np.max(np.abs(pull), initial=0.0))
     if largest == 0.0:
         return pull

@@ -169,13 +169,13 @@ class Iterate:
         """
         ahead = self.core + self.momentum * (self.core - self.previous)
         residual = problem.residual(ahead)
-        loss, slope = 0.5 * float(np.vdot(residual, residual)), problem.core_of_table(residual)
+        loss, gradient = 0.5 * float(np.vdot(residual, residual)), problem.core_of_table(residual)
         while True:
             threshold = problem.weight / self.curvature
-            core, nuclear = shrink_singular_values(ahead - slope / self.curvature, threshold)
+            core, nuclear = shrink_singular_values(ahead - gradient / self.curvature, threshold)
             reached = problem.loss(core)
             moved = core - ahead
-            model = loss + float(np.vdot(slope, moved))
+            model = loss + float(np.vdot(gradient, moved))
             model += 0.5 * self.curvature * float(np.vdot(moved, moved))
             if problem.orthonormal or reached <= model * (1.0 + ROUNDING):
                 break

@@ -28,10 +28,10 @@ STEEPER = 8.0
 
 
 def begin(program: Program, state: AlternatingState) -> None:
-    """Columns along the leading singular vectors of the slope at 0."""
+    """Columns along the leading singular vectors of the gradient at 0."""
     weight = program.penalty.threshold(1.0)
     count = min(FIRST_WIDTH, *program.shape)
-    lanczos = Lanczos(state.evaluation.slope, state.shrinker.rng)
+    lanczos = Lanczos(state.evaluation.gradient, state.shrinker.rng)
     lanczos.advance(BEGUN)
     left, s, right = lanczos.leading(count)
     above = s > weight
@@ -57,7 +57,7 @@ def relength(program: Program, state: AlternatingState) -> None:
         return
     left, right = state.bases
     pair = state.left[:, short], state.right[:, short]
-    forward, _ = state.evaluation.factor_slopes(*pair, short)
+    forward, _ = state.evaluation.factor_gradients(*pair, short)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
     excess = gains - program.penalty.threshold(1.0)
     curvatures = lines_near(program, state.evaluation).along(left[:, short], right[:, short])
@@ -77,7 +77,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     """A proximal gradient step of the short columns, outside of the long ones' spaces.
 
     With P and Q the projections off these spaces, P (Z - S / L) Q is shrunk: columns appear where
-    the slope S has singular values above the weight there, turn, and vanish.
+    the gradient S has singular values above the weight there, turn, and vanish.
     """
     short = state.short
     left, right = state.bases
@@ -85,7 +85,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     kept = state.left[:, ~short], state.right[:, ~short]
     old = LowRank(left[:, short] * state.values[short], right[:, short])
     begun, before = state.evaluation, state.snapshot()
-    matrix = begun.slope
+    matrix = begun.gradient
     if state.shrinker.basis is None:
         seek(state, matrix, *off)
     while True:
@@ -115,12 +115,12 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         state.restore(before)
 
 
-def seek(state: AlternatingState, slope: Operator, left: Array, right: Array) -> None:
-    """Start the shrinker at leading singular vectors of the slope outside of two spaces."""
-    lanczos = Lanczos(Projected(slope, left, right), state.shrinker.rng)
+def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array) -> None:
+    """Start the shrinker at leading singular vectors of the gradient outside of two spaces."""
+    lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(LOOKED)
     near, s, far = lanczos.leading(FIRST_WIDTH)
-    tall = slope.shape[0] >= slope.shape[1]
+    tall = gradient.shape[0] >= gradient.shape[1]
     state.shrinker.basis = far if tall else near
     state.shrinker.ritz = np.square(s / state.curvature)
 
@@ -129,8 +129,8 @@ def refine(program: Program, state: AlternatingState) -> None:
     """Quasi-Newton steps of the short columns' factors, the long columns fixed.
 
     Sweeps bring a short column to its length and direction only by factors of gain / weight, and
-    by ratios of neighbouring singular values of the slope, which are close to 1 there. Where each
-    evaluation reads all cells (about 14 for these steps), sweeps alone are cheaper: Newton's
+    by ratios of neighbouring singular values of the gradient, which are close to 1 there. Where
+    each evaluation reads all cells (about 14 for these steps), sweeps alone are cheaper: Newton's
     equations of such cells turn short columns, too.
     """
     short = state.short
@@ -147,7 +147,7 @@ def refine(program: Program, state: AlternatingState) -> None:
         factors = vector.reshape(begun.shape)
         left, right = factors[:n_rows], factors[n_rows:]
         evaluation = program.evaluate(places.at(left, right), effects)
-        gradient = np.vstack(evaluation.factor_slopes(left, right, last))
+        gradient = np.vstack(evaluation.factor_gradients(left, right, last))
         gradient += weight * factors
         value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
         return value, gradient.ravel()

@@ -12,7 +12,7 @@ from mcframe.backends.alternating.short_columns import begin, refine, relength, 
 from mcframe.backends.alternating.state import AlternatingState
 from mcframe.backends.alternating.sweeps import half_sweep
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import rough_parts
+from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Program
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
@@ -25,8 +25,8 @@ __all__ = ["Alternating"]
 # Sweeps have settled where one lowers the objective by less than this, relatively, or after so
 # many: what goes on so long is short columns.
 SETTLED, SWEEPS = 2e-5, 10
-# A slope is off as the root of what the objective has still to fall, and a certificate's gap is in
-# between: 23 to 29 times that fall were measured on 100,000 x 10,000 with 5e6 entries.
+# A gradient is off as the root of what the objective has still to fall, and a certificate's gap is
+# in between: 23 to 29 times that fall were measured on 100,000 x 10,000 with 5e6 entries.
 PROMISED = 30.0
 
 
@@ -41,7 +41,7 @@ class Alternating(Solver[Program, AlternatingState]):
     row, shortened where they do not descend; a loss without one by its curvature. Effects
     are solved for after each half.
 
-    The rank is found: columns begin as leading singular vectors of the slope at 0 and are
+    The rank is found: columns begin as leading singular vectors of the gradient at 0 and are
     dropped where leaving them out lowers the objective. Sweeps bring long columns close to the
     optimum in a few rounds; once they have settled, each is followed by a proximal gradient
     step of the short columns outside of the long ones' spaces, which finds, turns and drops
@@ -53,9 +53,9 @@ class Alternating(Solver[Program, AlternatingState]):
     columns: 4 to 18 products of a sparse matrix and s + 12 columns, and about as many with s.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
     of 10 to 150 block Lanczos steps, one to four times, and up to 24 products with 48 columns in
-    between, where rows and columns of the slope are scaled down; 600 columns of the shorter side
-    are held meanwhile. Memory: about 60 bytes an entry between looks at the certificate and 120 in
-    one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
+    between, where rows and columns of the gradient are scaled down; 600 columns of the shorter
+    side are held meanwhile. Memory: about 60 bytes an entry between looks at the certificate and
+    120 in one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
     the tolerance, and are many where much of the noise is fitted. Rows in partitions cost rounds
     and bytes beside: ``mcframe.compile.partitions.costs.Costs`` has the formulas.
 
@@ -63,7 +63,7 @@ class Alternating(Solver[Program, AlternatingState]):
     matrices. Those of another are read by blocks of rows: a pass takes 6 k operations a cell and
     its loss, an extrapolation two such passes, and a half sweep one and another of k (k + 3) for
     Newton's equations, the matrices of which it holds, k^2 numbers for each line. Up to 1.25e8
-    cells their slopes are held, in 32 bits, while a step or a certificate multiplies by them;
+    cells their gradients are held, in 32 bits, while a step or a certificate multiplies by them;
     beyond, each product takes a pass.
     """
 
@@ -83,7 +83,7 @@ class Alternating(Solver[Program, AlternatingState]):
         if program.terms:
             return "terms beside the nuclear norm are left to the other backends"
         if not program.loss.smooth:
-            return rough_parts(program)
+            return nonsmooth_parts(program)
         if not program.loss.convex:
             return "a loss that is not convex is left to the other backends"
         return None
@@ -91,7 +91,7 @@ class Alternating(Solver[Program, AlternatingState]):
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> AlternatingState:
-        """The start, or leading singular vectors of the slope at 0."""
+        """The start, or leading singular vectors of the gradient at 0."""
         n_rows, n_columns = program.shape
         evaluation = program.evaluate(LowRank.zeros(program.shape))
         state = AlternatingState(

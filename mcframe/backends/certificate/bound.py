@@ -15,7 +15,7 @@ __all__ = ["NO_BOUND", "Bound", "fenchel_bound"]
 
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
-# How much shorter still slopes are tried that rounding has left just outside of a domain.
+# How much shorter still gradients are tried that rounding has left just outside of a domain.
 SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
 
@@ -89,12 +89,12 @@ def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) 
     point lies outside of its domain by rounding.
     """
     conjugates, size = point.conjugates()
-    rounding = summed_rounding(size + abs(taken), point.slope.size) + outside
+    rounding = summed_rounding(size + abs(taken), point.gradient.size) + outside
     return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
 
 
 def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: Aim) -> Bound:
-    """The bound where scaling leaves the domain of a loss whose slopes do not reach 0.
+    """The bound where scaling leaves the domain of a loss whose gradients do not reach 0.
 
     Moving back into that domain changes the main term's matrix a little, so that the scale is
     sought in a few rounds; -inf if none is found. Beyond the main term's domain by rounding it is

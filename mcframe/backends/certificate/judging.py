@@ -28,9 +28,10 @@ from mcframe.numerics.spectra.tapering import taper
 __all__ = ["at_zero", "judge", "judge_objective"]
 
 # The share of the gap asked for by which the bound on a norm may be too large in any case, and
-# that of what the norm of a slope may be too large by for the gap to be as small as that.
+# that of what the norm of a gradient may be too large by for the gap to be as small as that.
 BOUNDED, ACCURATE = 0.1, 0.2
-# So exactly norms of slopes are told that are known by their products, some rounding counted in.
+# So exactly norms of gradients are told that are known by their products, some rounding counted
+# in.
 TOLD = 1.25 * NEAREST
 # Of what is left of a gap so much is worth proving: rounding and estimates take the rest.
 SURE = 0.9
@@ -90,15 +91,15 @@ class Reached:
         """The objective beside a bound, and how exactly both are known."""
         loss, at, length = self.program.loss, self.at, self.candidate.latent.length
         lowered_by = bound.rounding + unsettled
-        moved = loss.rounding(at.place.z, at.effects, at.entry_slopes) + lowered_by
+        moved = loss.rounding(at.place.z, at.effects, at.entry_gradients) + lowered_by
         moved += summed_rounding(self.objective, at.entries.size)
         moved += self.program.penalty.rounding(self.candidate.latent)
         for attached in self.program.terms:
             moved += attached.term.rounding(at.place.columns(attached.columns))
         mixed = self.program.penalty.mixes_columns
-        resolved = loss.moved_by(EPS * length, at.entry_slopes) if mixed else 0.0
+        resolved = loss.moved_by(EPS * length, at.entry_gradients) if mixed else 0.0
         if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
-            resolved += TOLD * self.main  # what a slope scaled down by so much costs
+            resolved += TOLD * self.main  # what a gradient scaled down by so much costs
         # Beside a bound that is not close to 0 there is nothing to ask.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0
@@ -109,7 +110,7 @@ class Reached:
 
 
 def judge(program: Program, candidate: Candidate, tol: float = 0.0) -> Judgement:
-    """The objective at a candidate, and a lower bound on the optimum from the slopes there.
+    """The objective at a candidate, and a lower bound on the optimum from the gradients there.
 
     Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
     matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
@@ -143,7 +144,7 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
         slack = max(slack, ACCURATE * excess)
     points = [point]
     if candidate.dual is None and candidate.latent.width and tapers(program):
-        points = shrink_slope(point, reached.at, excess, slack)
+        points = shrink_gradient(point, reached.at, excess, slack)
     aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
     bound = NO_BOUND
     for tried in points:
@@ -162,7 +163,7 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
 
 
 def inside_a_ball(program: Program, point: DualPoint) -> bool:
-    """Whether the main term is a ball, beside slopes that are written out and free to choose."""
+    """Whether the main term is a ball, and gradients are written out and free to choose."""
     written = not (
         program.entries.sparse or point.behind or any(k is not None for k in point.known)
     )
@@ -170,11 +171,11 @@ def inside_a_ball(program: Program, point: DualPoint) -> bool:
 
 
 def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
-    """The relative excess of a slope's norm over the main term's radius that does no harm.
+    """The relative excess of a gradient's norm over the main term's radius that does no harm.
 
-    Such that the gap is at most ``tol`` after the slope is scaled down. Where the other parts
+    Such that the gap is at most ``tol`` after the gradient is scaled down. Where the other parts
     alone leave a larger gap, half of that is added to it: more exact norms show no more. To scale
-    a slope S at Z by 1 - a costs about a R(Z), as -<S, Z> is R(Z) at the optimum, and a^2 times
+    a gradient S at Z by 1 - a costs about a R(Z), as -<S, Z> is R(Z) at the optimum, and a^2 times
     the size of the objective.
     """
     conjugates = point.conjugates()[0]
@@ -187,18 +188,20 @@ def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
 
 
-def shrink_slope(point: DualPoint, at: Evaluation, excess: float, slack: float) -> list[DualPoint]:
-    """Rows and columns of the slope scaled down where it is too long for the main term's ball.
+def shrink_gradient(
+    point: DualPoint, at: Evaluation, excess: float, slack: float
+) -> list[DualPoint]:
+    """Rows and columns of the gradient scaled down where it is too long for the main term's ball.
 
-    And the slope as it was, where that was touched, since the costs are those of small scales:
+    And the gradient as it was, where that was touched, since the costs are those of small scales:
     its norm is known by then, so that its bound takes no further look.
     """
-    slope, costs = point.matrix, line_costs(point.program, at, point.slope)
-    assert isinstance(slope, Sampled | PartitionedMatrix)
+    gradient, costs = point.matrix, line_costs(point.program, at, point.gradient)
+    assert isinstance(gradient, Sampled | PartitionedMatrix)
     radius = point.program.penalty.dual_radius
-    found, norm, untouched = taper(slope, radius, costs, excess, slack)
-    shrunk = point.with_slope(found, norm)
-    return [shrunk] if found is slope else [shrunk, attrs.evolve(point, norm=untouched)]
+    found, norm, untouched = taper(gradient, radius, costs, excess, slack)
+    shrunk = point.with_gradient(found, norm)
+    return [shrunk] if found is gradient else [shrunk, attrs.evolve(point, norm=untouched)]
 
 
 def judge_objective(program: Program, candidate: Candidate) -> Judgement:
@@ -209,7 +212,7 @@ def judge_objective(program: Program, candidate: Candidate) -> Judgement:
 def at_zero(program: Program) -> tuple[Point, Judgement] | None:
     """Z = 0 with its objective and no bound; None where that is infinite or cannot be told.
 
-    Effects of a loss without a slope cannot be solved for.
+    Effects of a loss without a gradient cannot be solved for.
     """
     untold = (p.effects.size and not p.likelihood.smooth for p in program.loss.pieces)
     if any(untold):

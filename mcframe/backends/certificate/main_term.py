@@ -54,7 +54,7 @@ class OfFactors(MainTerm):
         self.largest = term.feasible_scale(-self.matrix, self.multipliers)
 
     def conjugate(self, scale: float) -> float:
-        """The conjugate at ``scale`` times the slope, from multipliers scaled too."""
+        """The conjugate at ``scale`` times the gradient, from multipliers scaled too."""
         return self.term.conjugate_from(-scale * self.matrix, scale * self.multipliers)
 
 
@@ -77,7 +77,7 @@ class OfSingularValues(MainTerm):
             self.bounds = singular_value_bounds(point.matrix.dense())
 
     def conjugate(self, scale: float) -> float:
-        """The conjugate at ``scale`` times the slope, from bounds on its singular values."""
+        """The conjugate at ``scale`` times the gradient, from bounds on its singular values."""
         return self.penalty.conjugate(scale * self.bounds)
 
 
@@ -85,8 +85,8 @@ class OfRows(MainTerm):
     """The main term as a square of each row: finite at every scale, from some products of S.
 
     The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
-    a ridge gets ``ridge * Z`` of the slope, with the rows Z that are the best ones there, and no
-    bound depends on how exactly these are known.
+    a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
+    no bound depends on how exactly these are known.
     """
 
     def __init__(self, point: DualPoint, penalty: RowPenalty) -> None:
@@ -102,7 +102,7 @@ class OfRows(MainTerm):
         self.taken = penalty.main.squares.dual(left)
 
     def conjugate(self, scale: float) -> float:
-        """The conjugate at ``-scale`` times the slope."""
+        """The conjugate at ``-scale`` times the gradient."""
         return self.taken.conjugate(scale) + scale**2 * self.ridged
 
     def rounding(self, scale: float) -> float:

@@ -12,7 +12,7 @@ __all__ = ["Judgement", "Point"]
 
 @attrs.frozen(eq=False)
 class Point:
-    """A feasible Z in factors, and what is known of the dual of rough parts: a ``Candidate``.
+    """A feasible Z in factors, and what is known of the dual of nonsmooth parts: a ``Candidate``.
 
     ``warm`` are the effects of each block at Z or nearby, where a solver knows them: the start of
     their solution.

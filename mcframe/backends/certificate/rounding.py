@@ -26,8 +26,8 @@ class Rounding:
         below 1e-12 of theirs at Z = 0, and the main term 0.
     resolved : float
         How far apart they may stay because each entry of Z is known to the rounding of the whole
-        Z alone, as it is by singular vectors; and because norms of sparse slopes are told to 1e-9,
-        which is worth that share of the main term.
+        Z alone, as it is by singular vectors; and because norms of sparse gradients are told to
+        1e-9, which is worth that share of the main term.
     room : float
         What it is worth at most that sets count as met up to 1e-9 of their size.
     bound : float

@@ -89,10 +89,10 @@ class Scored:
         self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
         return images
 
-    def pulled(self, slopes: Array) -> Array:
-        """S L for a slope S with these numbers (n_rows x m)."""
+    def pulled(self, gradients: Array) -> Array:
+        """S L for a gradient S with these numbers (n_rows x m)."""
         lines, out = self.pattern.by_rows, np.empty((self.n_rows, self.width))
-        kernels.product(lines.starts, lines.across, lines.reorder(slopes), self.loadings, out)
+        kernels.product(lines.starts, lines.across, lines.reorder(gradients), self.loadings, out)
         return out
 
     @property
@@ -124,7 +124,7 @@ class At:
     """Rows at some scores t (n_rows x m), the best row effects solved for.
 
     ``objectives`` has each row's losses and ``||t||^2 / 2``, ``sizes`` the sum of their sizes,
-    ``slopes`` one number for each of z, and ``gradient`` (n_rows x m) is that of the objectives.
+    ``gradients`` one number for each of z, and ``gradient`` (n_rows x m) is the objectives'.
     """
 
     scores: Array
@@ -132,7 +132,7 @@ class At:
     effects: tuple[Array | None, ...]
     objectives: Array
     sizes: Array
-    slopes: Array
+    gradients: Array
     gradient: Array
 
 
@@ -150,7 +150,7 @@ class RowLosses:
     def at(self, scores: Array, warm: At | None = None) -> At:
         """The rows at these scores; the search for effects begins at those of ``warm``."""
         z = self.scored.numbers(scores)
-        slopes = np.empty_like(z)
+        gradients = np.empty_like(z)
         squares: Array = 0.5 * np.einsum("ij,ij->i", scores, scores)
         objectives, sizes, solved = squares, squares, []
         with np.errstate(over="ignore", invalid="ignore"):
@@ -158,8 +158,10 @@ class RowLosses:
                 own = piece.offset_part(z)
                 effects = piece.solve(own, None if warm is None else warm.effects[k])
                 predictor = piece.predictor(own, effects)
-                losses, slope = piece.at(effects).value_and_slope(predictor, piece.y)
-                slopes[piece.part] = np.ravel(piece.stretch * slope)
+                losses, gradient_of_losses = piece.at(effects).value_and_gradient(
+                    predictor, piece.y
+                )
+                gradients[piece.part] = np.ravel(piece.stretch * gradient_of_losses)
                 losses = piece.scale * losses
                 objectives = objectives + self.by_rows(piece, losses)
                 sizes = sizes + self.by_rows(piece, np.abs(losses))
@@ -168,8 +170,8 @@ class RowLosses:
                     away = effects - ridge.towards
                     objectives = objectives + 0.5 * ridge.weight * np.square(away)
                 solved.append(effects)
-            gradient = self.scored.pulled(slopes) + scores
-        return At(scores, z, tuple(solved), objectives, sizes, slopes, gradient)
+            gradient = self.scored.pulled(gradients) + scores
+        return At(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
 
     def by_rows(self, piece: Piece, numbers: Array) -> Array:
         """The sum over each row of a piece's entries."""
@@ -181,7 +183,7 @@ class RowLosses:
         scored = self.scored
         curvatures, hessians = self.curvatures(here)
         if scored.short and (hessians is None or self.steep(curvatures)):
-            return -scored.pulled(self.next_slopes(here)) - here.scores
+            return -scored.pulled(self.next_gradients(here)) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
         costs, images = [np.ones(scored.width)], [-here.scores]
@@ -189,14 +191,16 @@ class RowLosses:
             if piece.effects.n_added:
                 costs.append(np.array([piece.effects.stiffness + damping]))
                 # They are the best ones: what the entries pull at them with is taken back.
-                images.append(self.by_rows(piece, here.slopes[piece.part])[:, None])
+                images.append(self.by_rows(piece, here.gradients[piece.part])[:, None])
         own = np.diag(np.concatenate(costs))[None]
         if hessians is not None:
             own = own + hessians
         shared = kernels.Shared(own, np.ones(scored.n_rows), np.hstack(images))
         steps, lines = np.empty((scored.n_rows, own.shape[1])), scored.pattern.by_rows
         order = (lines.starts, lines.across, lines.places)
-        kernels.ridge_solutions(*order, curvatures, -here.slopes, scored.reach, 0.0, steps, shared)
+        kernels.ridge_solutions(
+            *order, curvatures, -here.gradients, scored.reach, 0.0, steps, shared
+        )
         found: Array = steps[:, : scored.width]
         return found
 
@@ -205,21 +209,22 @@ class RowLosses:
         lengths = np.sum(np.square(self.scored.loadings), axis=1)[self.scored.columns]
         return bool(np.any(curvatures * lengths > STEEP))
 
-    def next_slopes(self, here: At) -> Array:
-        """The slopes that Newton's next scores -L's go with, one for each number of z.
+    def next_gradients(self, here: At) -> Array:
+        """The gradients that Newton's next scores -L's go with, one for each number of z.
 
-        With S^2 the curvatures and g the slopes at L t, ``s = g + S^2 (L t_new - L t)`` and
+        With S^2 the curvatures and g the gradients at L t, ``s = g + S^2 (L t_new - L t)`` and
         ``t_new = -L's`` give ``s = -S q`` where ``(I + S L L' S) q = S L t - g / S``, systems in
-        the numbers of each row. Of a loss of large curvature the slope at z has few digits, these
-        have all of them. Numbers of classes keep their slopes, as if they had no curvature.
+        the numbers of each row. Of a loss of large curvature the gradient at z has few digits,
+        these have all of them. Numbers of classes keep their gradients, as if they had no
+        curvature.
         """
         scored, alone = self.scored, np.zeros(here.z.size, dtype=bool)
         for piece in self.pieces:
             alone[piece.part] = piece.width == 1
-        kept = np.where(alone, 0.0, here.slopes)
+        kept = np.where(alone, 0.0, here.gradients)
         roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
         moved = scored.images(here.scores + scored.pulled(kept))
-        wanted = np.where(alone, roots * moved - here.slopes / roots, 0.0)
+        wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
         found: Array = kept - scored.short_systems(np.where(alone, roots, 0.0), wanted)
         return found
 
@@ -274,7 +279,7 @@ class RowLosses:
         Its length bounds how far their scores are from the best ones.
         """
         scored = self.scored
-        pulls = np.abs(here.slopes) * np.linalg.norm(scored.loadings, axis=1)[scored.columns]
+        pulls = np.abs(here.gradients) * np.linalg.norm(scored.loadings, axis=1)[scored.columns]
         sizes = np.bincount(scored.rows, weights=pulls, minlength=scored.n_rows)
         sizes = sizes + np.linalg.norm(here.scores, axis=1)
         return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)

@@ -1,4 +1,4 @@
-"""The best scores of new rows: losses without a slope and bounds by the method of multipliers."""
+"""Scores of new rows with nonsmooth losses or bounds, by the method of multipliers."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from mcframe.contracts.likelihood import Proximable
 
 __all__ = ["BestRows", "best_rows"]
 
-# The stiffness of a rough part, beside 1 / ||v||^2 of its loadings v, by which a row's own cost
-# holds z; by how much it grows at each move of the multipliers, and in all.
+# The stiffness of a nonsmooth part, beside 1 / ||v||^2 of its loadings v, by which a row's own
+# cost holds z; by how much it grows at each move of the multipliers, and in all.
 FIRST, GROWTH, STIFFEST = 10.0, 3.0, 1e4
 # Moves at most; at the largest stiffness they end where they bring no more than this.
 MOST_MOVES, STILL = 60, 0.5
-# Rough parts are met where z and their prox differ by less than this beside the largest z of the
-# row; a row is off where they still differ by more than that.
+# Nonsmooth parts are met where z and their prox differ by less than this beside the largest z of
+# the row; a row is off where they still differ by more than that.
 MET, OFF = 1e-11, 1e-6
 # Rows that are much smaller than the largest are measured by this share of it.
 SMALL_ROW = 1e-6
@@ -56,7 +56,7 @@ class Between(Proximable):
         """The nearest number within."""
         return np.clip(z, self.lower, self.upper)
 
-    def prox_slope(self, z: Array, y: Array, step: Array) -> Array:
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
         """1 within, 0 outside."""
         return ((z > self.lower) & (z < self.upper)).astype(np.float64)
 
@@ -102,24 +102,24 @@ def bounds_of(n_rows: int, columns: slice, within: Between, start: int) -> Piece
 
 
 def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
-    """Rows under rough losses, and which of them are off: the method of multipliers.
+    """Rows under nonsmooth losses, and which of them are off: the method of multipliers.
 
-    Each rough loss is replaced by its envelope (``mcframe.compile.moreau``), whose slope at the
-    minimum is the next multiplier, and which grows stiffer from one to the next.
+    Each nonsmooth loss is replaced by its envelope (``mcframe.compile.moreau``), whose gradient at
+    the minimum is the next multiplier, and which grows stiffer from one to the next.
     """
-    rough = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]
-    multipliers: dict[int, Array] = {k: np.zeros(losses.pieces[k].n_numbers) for k in rough}
-    first = {k: stiffness(losses, k) for k in rough}
+    nonsmooth = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]
+    multipliers: dict[int, Array] = {k: np.zeros(losses.pieces[k].n_numbers) for k in nonsmooth}
+    first = {k: stiffness(losses, k) for k in nonsmooth}
     factor, last, here = 1.0, np.inf, None
     for _ in range(MOST_MOVES):
         pieces: list[Any] = list(losses.pieces)
-        for k in rough:
+        for k in nonsmooth:
             pieces[k] = smoothed_piece(pieces[k], multipliers[k], factor * first[k])
         smooth = attrs.evolve(losses, pieces=tuple(pieces))
         here = newton(smooth, here)
-        duals = {k: here.slopes[losses.pieces[k].part].copy() for k in rough}
+        duals = {k: here.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
         away = np.zeros(losses.scored.n_rows)
-        for k in rough:
+        for k in nonsmooth:
             moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
             away = np.maximum(away, moved_by(losses, here, k, moved))
         multipliers, worst = duals, float(np.max(away))
@@ -132,7 +132,7 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
 
 
 def stiffness(losses: RowLosses, k: int) -> float:
-    """The first stiffness of a rough piece; of one that no score moves in units of its own."""
+    """The first stiffness of a nonsmooth piece; of one that no score moves in units of its own."""
     piece, loadings = losses.pieces[k], losses.scored.loadings[losses.scored.slices[k]]
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:

@@ -36,7 +36,7 @@ LOOSE = 1e-3
 class RowSpace:
     """``z = loadings u`` with ``u = start + directions t``, at the cost ``||t||^2 / 2``.
 
-    At the optimum Z = U V', with singular values s shared alike by both factors, the slope S of
+    At the optimum Z = U V', with singular values s shared alike by both factors, the gradient S of
     all that is a sum over rows has ``S V = -U D``, where the diagonal D holds what the terms over
     all of Z take off each singular value: ``weight + ridge s``. Each row u of U therefore
     minimises its own share of that sum plus ``u'D u / 2``, V fixed (Zheng and Hastie, 2015,
@@ -186,14 +186,14 @@ def ball_weight(
     """The weight of a nuclear norm that would do what the ball does: its multiplier.
 
     ``-<U, S V> / ||U||^2``, less what other terms take off (``others``, for each singular value).
-    At the optimum it is what the spectral norm of the slope S exceeds them by. 0 where a ball does
-    not bind beside them.
+    At the optimum it is what the spectral norm of the gradient S exceeds them by. 0 where a ball
+    does not bind beside them.
     """
     left, s, right = orthogonal_factors(latent.left, latent.right)
     total = float(np.sum(s))
     found = 0.0
     if total >= (1.0 - LOOSE) * ball.radius:
-        pulled = slope_of_rows(problem, latent, effects, dual, right)
+        pulled = gradient_of_rows(problem, latent, effects, dual, right)
         found = -float(np.vdot(left, pulled + left * others)) / total
     if found <= 0.0 and not np.any(others):
         raise ModelError(
@@ -204,14 +204,14 @@ def ball_weight(
     return max(found, 0.0)
 
 
-def slope_of_rows(
+def gradient_of_rows(
     problem: Problem,
     latent: LowRank,
     effects: Mapping[str, Array],
     dual: Dual | None,
     right: Array,
 ) -> Array:
-    """S V for the slope S of all that is a sum over rows: losses, and terms but norms of Z."""
+    """S V for the gradient S of all that is a sum over rows: losses, and terms but norms of Z."""
     program = CompiledProblem(problem).program
     warm = tuple(effects.get(name) for name in program.names)
     if dual is None:

@@ -96,8 +96,8 @@ class EffectsOfClasses(Effects):
         free: Any,
     ) -> Local:
         """Losses, gradient and sizes at z and effects."""
-        value, slope = likelihood.value_and_slope(z + effects[self.groups], y)
-        return self.local(weights * value, stretched(weights) * slope, effects, free)
+        value, gradient = likelihood.value_and_gradient(z + effects[self.groups], y)
+        return self.local(weights * value, stretched(weights) * gradient, effects, free)
 
     def bends_at(
         self, likelihood: Any, z: Array, y: Array, weights: Array | float, effects: Array
@@ -124,14 +124,14 @@ class EffectsOfClasses(Effects):
         y: Array,
         weights: Array | float,
         effects: Array,
-        slopes: Array,
+        gradients: Array,
     ) -> Correction | None:
         """A Newton step of the effects of each column."""
         if z.shape[1] > WRITTEN_OUT:
             return None
-        gradient = self.sum_by_effect(slopes)
+        gradient = self.sum_by_effect(gradients)
         if self.ridge is not None:
-            gradient = gradient + self.ridge.slope(effects)
+            gradient = gradient + self.ridge.gradient(effects)
         free = self.fixed == 0.0
         gradient = np.where(free, gradient, 0.0)
         hessian = likelihood.hessian_at(z + effects[self.groups], y)
@@ -154,17 +154,17 @@ class EffectsOfClasses(Effects):
             images[:, k] = self.sum_by_effect(stretch * hessian(unit))
         return images.reshape(-1, n_classes, n_classes)
 
-    def centre(self, slope: Array) -> Array:
+    def centre(self, gradient: Array) -> Array:
         """The mean over the entries of each effect taken off."""
         if self.ridge is not None:
-            return slope
-        means = self.sum_by_effect(slope) / np.maximum(self.counts, 1)
-        centred: Array = slope - means[self.groups.ravel()]
+            return gradient
+        means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
+        centred: Array = gradient - means[self.groups.ravel()]
         return centred
 
 
 def stretched(weights: Array | float) -> Any:
-    """The weights of entries in the shape of their slopes."""
+    """The weights of entries in the shape of their gradients."""
     return np.asarray(weights)[:, None] if np.ndim(weights) else weights
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "imbalance_of_sums",
 ]
 
-# A sum of slopes that is this small beside the sum of their sizes is rounding.
+# A sum of gradients that is this small beside the sum of their sizes is rounding.
 VANISHING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.
 PROJECTIONS = 50
@@ -42,12 +42,12 @@ class Ridge:
         away = effects - self.towards
         return 0.5 * self.weight * float(np.dot(away, away))
 
-    def slope(self, effects: Array) -> Array:
+    def gradient(self, effects: Array) -> Array:
         """Gradient of the ridge at the effects."""
         return self.weight * (effects - self.towards)
 
     def conjugate(self, sums: Array) -> tuple[float, float]:
-        """What it adds to F* at slopes with these sums over each effect, and its summands' size.
+        """Addition to F* at gradients with these sums over each effect, and its summands' size.
 
         The supremum over e of ``-<sums, e>`` minus the ridge.
         """
@@ -58,21 +58,21 @@ class Ridge:
 
 @attrs.frozen(eq=False)
 class Correction:
-    """A Newton step of effects, and what it adds to the losses and to their slopes (flat).
+    """A Newton step of effects, and what it adds to the losses and to their gradients (flat).
 
-    To second and to first order in the step, after which the slopes' sums vanish.
+    To second and to first order in the step, after which the gradients' sums vanish.
     """
 
     effects: Array
     value: float
-    slopes: Array
+    gradients: Array
 
 
 class Effects(ABC):
     """Numbers e beside Z, one vector a block: F(z) = min over e of the losses at z and e.
 
     With a ridge the minimum includes it. ``z`` comes in the shape of the likelihood's methods,
-    offsets added; slopes come flat. ``fixed`` has far values for effects whose best value is
+    offsets added; gradients come flat. ``fixed`` has far values for effects whose best value is
     infinite, 0 for the others.
     """
 
@@ -99,9 +99,9 @@ class Effects(ABC):
         y: Array,
         weights: Array | float,
         effects: Array,
-        slopes: Array,
+        gradients: Array,
     ) -> Correction | None:
-        """What is left to the best effects from others, at which the losses have these slopes.
+        """What is left to the best effects from others, at which the losses have these gradients.
 
         None where one Newton step does not tell it.
         """
@@ -121,8 +121,8 @@ class Effects(ABC):
         """The sum of numbers of z over each effect that is added to them."""
 
     @abstractmethod
-    def centre(self, slope: Array) -> Array:
-        """The slope with what rounding left of the sums over free effects taken off."""
+    def centre(self, gradient: Array) -> Array:
+        """The gradient with what rounding left of the sums over free effects taken off."""
 
     def likelihood(self, likelihood: Any, effects: Array | None) -> Any:
         """The likelihood with its parameters, where these are what is solved for."""
@@ -143,15 +143,15 @@ class Effects(ABC):
         """The ridge's weight, 0 without one."""
         return 0.0 if self.ridge is None else self.ridge.weight
 
-    def local(self, values: Array, slopes: Array, effects: Array, free: Any) -> Local:
+    def local(self, values: Array, gradients: Array, effects: Array, free: Any) -> Local:
         """Value, gradient and sizes in the effects, from those of the entries, with the ridge.
 
         The gradient is 0 where an effect is not ``free``.
         """
-        gradient, sizes = self.sum_by_effect(slopes), self.sum_by_effect(np.abs(slopes))
+        gradient, sizes = self.sum_by_effect(gradients), self.sum_by_effect(np.abs(gradients))
         total = float(np.sum(values))
         if self.ridge is not None:
-            pull = self.ridge.slope(effects)
+            pull = self.ridge.gradient(effects)
             gradient, sizes = gradient + pull, sizes + np.abs(pull)
             total += self.ridge.value(effects)
         return Local(total, np.where(free, gradient, 0.0), sizes, float(np.sum(np.abs(values))))
@@ -160,32 +160,33 @@ class Effects(ABC):
         """The ridge at the effects, 0 without one."""
         return 0.0 if self.ridge is None or effects is None else self.ridge.value(effects)
 
-    def conjugate(self, slope: Array, pull: float) -> tuple[float, float]:
-        """What they add to F* at a slope, and the size of the summands.
+    def conjugate(self, gradient: Array, pull: float) -> tuple[float, float]:
+        """What they add to F* at a gradient, and the size of the summands.
 
         The ridge's conjugate; without one infinite where sums over a free effect do not vanish.
-        ``pull`` is the largest slope at z = 0, beside which what is left of a sum may be rounding.
+        ``pull`` is the largest gradient at z = 0, beside which what is left of a sum may be
+        rounding.
         """
-        sizes = np.zeros(0) if self.ridge is not None else self.sum_by_effect(np.abs(slope))
-        return conjugate_of_sums(self.ridge, self.sum_by_effect(slope), sizes, pull)
+        sizes = np.zeros(0) if self.ridge is not None else self.sum_by_effect(np.abs(gradient))
+        return conjugate_of_sums(self.ridge, self.sum_by_effect(gradient), sizes, pull)
 
-    def imbalance(self, slope: Array, effects: Array | None) -> float:
+    def imbalance(self, gradient: Array, effects: Array | None) -> float:
         """What sums over free effects that do not quite vanish are worth at these effects."""
         if self.ridge is not None or effects is None:
             return 0.0
-        return imbalance_of_sums(self.fixed, self.sum_by_effect(slope), effects)
+        return imbalance_of_sums(self.fixed, self.sum_by_effect(gradient), effects)
 
-    def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
-        """Slopes close by at which F* is finite; ``nearest`` moves slopes into their domains.
+    def nearest_dual(self, gradient: Array, nearest: Callable[[Array], Array]) -> Array:
+        """Near gradients at which F* is finite; ``nearest`` moves them into their domains.
 
         By projections in turn.
         """
-        inside = nearest(slope)
+        inside = nearest(gradient)
         for _ in range(PROJECTIONS):
-            if np.array_equal(inside, slope) or np.isfinite(self.conjugate(inside, 0.0)[0]):
+            if np.array_equal(inside, gradient) or np.isfinite(self.conjugate(inside, 0.0)[0]):
                 break
-            slope = self.centre(inside)
-            inside = nearest(slope)
+            gradient = self.centre(inside)
+            inside = nearest(gradient)
         return inside
 
 
@@ -211,9 +212,9 @@ class NoEffects(Effects):
         """An empty array: there are no effects."""
         return np.zeros(0)
 
-    def centre(self, slope: Array) -> Array:
-        """The slope as it is: no effects restrict it."""
-        return slope
+    def centre(self, gradient: Array) -> Array:
+        """The gradient as it is: no effects restrict it."""
+        return gradient
 
 
 def imbalance_of_sums(fixed: Array, sums: Array, effects: Array) -> float:
@@ -225,7 +226,7 @@ def imbalance_of_sums(fixed: Array, sums: Array, effects: Array) -> float:
 def conjugate_of_sums(
     ridge: Ridge | None, sums: Array, sizes: Array, pull: float
 ) -> tuple[float, float]:
-    """What effects add to F* at slopes with these sums over each, and sums of their sizes."""
+    """What effects add to F* at gradients with these sums over each, and sums of their sizes."""
     if ridge is not None:
         return ridge.conjugate(sums)
     size = max(float(np.max(sizes, initial=0.0)), pull)
@@ -237,7 +238,7 @@ def corrected(
 ) -> Correction | None:
     """The correction by a Newton step that moves predictors; None where it goes too far to tell.
 
-    ``bent`` are the moves times the losses' second derivatives, by which slopes change.
+    ``bent`` are the moves times the losses' second derivatives, by which gradients change.
     """
     longest = float(np.max(np.abs(moved), initial=0.0))
     if not (likelihood.quadratic or longest <= CLOSE * likelihood.length_scale):

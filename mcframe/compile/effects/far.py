@@ -39,13 +39,13 @@ def far_beyond(fixed: Array, z: Array) -> Array:
     return farther
 
 
-def slopes_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
-    """The slopes far above 0 and far below; of a location far above and below the values."""
+def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
+    """The gradients far above 0 and far below; of a location far above and below the values."""
     middle = y if likelihood.location else np.zeros(y.shape)
     far = far_out(likelihood) + np.abs(middle)
     with np.errstate(over="ignore"):
-        up = likelihood.value_and_slope(middle + far, y)[1]
-        down = likelihood.value_and_slope(middle - far, y)[1]
+        up = likelihood.value_and_gradient(middle + far, y)[1]
+        down = likelihood.value_and_gradient(middle - far, y)[1]
     return up, down
 
 
@@ -70,7 +70,7 @@ def pulls(
 
     Of those entries none of whose effects is ``found`` to be infinite.
     """
-    up, down = slopes_far_out(likelihood, y)
+    up, down = gradients_far_out(likelihood, y)
     alive = ~found[groups].any(axis=-1)
     counts, rises, falls = (
         sum_by_group(np.asarray(mask & alive, dtype=float), groups, n_effects)
@@ -107,7 +107,7 @@ def absent_effects(likelihood: Likelihood, y: Array, groups: IntArray, n_effects
     for k in range(likelihood.width):
         z = np.zeros(down.shape)
         z[:, k] = -far
-        down[:, k] = likelihood.value_and_slope(z, y)[1][:, k] < 0.0
+        down[:, k] = likelihood.value_and_gradient(z, y)[1][:, k] < 0.0
     counts = np.bincount(groups.ravel(), minlength=n_effects)
     falls = np.bincount(groups.ravel(), weights=down.ravel(), minlength=n_effects)
     return np.where((counts > 0) & (falls == 0), -far, 0.0)
@@ -125,11 +125,14 @@ def falling_effects(
 def sums_far_out(
     likelihood: Likelihood, y: Array, weights: Array | float, groups: IntArray, n_effects: int
 ) -> tuple[Array, Array, Array]:
-    """The sums over each effect of slopes far above 0, of those far below, and of their sizes."""
-    with np.errstate(over="ignore", invalid="ignore"):  # as of a weight of 0 and an infinite slope
-        up, down = (weights * side for side in slopes_far_out(likelihood, y))
+    """Sums over each effect of gradients far above 0, of those far below, and of sizes."""
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # as of a weight of 0 and an infinite gradient
+        up, down = (weights * side for side in gradients_far_out(likelihood, y))
     upper, lower, size = (
-        sum_by_group(slopes, groups, n_effects) for slopes in (up, down, np.abs(up) + np.abs(down))
+        sum_by_group(gradients, groups, n_effects)
+        for gradients in (up, down, np.abs(up) + np.abs(down))
     )
     return upper, lower, size
 

@@ -11,15 +11,15 @@ from mcframe.numerics.machine.clock import check_time
 
 __all__ = ["Local", "newton"]
 
-# Slopes whose sums are below this share of the sums of their sizes count as solved: what is left
-# changes the objective and its certificate by the square of it.
+# Gradients whose sums are below this share of the sums of their sizes count as solved: what is
+# left changes the objective and its certificate by the square of it.
 SOLVED = 1e-11
 # Where rounding lets the sums fall no further they are left at no more than this.
 NEARLY = 1e-9
 MAX_STEPS = 60
 # Armijo's constant, and the shortest step that is tried.
 DECREASE, SHORTEST = 1e-4, 1e-12
-# Sums count as small beside this share of the largest of them: the slopes of a group may all be
+# Sums count as small beside this share of the largest of them: the gradients of a group may all be
 # rounding.
 SMALL_GROUP, TINY = 1e-3, 1e-300
 

@@ -51,18 +51,18 @@ class OneKind(Effects):
         """argmin over e of sum over entries of w l(z + e[group], y), plus the ridge.
 
         Newton's method for all groups at once, each kept inside the bracket that the signs of
-        the slope sums have shown so far. At the answer the slopes of each group sum to 0, or to
-        minus the ridge's, which is what a certificate needs. Where the infimum is not attained
-        (labels all alike) e goes so far out that losses and slopes are 0 in floating point.
+        the gradient sums have shown so far. At the answer the gradients of each group sum to 0, or
+        to minus the ridge's, which is what a certificate needs. Where the infimum is not attained
+        (labels all alike) e goes so far out that losses and gradients are 0 in floating point.
         """
         reached = float(np.max(np.abs(z), initial=0.0))
 
         def at(effects: Array) -> GroupSums:
             shifted = z + effects[self.group]
-            slopes = weights * likelihood.value_and_slope(shifted, y)[1]
+            gradients = weights * likelihood.value_and_gradient(shifted, y)[1]
             return GroupSums(
-                self.sum_by_effect(slopes),
-                self.sum_by_effect(np.abs(slopes)),
+                self.sum_by_effect(gradients),
+                self.sum_by_effect(np.abs(gradients)),
                 lambda: self.sum_by_effect(weights * likelihood.second_derivative(shifted, y)),
                 reached,
             )
@@ -77,13 +77,13 @@ class OneKind(Effects):
         y: Array,
         weights: Array | float,
         effects: Array,
-        slopes: Array,
+        gradients: Array,
     ) -> Correction | None:
         """A Newton step of each effect by itself."""
         bends = weights * likelihood.second_derivative(z + effects[self.group], y)
-        gradient, curvature = self.sum_by_effect(slopes), self.sum_by_effect(bends)
+        gradient, curvature = self.sum_by_effect(gradients), self.sum_by_effect(bends)
         if self.ridge is not None:
-            gradient = gradient + self.ridge.slope(effects)
+            gradient = gradient + self.ridge.gradient(effects)
             curvature = curvature + self.ridge.weight
         moves: Any = (self.fixed == 0.0) & (gradient != 0.0)
         gradient = np.where(moves, gradient, 0.0)
@@ -98,42 +98,42 @@ class OneKind(Effects):
         """The number of entries of each group."""
         return np.bincount(self.group, minlength=self.size)
 
-    def nearest_dual(self, slope: Array, nearest: Callable[[Array], Array]) -> Array:
-        """Slopes in their domains whose sums vanish: the nearest ones.
+    def nearest_dual(self, gradient: Array, nearest: Callable[[Array], Array]) -> Array:
+        """Gradients in their domains whose sums vanish: the nearest ones.
 
-        They are the nearest of the slopes minus a shift for each group, whose sums fall with the
-        shift.
+        They are the nearest of the gradients minus a shift for each group, whose sums fall with
+        the shift.
         """
-        inside = nearest(slope)
-        if self.ridge is not None or np.array_equal(inside, slope):
+        inside = nearest(gradient)
+        if self.ridge is not None or np.array_equal(inside, gradient):
             return inside
-        reach = np.full(self.size, float(np.max(np.abs(slope) + np.abs(inside))))
+        reach = np.full(self.size, float(np.max(np.abs(gradient) + np.abs(inside))))
         below, above = -reach, reach
         for _ in range(HALVINGS):
             shift = 0.5 * (below + above)
-            inside = nearest(slope - shift[self.group])
+            inside = nearest(gradient - shift[self.group])
             sums = self.sum_by_effect(inside)
             below = np.where(sums > 0.0, shift, below)
             above = np.where(sums > 0.0, above, shift)
         return inside
 
-    def centre(self, slope: Array) -> Array:
+    def centre(self, gradient: Array) -> Array:
         """The mean of each group taken off."""
         if self.ridge is not None:
-            return slope
-        means = self.sum_by_effect(slope) / np.maximum(self.counts, 1)
-        return slope - means[self.group]
+            return gradient
+        means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
+        return gradient - means[self.group]
 
 
 @attrs.frozen(eq=False)
 class GroupSums:
-    """The losses' slopes at some effects, and sizes of them, summed over each group.
+    """The losses' gradients at some effects, and sizes of them, summed over each group.
 
     ``curvature`` gives the sums of second derivatives, which are asked for where effects move;
     ``reached`` is the largest predictor before them, beside which moves may be rounding.
     """
 
-    slopes: Array
+    gradients: Array
     sizes: Array
     curvature: Callable[[], Array]
     reached: float
@@ -158,9 +158,9 @@ class Groups:
         for _ in range(MAX_STEPS):
             check_time()
             sums = at(effects)
-            total, size = sums.slopes, sums.sizes
+            total, size = sums.gradients, sums.sizes
             if self.ridge is not None:
-                pull = self.ridge.slope(effects)
+                pull = self.ridge.gradient(effects)
                 total, size = total + pull, size + np.abs(pull)
             open_ = free & ((np.abs(total) > rounding * size) | ~np.isfinite(size))
             if not open_.any():

@@ -41,10 +41,10 @@ class Parameters(Effects):
         """An empty array: no effect is added to z."""
         return np.zeros(0)
 
-    def centre(self, slope: Array) -> Array:
-        """The slope as it is: no effects restrict it."""
-        return slope
+    def centre(self, gradient: Array) -> Array:
+        """The gradient as it is: no effects restrict it."""
+        return gradient
 
-    def imbalance(self, slope: Array, effects: Array | None) -> float:
+    def imbalance(self, gradient: Array, effects: Array | None) -> float:
         """Nothing: no sum has to vanish."""
         return 0.0

@@ -28,10 +28,10 @@ __all__ = [
 
 # How exactly a Newton system is solved, beside what is left of the gradient.
 EXACT, LEAST_EXACT = 0.1, 1e-13
-# Rounds in which slopes are centred.
+# Rounds in which gradients are centred.
 REFINEMENTS = 3
 # What is added to the diagonal of a system, relatively: where a loss is flat, as Huber's in its
-# tails, it has no curvature though its slope is not 0, and a constant may be traded.
+# tails, it has no curvature though its gradient is not 0, and a constant may be traded.
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 0.1
 # What has less curvature than this does not move.
 TINY = 1e-300
@@ -85,13 +85,14 @@ class TwoKinds(Effects):
         Newton's method, one step for a quadratic loss. Of its systems the larger kind is
         eliminated, and conjugate gradients solve for the smaller one, each step of which takes two
         products of the sparse matrix of second derivatives with a vector; they begin from the
-        effects of a point nearby and end when the slopes' sums are 0 up to 1e-11 of their sizes.
-        Cost: about 20 passes over the entries for each Newton step, three of them with the loss.
+        effects of a point nearby and end when the gradients' sums are 0 up to 1e-11 of their
+        sizes. Cost: about 20 passes over the entries for each Newton step, three of them with the
+        loss.
         """
         free, start = self.fixed == 0.0, self.begin(z, warm)
         with np.errstate(over="ignore", invalid="ignore"):
-            slopes = likelihood.value_and_slope(z + self.at_entries(start), y)[1]
-            if not np.all(np.isfinite(slopes)):
+            gradients = likelihood.value_and_gradient(z + self.at_entries(start), y)[1]
+            if not np.all(np.isfinite(gradients)):
                 start = np.where(free, self.below_zero(z), start)
 
         def at(effects: Array) -> Local:
@@ -120,8 +121,8 @@ class TwoKinds(Effects):
         free: Any,
     ) -> Local:
         """Losses, gradient and sizes at z and effects."""
-        value, slope = likelihood.value_and_slope(z + self.at_entries(effects), y)
-        return self.local(weights * value, weights * slope, effects, free)
+        value, gradient = likelihood.value_and_gradient(z + self.at_entries(effects), y)
+        return self.local(weights * value, weights * gradient, effects, free)
 
     def correction(
         self,
@@ -130,13 +131,13 @@ class TwoKinds(Effects):
         y: Array,
         weights: Array | float,
         effects: Array,
-        slopes: Array,
+        gradients: Array,
     ) -> Correction | None:
         """A Newton step of all effects together, its system solved as in ``solve``."""
         free = self.fixed == 0.0
-        here = self.local(np.zeros(0), slopes, effects, free)
+        here = self.local(np.zeros(0), gradients, effects, free)
         if here.off <= SOLVED:
-            return Correction(effects, 0.0, np.zeros(slopes.size))
+            return Correction(effects, 0.0, np.zeros(gradients.size))
         if not np.isfinite(here.off):
             return None
         second = weights * likelihood.second_derivative(z + self.at_entries(effects), y)
@@ -210,23 +211,27 @@ class TwoKinds(Effects):
             return effects
         return representative(effects, self.layout.n_biases, self.parts, self.fixed, self.origin)
 
-    def centre(self, slope: Array) -> Array:
-        """The nearest slope whose sums over rows and over columns vanish.
+    def centre(self, gradient: Array) -> Array:
+        """The nearest gradient whose sums over rows and over columns vanish.
 
         Least squares on the graph of entries, refined until rounding ends it. Entries of an
-        infinite effect have slopes of one sign, whose sum vanishes where all of them do.
+        infinite effect have gradients of one sign, whose sum vanishes where all of them do.
         """
         if self.ridge is not None:
-            return slope
+            return gradient
         d = self.layout.n_biases
         ends = (self.fixed[self.columns] != 0.0) | (self.fixed[d + self.rows] != 0.0)
-        slope, ones, free = np.where(ends, 0.0, slope), np.where(ends, 0.0, 1.0), self.fixed == 0.0
+        gradient, ones, free = (
+            np.where(ends, 0.0, gradient),
+            np.where(ends, 0.0, 1.0),
+            self.fixed == 0.0,
+        )
         undamped = np.zeros(self.size)
         found: Array = centred(
-            slope,
-            lambda slope: (self.sum_by_effect(slope), self.sum_by_effect(np.abs(slope))),
+            gradient,
+            lambda gradient: (self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))),
             lambda sums, exact: self.newton_step(ones, sums, undamped, free, exact),
-            lambda slope, step: slope + ones * self.at_entries(step),
+            lambda gradient, step: gradient + ones * self.at_entries(step),
         )
         return found
 
@@ -292,29 +297,29 @@ def representative(
 
 
 def centred(
-    slope: Any,
+    gradient: Any,
     sums_of: Callable[[Any], tuple[Array, Array]],
     step_for: Callable[[Array, float], Array],
     moved_by: Callable[[Any, Array], Any],
 ) -> Any:
-    """Slopes moved by sums of effects until their sums vanish, refined until rounding ends it.
+    """Gradients moved by sums of effects until their sums vanish, refined until rounding ends it.
 
-    ``sums_of`` has the sums of slopes over each effect, and of their sizes; ``step_for`` solves
+    ``sums_of`` has the sums of gradients over each effect, and of their sizes; ``step_for`` solves
     for the effects that take sums off, as exactly as it is told.
     """
-    sums, sizes = sums_of(slope)
+    sums, sizes = sums_of(gradient)
     floor = np.maximum(sizes, 1e-3 * float(np.max(sizes, initial=0.0)) + TINY)
     off = float(np.max(np.abs(sums) / floor))
     for _ in range(REFINEMENTS):
         if off <= 4.0 * EPS:
             break
-        moved = moved_by(slope, step_for(sums, max(EPS / off, LEAST_EXACT)))
+        moved = moved_by(gradient, step_for(sums, max(EPS / off, LEAST_EXACT)))
         there = sums_of(moved)[0]
         left = float(np.max(np.abs(there) / floor))
         if left >= off:
             break
-        slope, sums, off = moved, there, left
-    return slope
+        gradient, sums, off = moved, there, left
+    return gradient
 
 
 @attrs.frozen(eq=False)

@@ -67,7 +67,7 @@ def refusal_of_block(block: Block) -> str | None:
     """Why a block is not fitted to rows in partitions, as a clause; None if it is."""
     likelihood, word = block.likelihood, type(block.likelihood).__name__
     if not likelihood.smooth:
-        return f"{word} has no slope, and takes multipliers with a number an entry in one place"
+        return f"{word} has no gradient, and takes multipliers with a number an entry in one place"
     if not likelihood.convex:
         return f"{word} is not convex, so that there is no certificate to add up"
     if likelihood.reads_unlabeled:
@@ -329,7 +329,7 @@ class Told:
     rows: tuple[Array, ...]
     others: tuple[Array, ...]
     pull: float
-    squares: float  # the sum of those of rough predictors
+    squares: float  # the sum of those of nonsmooth predictors
 
     def __add__(self, other: "Told") -> "Told":
         pairs = zip(self.rows, other.rows, strict=True)

@@ -34,7 +34,7 @@ class Costs:
     - Received: new rows of U, n k numbers, and the sum of the lower triangles of the normal
       equations and their right sides, d k (k + 3) / 2.
     - With biases of columns 4 d numbers are received in a Newton step, and 2 d in a round that
-      asks for sums of slopes: sums over all partitions. With effects of rows as many times n.
+      asks for sums of gradients: sums over all partitions. With effects of rows as many times n.
     - Unlabeled cells of a squared risk add (n + P d) k^2 operations to an evaluation and to what
       is solved, since each partition multiplies V' V, and a round to each evaluation.
     - A certificate of L Lanczos steps of 4 columns: L rounds and some 14 others, 16 N operations

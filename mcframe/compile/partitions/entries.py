@@ -10,7 +10,7 @@ from mcframe.compile.entries import Place, PlacesBeside
 from mcframe.compile.partitions.executor import Partitions, Task
 from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
-from mcframe.compile.partitions.unlabeled import SlopesBehind
+from mcframe.compile.partitions.unlabeled import GradientsBehind
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
@@ -66,7 +66,7 @@ class PartitionedEntries:
     def matrix(
         self, numbers: Numbers, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
     ) -> "PartitionedMatrix":
-        """The matrix with these numbers here and 0 elsewhere, plus slopes of unlabeled cells."""
+        """The matrix with these entry values, 0 elsewhere, plus gradients of unlabeled cells."""
         assert not blocks
         return PartitionedMatrix(self, MatrixInPartitions(numbers, tuple(others)))
 
@@ -151,19 +151,19 @@ class PartitionedMatrix(Operator):
 
 @attrs.frozen(eq=False)
 class MatrixInPartitions(Cut):
-    """Numbers at the entries, and slopes of unlabeled cells to be added, as tasks take them."""
+    """Numbers at the entries, and gradients of unlabeled cells to be added, as tasks take them."""
 
     numbers: Numbers
-    behind: tuple[SlopesBehind, ...] = ()
+    behind: tuple[GradientsBehind, ...] = ()
 
     def multiple(self, factor: float) -> "MatrixInPartitions":
         """So many times the matrix."""
-        behind = tuple(slopes.multiple(factor) for slopes in self.behind)
+        behind = tuple(gradients.multiple(factor) for gradients in self.behind)
         return MatrixInPartitions(factor * self.numbers, behind)
 
     def of(self, part: Part) -> Operator:
         """The rows of the matrix that a partition has."""
-        others = [operator for slopes in self.behind for operator in slopes.of(part)]
+        others = [operator for gradients in self.behind for operator in gradients.of(part)]
         return part.program.entries.matrix(part.numbers(self.numbers), others=others)
 
 
@@ -175,7 +175,7 @@ class RoundingBehind(Task):
 
     def of(self, part: Part) -> float:
         """What the rows of a partition add to it."""
-        return sum(own.rounding for slopes in self.matrix.behind for own in slopes.of(part))
+        return sum(own.rounding for gradients in self.matrix.behind for own in gradients.of(part))
 
 
 @attrs.frozen(eq=False)

@@ -37,7 +37,7 @@ def refuse_falling(problem: Problem, partitions: Partitions, k: int, block: Bloc
 
 @attrs.frozen(eq=False)
 class FarOut(Task):
-    """The sums of slopes of block k far out over each of its effects, and of their sizes."""
+    """The sums of gradients of block k far out over each of its effects, and of their sizes."""
 
     k: int
 

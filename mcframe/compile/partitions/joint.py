@@ -94,7 +94,7 @@ class JointEffects(TiedEffects):
         return self.representative(newton(at, step, start))
 
     def finite_at(self, z: Numbers, effects: Array) -> bool:
-        """Whether no slope overflows at some effects."""
+        """Whether no gradient overflows at some effects."""
         return all(self.partitions.each(FiniteAt(z, self.k, self.cut(effects))))
 
     def sums_of(self, numbers: Numbers) -> Array:
@@ -138,24 +138,24 @@ class JointEffects(TiedEffects):
             return effects
         return representative(effects, self.layout.n_biases, self.parts, self.fixed, self.origin)
 
-    def centre(self, slope: Numbers) -> Numbers:
-        """The nearest slopes whose sums over rows and over columns vanish."""
+    def centre(self, gradient: Numbers) -> Numbers:
+        """The nearest gradients whose sums over rows and over columns vanish."""
         if self.ridge is not None:
-            return slope
-        size, free = slope.size, self.fixed == 0.0
+            return gradient
+        size, free = gradient.size, self.fixed == 0.0
         tied = Tied(size=size, k=self.k, fixed=self.cut(self.fixed))
         counts = self.sums_of(tied)
 
-        def moved(slope: Numbers, step: Array) -> Numbers:
-            return Moved(size=size, of=slope, tied=tied, k=self.k, step=self.cut(step))
+        def moved(gradient: Numbers, step: Array) -> Numbers:
+            return Moved(size=size, of=gradient, tied=tied, k=self.k, step=self.cut(step))
 
-        def sums_of(slope: Numbers) -> tuple[Array, Array]:
-            rows, others = self.partitions.rows_and_sum(EffectSums(slope))
+        def sums_of(gradient: Numbers) -> tuple[Array, Array]:
+            rows, others = self.partitions.rows_and_sum(EffectSums(gradient))
             sums, sizes = together(self.layout, [own[self.k] for own in rows], others[self.k])
             return sums, sizes
 
         found: Numbers = centred(
-            moved(slope, np.zeros(self.layout.size)) if not free.all() else slope,
+            moved(gradient, np.zeros(self.layout.size)) if not free.all() else gradient,
             sums_of,
             lambda sums, exact: self.newton_step(tied, counts, counts, sums, free, exact),
             moved,
@@ -242,7 +242,7 @@ class Tied(Numbers):
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Moved(Numbers):
-    """Slopes of block k moved by sums of effects where entries are tied, and 0 elsewhere."""
+    """Gradients of block k moved by sums of effects where entries are tied, and 0 elsewhere."""
 
     of: Numbers
     tied: Numbers
@@ -250,7 +250,7 @@ class Moved(Numbers):
     step: Any
 
     def find(self, part: Part) -> Array:
-        """Slopes of a partition."""
+        """Gradients of a partition."""
         moved, piece = part.numbers(self.of).copy(), part.program.loss.pieces[self.k]
         kind: Any = piece.effects
         own = moved[piece.part] + kind.at_entries(self.step)

@@ -36,18 +36,22 @@ EQUATIONS = 64_000_000
 
 @attrs.frozen(eq=False)
 class Near(Cut):
-    """A point where a quadratic is taken: Z = U V', slopes, effects, curvatures of all rows."""
+    """A point where a quadratic is taken: Z = U V', gradients, effects, curvatures of all rows."""
 
     point: PointInPartitions
-    slopes: Numbers
+    gradients: Numbers
     effects: tuple[Any, ...]
     highest: tuple[float, ...]
 
     def lines(self, part: Part) -> Lines:
         """The quadratic of a partition."""
-        program, slopes, behind = part.program, part.numbers(self.slopes), self.point.behind(part)
+        program, gradients, behind = (
+            part.program,
+            part.numbers(self.gradients),
+            self.point.behind(part),
+        )
         place = Place(behind.latent, behind.z)
-        at = Evaluation(program.entries, place, behind, 0.0, slopes, self.effects)
+        at = Evaluation(program.entries, place, behind, 0.0, gradients, self.effects)
         return Lines(program, at, self.highest)
 
 
@@ -63,11 +67,11 @@ class PartitionedLines:
         """What partitions are told of the point."""
         loss: Any = self.program.loss
         z: Any = self.at.place.z
-        slopes: Any = self.at.entry_slopes
+        gradients: Any = self.at.entry_gradients
         effects = self.at.effects
         return Near(
             point=PointInPartitions.of(self.at.place.factors, z),
-            slopes=slopes,
+            gradients=gradients,
             effects=loss.for_tasks(effects),
             highest=tuple(loss.curvatures_at(z, effects)),
         )
@@ -225,27 +229,27 @@ class ColumnLosses(Task):
 
 @attrs.frozen(eq=False)
 class LineCostsOf(Task):
-    """The linear and the quadratic costs of scaling rows and columns of slopes."""
+    """The linear and the quadratic costs of scaling rows and columns of gradients."""
 
     near: Near
-    slope: Numbers
+    gradient: Numbers
 
     def of(self, part: Part) -> Any:
         """Costs of a partition's rows, and what it adds to those of columns."""
-        lines, slope = self.near.lines(part), part.numbers(self.slope)
+        lines, gradient = self.near.lines(part), part.numbers(self.gradient)
         entries, z = part.program.entries, lines.at.place.z
-        second = np.broadcast_to(lines.newton_weights, slope.shape)
-        costs = -slope * z, np.square(slope) / second
+        second = np.broadcast_to(lines.newton_weights, gradient.shape)
+        costs = -gradient * z, np.square(gradient) / second
         n_rows, n_columns = part.program.shape
         by_rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
         columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
         return (by_rows[0], by_rows[1]), (columns[0], columns[1])
 
 
-def partitioned_line_costs(program: Program, at: Evaluation, slope: Numbers) -> LineCosts:
+def partitioned_line_costs(program: Program, at: Evaluation, gradient: Numbers) -> LineCosts:
     """``line_costs`` of a program whose rows are in partitions."""
     lines = PartitionedLines(program, at)
-    rows, columns = lines.partitions.rows_and_sum(LineCostsOf(lines.near, slope))
+    rows, columns = lines.partitions.rows_and_sum(LineCostsOf(lines.near, gradient))
     linear, quadratic = (np.concatenate([*(own[k] for own in rows), columns[k]]) for k in (0, 1))
     linear = np.maximum(linear, 0.0)
     if any(piece.layout.n_biases for piece in program.loss.pieces):

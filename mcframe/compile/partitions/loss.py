@@ -21,9 +21,9 @@ from mcframe.compile.partitions.numbers import (
     ByRows,
     Centred,
     Clipped,
+    Gradients,
     Numbers,
     Repaired,
-    Slopes,
     effects_by_rows,
 )
 from mcframe.compile.partitions.tasks import (
@@ -103,8 +103,8 @@ class PartitionedPiece:
 class PartitionedLoss(SumOfPieces):
     """F(z) = min over effects of the sum over all entries, of z in partitions.
 
-    Slopes are ``Numbers``. Biases of columns are solved for by sums of slopes over columns, a
-    round of tasks a Newton step; effects of rows within the partitions of these.
+    Gradients are ``Numbers``. Biases of columns are solved for by sums of gradients over columns,
+    a round of tasks a Newton step; effects of rows within the partitions of these.
     """
 
     partitions: Partitions
@@ -140,22 +140,22 @@ class PartitionedLoss(SumOfPieces):
         given: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
     ) -> LossAt:
-        """F and its slopes at z, all effects optimal, those of nearby points to begin with."""
+        """F and its gradients at z, all effects optimal, those of nearby points to begin with."""
         warm = (None,) * len(self.pieces) if warm is None else warm
         if len(self.pieces) == 1 and self.pieces[0].biased and self.pieces[0].tied is None:
             effects, value = self.solve_biases(z, 0, warm[0])
             if value is not None:  # found with the biases: no round for it
-                slopes: Any = Slopes(size=z.size, z=z, effects=(effects,))
-                return LossAt(value + self.ridges((effects,)), slopes, (effects,))
+                gradients: Any = Gradients(size=z.size, z=z, effects=(effects,))
+                return LossAt(value + self.ridges((effects,)), gradients, (effects,))
             return self.evaluate_at(z, (effects,))
         pairs = zip(range(len(self.pieces)), warm, strict=True)
         return self.evaluate_at(z, tuple(self.solve(z, k, own) for k, own in pairs))
 
     def evaluate_at(self, z: Numbers, given: tuple[Array | None, ...]) -> LossAt:
-        """The joint loss and its slopes at given effects, which stay as they are."""
-        slopes: Any = Slopes(size=z.size, z=z, effects=self.for_tasks(given))
-        value = float(self.partitions.sum(ValueOf(slopes)))
-        return LossAt(value + self.ridges(given), slopes, given)
+        """The joint loss and its gradients at given effects, which stay as they are."""
+        gradients: Any = Gradients(size=z.size, z=z, effects=self.for_tasks(given))
+        value = float(self.partitions.sum(ValueOf(gradients)))
+        return LossAt(value + self.ridges(given), gradients, given)
 
     def ridges(self, effects: tuple[Array | None, ...]) -> float:
         """The ridges on biases, which the parts leave out."""
@@ -186,29 +186,29 @@ class PartitionedLoss(SumOfPieces):
 
         def at(effects: Array) -> GroupSums:
             largest, sums = self.partitions.rows_and_sum(BiasSums(z, k, effects))
-            value, slopes, sizes, curvature = sums
+            value, gradients, sizes, curvature = sums
             tried.append((effects, value))
-            return GroupSums(slopes, sizes, lambda: curvature, max(largest))
+            return GroupSums(gradients, sizes, lambda: curvature, max(largest))
 
         found = piece.groups.solve(at, start, first_reach(piece.likelihood))
         last, value = tried[-1]
         return found, float(value) if found is last else None
 
-    def sums_by_effect(self, slope: Numbers) -> list[tuple[Array, Array]]:
-        """The sums of slopes and of their sizes over each effect, of each piece."""
+    def sums_by_effect(self, gradient: Numbers) -> list[tuple[Array, Array]]:
+        """The sums of gradients and of their sizes over each effect, of each piece."""
         layouts = [piece.layout for piece in self.pieces]
-        rows, others = in_halves(self.partitions, EffectSums(slope), layouts)
+        rows, others = in_halves(self.partitions, EffectSums(gradient), layouts)
         found = []
         for k, (layout, added) in enumerate(zip(layouts, others, strict=True)):
             sums, sizes = together(layout, [own[k] for own in rows], added)
             found.append((sums, sizes))
         return found
 
-    def conjugate(self, slope: Numbers, scale: float, known: Known) -> tuple[float, float]:
-        """F* at slopes whose sums vanish where an effect is free, and sum of |summands|."""
+    def conjugate(self, gradient: Numbers, scale: float, known: Known) -> tuple[float, float]:
+        """F* at gradients whose sums vanish where an effect is free, and sum of |summands|."""
         total = size = 0.0
-        of_entries = self.partitions.sum(Conjugates(slope))
-        sums = self.sums_by_effect(slope)
+        of_entries = self.partitions.sum(Conjugates(gradient))
+        sums = self.sums_by_effect(gradient)
         for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
             if pair is None:
                 freed = conjugate_of_sums(piece.ridge, *by_effect, piece.pull)
@@ -220,20 +220,20 @@ class PartitionedLoss(SumOfPieces):
         return total, size
 
     def known_conjugates(self, z: Numbers, effects: tuple[Array | None, ...]) -> Known:
-        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their slope at z."""
+        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
         wanted = [not piece.has_conjugate() for piece in self.pieces]
         if not any(wanted):
             return (None,) * len(self.pieces)
         found = self.partitions.sum(ConjugateAt(z, self.for_tasks(effects)))
         return tuple(pair if asked else None for pair, asked in zip(found, wanted, strict=True))
 
-    def nearest_slope(self, slope: Numbers) -> Numbers:
-        """Slopes close by at which conjugates are finite, by projections in turn.
+    def nearest_gradient(self, gradient: Numbers) -> Numbers:
+        """Gradients close by at which conjugates are finite, by projections in turn.
 
-        Into the domains of the losses, and to slopes whose sums over effects of columns vanish: a
-        few rounds each.
+        Into the domains of the losses, and to gradients whose sums over effects of columns vanish:
+        a few rounds each.
         """
-        inside: Numbers = Repaired(size=slope.size, of=slope)
+        inside: Numbers = Repaired(size=gradient.size, of=gradient)
         for _ in range(PROJECTIONS if any(map(bound_by_sums, self.pieces)) else 0):
             pairs = zip(self.pieces, self.sums_by_effect(inside), strict=True)
             freed = [
@@ -241,33 +241,33 @@ class PartitionedLoss(SumOfPieces):
             ]
             if np.all(np.isfinite(freed)):
                 break
-            inside = Repaired(size=slope.size, of=self.centre(inside))
+            inside = Repaired(size=gradient.size, of=self.centre(inside))
         return inside
 
-    def clip(self, slope: Numbers) -> Numbers:
-        """The slopes of pieces without effects moved into their domains."""
-        return Clipped(size=slope.size, of=slope)
+    def clip(self, gradient: Numbers) -> Numbers:
+        """The gradients of pieces without effects moved into their domains."""
+        return Clipped(size=gradient.size, of=gradient)
 
-    def centre(self, slope: Numbers) -> Numbers:
-        """The slopes with what rounding left of the sums over each effect taken off."""
+    def centre(self, gradient: Numbers) -> Numbers:
+        """The gradients with what rounding left of the sums over each effect taken off."""
         if not any(piece.layout.size for piece in self.pieces):
-            return slope
-        sums = self.sums_by_effect(slope)
+            return gradient
+        sums = self.sums_by_effect(gradient)
         means = tuple(
             total / np.maximum(piece.counts, 1) if piece.biased and piece.ridge is None else None
             for piece, (total, _) in zip(self.pieces, sums, strict=True)
         )
-        centred: Numbers = Centred(size=slope.size, of=slope, means=means)
+        centred: Numbers = Centred(size=gradient.size, of=gradient, means=means)
         for piece in self.pieces:
             if isinstance(piece.tied, JointEffects):
                 centred = piece.tied.centre(centred)
         return centred
 
-    def rounding(self, z: Numbers, effects: tuple[Array | None, ...], slope: Numbers) -> float:
+    def rounding(self, z: Numbers, effects: tuple[Array | None, ...], gradient: Numbers) -> float:
         """How far rounding of the predictors may move the losses at z."""
-        return float(self.partitions.sum(RoundingOf(z, self.for_tasks(effects), slope)))
+        return float(self.partitions.sum(RoundingOf(z, self.for_tasks(effects), gradient)))
 
-    def room(self, slope: Numbers) -> float:
+    def room(self, gradient: Numbers) -> float:
         """0: there are no equalities."""
         return 0.0
 
@@ -275,16 +275,16 @@ class PartitionedLoss(SumOfPieces):
         """False: it is not asked whether losses are nothing, so that a gap is never called 0."""
         return False
 
-    def moved_by(self, away: float, slope: Numbers) -> float:
+    def moved_by(self, away: float, gradient: Numbers) -> float:
         """How far the losses move at most where each predictor is off by ``away``."""
-        return float(self.partitions.sum(MovedBy(away, slope)))
+        return float(self.partitions.sum(MovedBy(away, gradient)))
 
-    def imbalance(self, slope: Numbers, effects: tuple[Array | None, ...]) -> float:
-        """What sums of slopes over free effects that do not quite vanish are worth there."""
+    def imbalance(self, gradient: Numbers, effects: tuple[Array | None, ...]) -> float:
+        """What sums of gradients over free effects that do not quite vanish are worth there."""
         if not any(piece.layout.size for piece in self.pieces):
             return 0.0
         total = 0.0
-        sums = self.sums_by_effect(slope)
+        sums = self.sums_by_effect(gradient)
         for piece, own, (each, _) in zip(self.pieces, effects, sums, strict=True):
             if own is not None and piece.ridge is None:
                 total += imbalance_of_sums(piece.fixed, each, own)
@@ -292,5 +292,5 @@ class PartitionedLoss(SumOfPieces):
 
 
 def bound_by_sums(piece: PartitionedPiece) -> bool:
-    """Whether conjugates are finite only where sums of slopes over columns vanish."""
+    """Whether conjugates are finite only where sums of gradients over columns vanish."""
     return bool(piece.layout.n_biases) and piece.ridge is None and piece.has_conjugate()

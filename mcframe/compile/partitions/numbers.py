@@ -21,10 +21,10 @@ __all__ = [
     "ByRows",
     "Centred",
     "Clipped",
+    "Gradients",
     "Numbers",
     "Predictors",
     "Repaired",
-    "Slopes",
     "effects_by_rows",
     "for_rows",
     "fresh_key",
@@ -137,15 +137,15 @@ class Predictors(Numbers):
 
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
-class Slopes(Numbers):
-    """Slopes of the losses at predictors z and effects, which stay as they are."""
+class Gradients(Numbers):
+    """Gradients of the losses at predictors z and effects, which stay as they are."""
 
     z: Numbers
     effects: tuple[Any, ...]
 
     def find(self, part: "Part") -> Array:
-        """Slopes of a partition."""
-        return part.program.loss.evaluate_at(part.numbers(self.z), self.effects).slope
+        """Gradients of a partition."""
+        return part.program.loss.evaluate_at(part.numbers(self.z), self.effects).gradient
 
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
@@ -176,7 +176,7 @@ class Multiple(Numbers):
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Centred(Numbers):
-    """Slopes less a mean for each effect of the columns, or, in a partition, of its rows.
+    """Gradients less a mean for each effect of the columns, or, in a partition, of its rows.
 
     ``means`` has an array for each block with biases that are no ridge's, and None for others.
     """
@@ -185,7 +185,7 @@ class Centred(Numbers):
     means: tuple[Array | None, ...]
 
     def find(self, part: "Part") -> Array:
-        """Slopes of a partition."""
+        """Gradients of a partition."""
         centred = part.numbers(self.of).copy()
         for piece, means in zip(part.program.loss.pieces, self.means, strict=True):
             own = centred[piece.part]
@@ -199,18 +199,18 @@ class Centred(Numbers):
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Clipped(Numbers):
-    """Slopes that rounding left just outside of their domains moved in."""
+    """Gradients that rounding left just outside of their domains moved in."""
 
     of: Numbers
 
     def find(self, part: "Part") -> Array:
-        """Slopes of a partition."""
+        """Gradients of a partition."""
         return part.program.loss.clip(part.numbers(self.of))
 
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Repaired(Numbers):
-    """The nearest slopes inside of the domains of losses.
+    """The nearest gradients inside of the domains of losses.
 
     Sums over effects of rows vanish then, those over effects of columns as they do by chance.
     """
@@ -218,13 +218,13 @@ class Repaired(Numbers):
     of: Numbers
 
     def find(self, part: "Part") -> Array:
-        """Slopes of a partition."""
-        slope = part.numbers(self.of)
-        nearest = slope.copy()
+        """Gradients of a partition."""
+        gradient = part.numbers(self.of)
+        nearest = gradient.copy()
         for piece in part.program.loss.pieces:
             if piece.has_conjugate():
-                nearer = piece.nearest_slope if piece.layout.n_biases else piece.nearest_dual
-                nearest[piece.part] = nearer(slope[piece.part])
+                nearer = piece.nearest_gradient if piece.layout.n_biases else piece.nearest_dual
+                nearest[piece.part] = nearer(gradient[piece.part])
         return nearest
 
 
@@ -237,6 +237,6 @@ class Between(Numbers):
     right: Array
 
     def find(self, part: "Part") -> Array:
-        """Slopes of a partition."""
+        """Gradients of a partition."""
         matrix = Sampled(part.program.entries.pattern, part.numbers(self.of))
         return matrix.between(np.ascontiguousarray(self.left), self.right).values

@@ -70,12 +70,12 @@ class SumsAtConstants:
         """The weight of each column."""
         return np.asarray(self.partitions.sum(self.asked("total")))
 
-    def slopes(self, z: Array) -> Array:
-        """The sums of slopes at one predictor a column."""
-        return np.asarray(self.partitions.sum(self.asked("slopes", z)))
+    def gradients(self, z: Array) -> Array:
+        """The sums of gradients at one predictor a column."""
+        return np.asarray(self.partitions.sum(self.asked("gradients", z)))
 
     def starts(self) -> tuple[Array, Array]:
-        """The ranges of rough predictors."""
+        """The ranges of nonsmooth predictors."""
         task = StartsAtConstants(self.block, self.standard, self.several, "starts", ())
         lowest, highest = self.partitions.sum(task)
         return lowest.numbers, -highest.numbers
@@ -137,7 +137,7 @@ class AskedAtConstants(Task):
 
 @attrs.frozen(eq=False)
 class StartsAtConstants(AskedAtConstants):
-    """The ranges of rough predictors of each column."""
+    """The ranges of nonsmooth predictors of each column."""
 
     def of(self, part: Part) -> tuple[Least, Least]:
         """The least of a partition, and the largest with the other sign."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.compile.partitions.by_effect import apart
 from mcframe.compile.partitions.executor import Task
-from mcframe.compile.partitions.numbers import Numbers, Slopes
+from mcframe.compile.partitions.numbers import Gradients, Numbers
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array
 
@@ -27,15 +27,15 @@ __all__ = [
 
 @attrs.frozen(eq=False)
 class ValueOf(Task):
-    """The losses where their slopes were taken, the ridge on biases aside."""
+    """The losses where their gradients were taken, the ridge on biases aside."""
 
-    slopes: Slopes
+    gradients: Gradients
 
     def of(self, part: Part) -> float:
-        """Losses of a partition, whose slopes are then known, too."""
-        z = part.numbers(self.slopes.z)
-        found = part.program.loss.evaluate_at(z, self.slopes.effects)
-        part.keep(self.slopes, found.slope)
+        """Losses of a partition, whose gradients are then known, too."""
+        z = part.numbers(self.gradients.z)
+        found = part.program.loss.evaluate_at(z, self.gradients.effects)
+        part.keep(self.gradients, found.gradient)
         return found.value
 
 
@@ -70,7 +70,7 @@ class Largest(Task):
 
 @attrs.frozen(eq=False)
 class BiasSums(Task):
-    """Losses of block k at z and biases, their slopes, sizes of these, and second derivatives.
+    """Losses of block k at z and biases, their gradients, sizes of these, and second derivatives.
 
     By columns, but for the losses; in front of them the largest predictor before the biases.
     """
@@ -83,27 +83,27 @@ class BiasSums(Task):
         """What a partition adds to them."""
         piece: Any = part.program.loss.pieces[self.k]
         z = piece.offset_part(part.numbers(self.z))
-        value, slopes = piece.value_and_slope(z, self.effects)
+        value, gradients = piece.value_and_gradient(z, self.effects)
         second = piece.likelihood.second_derivative(piece.predictor(z, self.effects), piece.y)
         total = piece.effects.sum_by_effect
-        sums = value, total(slopes), total(np.abs(slopes)), total(piece.scale * second)
+        sums = value, total(gradients), total(np.abs(gradients)), total(piece.scale * second)
         return float(np.max(np.abs(z), initial=0.0)), sums
 
 
 @attrs.frozen(eq=False)
 class EffectSums(Task):
-    """The sums of slopes and of their sizes over each effect, of each block.
+    """The sums of gradients and of their sizes over each effect, of each block.
 
     Those of the rows, of all blocks, and those of the others.
     """
 
-    slope: Numbers
+    gradient: Numbers
 
     def of(self, part: Part) -> tuple[Any, Any]:
         """What a partition has of them."""
-        slope, rows, others = part.numbers(self.slope), [], []
+        gradient, rows, others = part.numbers(self.gradient), [], []
         for piece in part.program.loss.pieces:
-            own, total = slope[piece.part], piece.effects.sum_by_effect
+            own, total = gradient[piece.part], piece.effects.sum_by_effect
             of_rows, of_others = apart(piece.layout, total(own), total(np.abs(own)))
             rows.append(of_rows)
             others.append(of_others)
@@ -112,22 +112,22 @@ class EffectSums(Task):
 
 @attrs.frozen(eq=False)
 class Conjugates(Task):
-    """The conjugates of entries at slopes and sums of their sizes, of blocks that have them."""
+    """The conjugates of entries at gradients and sums of their sizes, of blocks that have them."""
 
-    slope: Numbers
+    gradient: Numbers
 
     def of(self, part: Part) -> tuple[Any, ...]:
         """Conjugates of a partition, and sizes."""
-        slope = part.numbers(self.slope)
+        gradient = part.numbers(self.gradient)
         return tuple(
-            piece.add_conjugates(slope[piece.part], 0.0, 0.0) if piece.has_conjugate() else None
+            piece.add_conjugates(gradient[piece.part], 0.0, 0.0) if piece.has_conjugate() else None
             for piece in part.program.loss.pieces
         )
 
 
 @attrs.frozen(eq=False)
 class ConjugateAt(Task):
-    """F*(S) = <S, z> - F(z) of each block at its own slope, and sizes."""
+    """F*(S) = <S, z> - F(z) of each block at its own gradient, and sizes."""
 
     z: Numbers
     effects: tuple[Any, ...]
@@ -158,12 +158,12 @@ class RoundingOf(Task):
 
     z: Numbers
     effects: tuple[Any, ...]
-    slope: Numbers
+    gradient: Numbers
 
     def of(self, part: Part) -> float:
         """Bound on the losses of a partition."""
-        z, slope = part.numbers(self.z), part.numbers(self.slope)
-        return part.program.loss.rounding(z, self.effects, slope)
+        z, gradient = part.numbers(self.z), part.numbers(self.gradient)
+        return part.program.loss.rounding(z, self.effects, gradient)
 
 
 @attrs.frozen(eq=False)
@@ -171,8 +171,8 @@ class MovedBy(Task):
     """How far the losses move at most where each predictor is off by ``away``."""
 
     away: float
-    slope: Numbers
+    gradient: Numbers
 
     def of(self, part: Part) -> float:
         """Bound on the losses of a partition."""
-        return part.program.loss.moved_by(self.away, part.numbers(self.slope))
+        return part.program.loss.moved_by(self.away, part.numbers(self.gradient))

@@ -54,7 +54,7 @@ class TiedEffects(ABC):
         rows, (losses, others) = in_halves(self.partitions, task, (self.layout,))
         (value, summands), (gradient, sizes) = losses, together(self.layout, rows, others)
         if self.ridge is not None:
-            pull = self.ridge.slope(effects)
+            pull = self.ridge.gradient(effects)
             gradient, sizes = gradient + pull, sizes + np.abs(pull)
             value += self.ridge.value(effects)
         return Local(float(value), np.where(free, gradient, 0.0), sizes, float(summands))
@@ -88,7 +88,7 @@ class LocalSums(Task):
 
 @attrs.frozen(eq=False)
 class FiniteAt(LocalSums):
-    """Whether no slope of block k overflows at z and effects."""
+    """Whether no gradient of block k overflows at z and effects."""
 
     def of(self, part: Part) -> Any:
         """Whether none of a partition does."""

@@ -13,7 +13,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unlabeled.background import Behind
 
-__all__ = ["PartitionedBackground", "PartitionedBehind", "PointInPartitions", "SlopesBehind"]
+__all__ = ["GradientsBehind", "PartitionedBackground", "PartitionedBehind", "PointInPartitions"]
 
 
 @attrs.frozen(eq=False)
@@ -73,17 +73,17 @@ class PartitionedBehind:
         """The sum of the losses."""
         return float(self.partitions.sum(ValueBehind(self.point)))
 
-    def beyond(self, slopes: Numbers, share: float = 1.0) -> Numbers:
-        """Slopes of the entries less what ``slopes`` of ``share`` times this has there."""
-        return Beyond(size=slopes.size, of=slopes, point=self.point, share=share)
+    def beyond(self, gradients: Numbers, share: float = 1.0) -> Numbers:
+        """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
+        return Beyond(size=gradients.size, of=gradients, point=self.point, share=share)
 
-    def slopes(self, share: float = 1.0) -> "list[SlopesBehind]":
-        """``share`` times the slopes of all cells, those where entries are included."""
-        return [SlopesBehind(self.point, share)]
+    def gradients(self, share: float = 1.0) -> "list[GradientsBehind]":
+        """``share`` times the gradients of all cells, those where entries are included."""
+        return [GradientsBehind(self.point, share)]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
-        """T V and T' U for Z = U V' and the slopes T, those where entries are included."""
+        """T V and T' U for Z = U V' and the gradients T, those where entries are included."""
         rows, backward = self.partitions.rows_and_sum(ProductsBehind(self.point))
         return np.concatenate(rows), backward
 
@@ -93,38 +93,38 @@ class PartitionedBehind:
         return float(self.partitions.sum(CurvatureBehind(self.point, after.point, move)))
 
     def conjugate(self, share: float) -> tuple[float, float]:
-        """The sum of the conjugates at ``share`` times the slopes, and a size for its rounding."""
+        """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
         total, size = self.partitions.sum(ConjugateBehind(self.point, share))
         return total, size
 
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
 class Beyond(Numbers):
-    """Slopes of entries less the numbers that the slopes of all cells have where entries are."""
+    """Gradients of entries less those that all cells have where entries are."""
 
     of: Numbers
     point: PointInPartitions
     share: float
 
     def find(self, part: Part) -> Array:
-        """Slopes of a partition."""
+        """Gradients of a partition."""
         return self.point.behind(part).beyond(part.numbers(self.of), self.share)
 
 
 @attrs.frozen(eq=False)
-class SlopesBehind(Cut):
-    """``share`` times the slopes T of all cells, those where entries are included."""
+class GradientsBehind(Cut):
+    """``share`` times the gradients T of all cells, those where entries are included."""
 
     point: PointInPartitions
     share: float
 
-    def multiple(self, factor: float) -> "SlopesBehind":
-        """So many times these slopes."""
+    def multiple(self, factor: float) -> "GradientsBehind":
+        """So many times these gradients."""
         return attrs.evolve(self, share=factor * self.share)
 
     def of(self, part: Part) -> list[Operator]:
         """The rows of a partition, by blocks of columns."""
-        return self.point.behind(part).slopes(self.share)
+        return self.point.behind(part).gradients(self.share)
 
 
 @attrs.frozen(eq=False)
@@ -140,7 +140,7 @@ class ValueBehind(Task):
 
 @attrs.frozen(eq=False)
 class ProductsBehind(Task):
-    """T V and T' U for Z = U V' and its slopes T."""
+    """T V and T' U for Z = U V' and its gradients T."""
 
     point: PointInPartitions
 
@@ -166,7 +166,7 @@ class CurvatureBehind(Task):
 
 @attrs.frozen(eq=False)
 class ConjugateBehind(Task):
-    """The conjugates at ``share`` times the slopes, and a size that stands for their rounding."""
+    """Conjugates at ``share`` times the gradients, and a size for their rounding."""
 
     point: PointInPartitions
     share: float

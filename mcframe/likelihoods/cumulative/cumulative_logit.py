@@ -30,9 +30,9 @@ def gap_loss(gap: Array) -> Array:
 
 
 def centred_conjugate(q: Array, half: Array) -> Array:
-    """The conjugate of a middle level with thresholds -half and half, at slopes of size q.
+    """The conjugate of a middle level with thresholds -half and half, at gradients of size q.
 
-    The loss is ``log(2 cosh half + 2 cosh z)`` up to a constant. Its slope equals q where
+    The loss is ``log(2 cosh half + 2 cosh z)`` up to a constant. Its gradient equals q where
     ``sinh z - q cosh z = q cosh half``, a quadratic in exp(z) with one positive root:
     ``z = artanh q + arsinh(q cosh(half) / sqrt(1 - q^2))``, free of cancellation.
     """

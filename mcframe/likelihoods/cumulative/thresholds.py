@@ -14,7 +14,7 @@ from mcframe.numerics.machine.clock import check_time
 __all__ = ["Positions", "best_thresholds"]
 
 MAX_STEPS = 200
-# What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its slopes:
+# What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its gradients:
 # far out, where second derivatives underflow to 0, a step stays defined.
 DAMPING = 1e-12
 # The longest first step; it doubles while steps of full length succeed.
@@ -125,12 +125,12 @@ def apart(thresholds: Array, gap: float) -> Array:
 class Local:
     """The sum of losses at some thresholds: value, gradient, tridiagonal Hessian.
 
-    ``size`` holds the sum of the sizes of the slopes that each entry of the gradient is the
+    ``size`` holds the sum of the sizes of the gradients that each entry of the gradient is the
     sum of.
     """
 
     value: float
-    slope: Array
+    gradient: Array
     size: Array
     hessian: Array
 
@@ -138,24 +138,24 @@ class Local:
 def sums_at(
     thresholds: Array, groups: list[tuple[Array, Array]]
 ) -> tuple[float, Array, Array, Array]:
-    """Losses, slopes, their sizes and second derivatives in each threshold, gaps aside."""
+    """Losses, gradients, their sizes and second derivatives in each threshold, gaps aside."""
     n = thresholds.size
     value = 0.0
-    slope, size, bend = np.zeros(n), np.zeros(n), np.zeros(n)
+    gradient, size, bend = np.zeros(n), np.zeros(n), np.zeros(n)
     for level, (z, weights) in enumerate(groups):
         for k, side in ((level, -1.0), (level - 1, 1.0)):
             if 0 <= k < n:
-                losses, slopes, bends = logistic_parts(side * (thresholds[k] - z))
+                losses, gradients, bends = logistic_parts(side * (thresholds[k] - z))
                 value += float(weights @ losses)
-                slope[k] += side * (weights @ slopes)
-                size[k] += weights @ slopes
+                gradient[k] += side * (weights @ gradients)
+                size[k] += weights @ gradients
                 bend[k] += weights @ bends
-    return value, slope, size, bend
+    return value, gradient, size, bend
 
 
 def with_gaps(sums: Any, thresholds: Array, weights: Array) -> Local:
     """All sums at some thresholds, with those of the gaps of levels of these weights."""
-    value, (slope, size) = float(sums[0]), (own.copy() for own in sums[1:3])
+    value, (gradient, size) = float(sums[0]), (own.copy() for own in sums[1:3])
     hessian = np.diag(sums[3])
     for level in range(1, thresholds.size):
         both, total = slice(level - 1, level + 1), float(weights[level])
@@ -164,16 +164,16 @@ def with_gaps(sums: Any, thresholds: Array, weights: Array) -> Local:
         decay, lacking = float(np.exp(-gap[0])), float(-np.expm1(-gap[0]))
         pull = total * decay / lacking
         bend = pull / lacking
-        slope[both] += (pull, -pull)
+        gradient[both] += (pull, -pull)
         size[both] += pull
         hessian[both, both] += ((bend, -bend), (-bend, bend))
-    return Local(value, slope, size, hessian)
+    return Local(value, gradient, size, hessian)
 
 
 def damped_newton(
     thresholds: Array, at: Callable[[Array], Local], reached: float, count: int
 ) -> Array:
-    """Newton's method with a line search, until the slopes vanish up to rounding.
+    """Newton's method with a line search, until the gradients vanish up to rounding.
 
     Where what a step promises is below the rounding of the value, that step is the last one: it
     squares the error once more, and no comparison of values could tell another one from none.
@@ -184,14 +184,14 @@ def damped_newton(
     reach = REACH
     for _ in range(MAX_STEPS):
         check_time()
-        if np.all(np.abs(here.slope) <= rounding * here.size):
+        if np.all(np.abs(here.gradient) <= rounding * here.size):
             break
         step = newton_step(here)
         # A move well below the rounding of z - t changes nothing that can be seen.
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
         longest = min(1.0, reach / float(np.max(np.abs(step))), room(thresholds, step))
-        if longest == 1.0 and -float(here.slope @ step) <= LAST * EPS * here.value:
+        if longest == 1.0 and -float(here.gradient @ step) <= LAST * EPS * here.value:
             return thresholds + step
         found = line_search(thresholds, longest * step, here, at)
         if found is None:
@@ -204,7 +204,7 @@ def damped_newton(
 def newton_step(here: Local) -> Array:
     """The Newton step, defined where second derivatives underflow."""
     damping = DAMPING * here.size + np.finfo(np.float64).tiny
-    return np.linalg.solve(here.hessian + np.diag(damping), -here.slope)
+    return np.linalg.solve(here.hessian + np.diag(damping), -here.gradient)
 
 
 def room(thresholds: Array, step: Array) -> float:
@@ -218,7 +218,7 @@ def line_search(
     thresholds: Array, step: Array, here: Local, at: Callable[[Array], Local]
 ) -> tuple[float, Array, Local] | None:
     """The first of the step, half of it, ... that lowers the value enough: share, point, sums."""
-    falls = float(here.slope @ step)
+    falls = float(here.gradient @ step)
     # Close to the answer the value cannot show a gain below its own rounding.
     noise = 8.0 * EPS * here.value
     for halvings in range(60):

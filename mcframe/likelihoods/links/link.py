@@ -18,9 +18,9 @@ class Link(ABC):
 
     #: The supremum of the second derivative of the loss in m.
     curvature: float
-    #: The supremum of minus its slope: slopes fill the interval from there up to 0.
+    #: The supremum of minus its gradient: gradients fill the interval from there up to 0.
     steepness: float
-    #: The slope of ``-log P(m) + log P(-m)`` where that is a line through 0, else None.
+    #: The gradient of ``-log P(m) + log P(-m)`` where that is a line through 0, else None.
     difference: float | None
 
     @abstractmethod
@@ -32,7 +32,7 @@ class Link(ABC):
         """Return -log P(m), entrywise."""
 
     @abstractmethod
-    def loss_and_slope(self, m: Array) -> tuple[Array, Array]:
+    def loss_and_gradient(self, m: Array) -> tuple[Array, Array]:
         """-log P(m) and its derivative, which is never positive."""
 
     @abstractmethod
@@ -40,8 +40,8 @@ class Link(ABC):
         """The second derivative of -log P(m)."""
 
     @abstractmethod
-    def conjugate(self, slope: Array) -> Array:
-        """sup over m of slope * m + log P(m); ``inf`` outside its domain."""
+    def conjugate(self, gradient: Array) -> Array:
+        """sup over m of gradient * m + log P(m); ``inf`` outside its domain."""
 
     @abstractmethod
     def expression(self, cp: Any, m: Any, near: tuple[Array, float] | None = None) -> Any:

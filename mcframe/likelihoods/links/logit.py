@@ -29,8 +29,8 @@ class Logit(Link):
         """log(1 + exp(-m)), never overflowing."""
         return np.logaddexp(0.0, -m)
 
-    def loss_and_slope(self, m: Array) -> tuple[Array, Array]:
-        """The loss and its slope -P(-m)."""
+    def loss_and_gradient(self, m: Array) -> tuple[Array, Array]:
+        """The loss and its gradient -P(-m)."""
         # One exponential serves both: exp(-|m|) is at most 1 and cannot overflow.
         decay = np.exp(-np.abs(m))
         loss = np.maximum(-m, 0.0) + np.log1p(decay)
@@ -42,11 +42,11 @@ class Logit(Link):
         second: Array = decay / np.square(1.0 + decay)
         return second
 
-    def conjugate(self, slope: Array) -> Array:
-        """q log q + (1 - q) log(1 - q) with q = -slope in [0, 1], else inf."""
-        # A slope that was scaled and scaled back may lie just outside by rounding.
-        inside = (slope <= 1e-14) & (slope >= -1.0 - 1e-14)
-        q = np.clip(-slope, 0.0, 1.0)
+    def conjugate(self, gradient: Array) -> Array:
+        """q log q + (1 - q) log(1 - q) with q = -gradient in [0, 1], else inf."""
+        # A gradient that was scaled and scaled back may lie just outside by rounding.
+        inside = (gradient <= 1e-14) & (gradient >= -1.0 - 1e-14)
+        q = np.clip(-gradient, 0.0, 1.0)
         return np.where(inside, xlogy(q, q) + xlog1py(1.0 - q, -q), np.inf)
 
     def expression(self, cp: Any, m: Any, near: tuple[Array, float] | None = None) -> Any:

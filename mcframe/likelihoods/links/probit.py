@@ -42,8 +42,8 @@ class Probit(Link):
         loss: Array = -log_ndtr(m)
         return loss
 
-    def loss_and_slope(self, m: Array) -> tuple[Array, Array]:
-        """The loss and its slope -phi(m) / Phi(m)."""
+    def loss_and_gradient(self, m: Array) -> tuple[Array, Array]:
+        """The loss and its gradient -phi(m) / Phi(m)."""
         return self.loss(m), -mills(m)
 
     def second_derivative(self, m: Array) -> Array:
@@ -53,12 +53,12 @@ class Probit(Link):
         u = 1.0 / np.square(np.minimum(m, -100.0))
         return np.where(m > -100.0, r * (r + m), 1.0 - u * (1.0 - u * (6.0 - 50.0 * u)))
 
-    def conjugate(self, slope: Array) -> Array:
-        """-q m + log Phi(m) with q = -slope = phi(m) / Phi(m); 0 at q = 0, inf for q < 0."""
+    def conjugate(self, gradient: Array) -> Array:
+        """-q m + log Phi(m) with q = -gradient = phi(m) / Phi(m); 0 at q = 0, inf for q < 0."""
         # Below 1e-300 the answer is 0 to within 1e-298, and the root is not sought.
-        m = self.margin_of(np.maximum(-slope, 1e-300))
-        value = slope * m - self.loss(m)
-        return np.where(slope > 1e-14, np.inf, np.where(slope >= 0.0, 0.0, value))
+        m = self.margin_of(np.maximum(-gradient, 1e-300))
+        value = gradient * m - self.loss(m)
+        return np.where(gradient > 1e-14, np.inf, np.where(gradient >= 0.0, 0.0, value))
 
     def margin_of(self, q: Array) -> Array:
         """The m with phi(m) / Phi(m) = q > 0, by Newton steps on the logarithm of both sides.
@@ -92,9 +92,9 @@ class Probit(Link):
             return cp.maximum(0.0, *[self.tangent(m, knot) for knot in KNOTS])
         points, spread = near
         left, right = self.second_derivative(points), self.second_derivative(points + spread)
-        loss, slope = self.loss_and_slope(points)
+        loss, gradient = self.loss_and_gradient(points)
         d = m - points
-        bent = loss + cp.multiply(slope, d) + cp.multiply(left / 2, cp.square(cp.neg(d)))
+        bent = loss + cp.multiply(gradient, d) + cp.multiply(left / 2, cp.square(cp.neg(d)))
         # CVXPY's huber(d, spread) is d^2 up to spread and linear beyond.
         bent += cp.multiply(right / 2, cp.huber(cp.pos(d), spread))
         return cp.maximum(0.0, bent, *[self.tangent(m, knot) for knot in FEW_KNOTS])
@@ -102,10 +102,12 @@ class Probit(Link):
     def expression_error(self, near: tuple[Array, float], m: Array) -> Array:
         """The loss minus the largest of them, by the same formulas in plain arithmetic."""
         points, spread = near
-        loss, slope = self.loss_and_slope(points)
+        loss, gradient = self.loss_and_gradient(points)
         before, after = np.minimum(m - points, 0.0), np.maximum(m - points, 0.0)
         close = np.minimum(after, spread)
-        bent = loss + slope * (m - points) + self.second_derivative(points) / 2 * np.square(before)
+        bent = (
+            loss + gradient * (m - points) + self.second_derivative(points) / 2 * np.square(before)
+        )
         bent += self.second_derivative(points + spread) * close * (after - close / 2)
         tangents = [self.tangent(m, knot) for knot in FEW_KNOTS]
         bound = np.maximum.reduce([np.zeros_like(m), bent, *tangents])
@@ -113,8 +115,8 @@ class Probit(Link):
 
     def tangent(self, m: Any, knot: float) -> Any:
         """The tangent at a knot, of numbers or of CVXPY's expressions."""
-        loss, slope = self.loss_and_slope(np.array(knot))
-        return float(loss) + float(slope) * (m - knot)
+        loss, gradient = self.loss_and_gradient(np.array(knot))
+        return float(loss) + float(gradient) * (m - knot)
 
     def formula(self, z: str, y: str, over_scale: str) -> str:
         """(−log Φ((2y − 1)(z)))."""

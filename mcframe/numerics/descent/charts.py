@@ -58,8 +58,8 @@ class Chart(ABC):
         """What the factors of a vector cost, as the term counts it."""
 
     @abstractmethod
-    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
-        """The gradient in the vector of that cost plus a function of W with this slope."""
+    def gradient(self, vector: Array, n_rows: int, smooth_gradient: Array) -> Array:
+        """The gradient in the vector of that cost plus a function of W with this gradient."""
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ class Flat(Chart):
     weight: float
 
     def enough(self, n_rows: int, n_columns: int) -> int:
-        """The smaller of both: where the slopes vanish U'U = V'V, and ||G||_2 is the weight."""
+        """The smaller of both: where the gradients vanish U'U = V'V, and ||G||_2 is the weight."""
         return min(n_rows, n_columns)
 
     def free(self, stacked: Array) -> Array:
@@ -84,9 +84,9 @@ class Flat(Chart):
         """weight / 2 ||W||_F^2."""
         return 0.5 * self.weight * float(np.dot(vector, vector))
 
-    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
-        """slope + weight W."""
-        return slope.ravel() + self.weight * vector
+    def gradient(self, vector: Array, n_rows: int, smooth_gradient: Array) -> Array:
+        """gradient + weight W."""
+        return smooth_gradient.ravel() + self.weight * vector
 
 
 @attrs.frozen
@@ -117,10 +117,10 @@ class Spheres(Chart):
         """0."""
         return 0.0
 
-    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
-        """The slope in the tangent of each sphere."""
+    def gradient(self, vector: Array, n_rows: int, smooth_gradient: Array) -> Array:
+        """The gradient in the tangent of each sphere."""
         rows = vector.reshape(n_rows, -1)
-        return (np.sqrt(self.radius) * on_tangent(rows, slope)).ravel()
+        return (np.sqrt(self.radius) * on_tangent(rows, smooth_gradient)).ravel()
 
 
 @attrs.frozen
@@ -165,11 +165,11 @@ class ScaledSpheres(Chart):
         """weight unit s^2."""
         return self.weight * self.unit * float(np.square(vector[-1]))
 
-    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
-        """The scale times the tangent slope, then the slope in s."""
+    def gradient(self, vector: Array, n_rows: int, smooth_gradient: Array) -> Array:
+        """The scale times the tangent smooth_gradient, then the gradient in s."""
         unit = Spheres(1.0)
-        along = float(np.vdot(slope, unit.factors(vector[:-1], n_rows)))
-        rows = self.scale(vector) * unit.gradient(vector[:-1], n_rows, slope)
+        along = float(np.vdot(smooth_gradient, unit.factors(vector[:-1], n_rows)))
+        rows = self.scale(vector) * unit.gradient(vector[:-1], n_rows, smooth_gradient)
         own = 2.0 * self.weight * self.unit * float(vector[-1])
         return np.append(rows, np.sqrt(self.unit) * along + own)
 
@@ -181,7 +181,7 @@ class OneSphere(Chart):
     radius: float
 
     def enough(self, n_rows: int, n_columns: int) -> int:
-        """The smaller of both: where the slopes vanish U'U = V'V, and ||G||_2 is the weight."""
+        """The smaller of both: where the gradients vanish U'U = V'V, and ||G||_2 is the weight."""
         return min(n_rows, n_columns)
 
     def free(self, stacked: Array) -> Array:
@@ -197,9 +197,9 @@ class OneSphere(Chart):
         """0."""
         return 0.0
 
-    def gradient(self, vector: Array, n_rows: int, slope: Array) -> Array:
-        """The slope in the tangent of the sphere."""
-        tangent = on_tangent(vector[None, :], slope.reshape(1, -1))
+    def gradient(self, vector: Array, n_rows: int, smooth_gradient: Array) -> Array:
+        """The gradient in the tangent of the sphere."""
+        tangent = on_tangent(vector[None, :], smooth_gradient.reshape(1, -1))
         return (np.sqrt(self.radius) * tangent).ravel()
 
 
@@ -225,11 +225,11 @@ def append_coordinates(rows: Array, columns: Array) -> Array:
     return turned_rows
 
 
-def on_tangent(rows: Array, slope: Array) -> Array:
+def on_tangent(rows: Array, smooth_gradient: Array) -> Array:
     """The gradient in rows of a function of their unit vectors, whose last coordinate is free."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / lengths
-    along = np.einsum("ij,ij->i", slope, unit[:, :-1])[:, None]
+    along = np.einsum("ij,ij->i", smooth_gradient, unit[:, :-1])[:, None]
     tangent = -along * unit
-    tangent[:, :-1] += slope
+    tangent[:, :-1] += smooth_gradient
     return tangent / lengths

@@ -15,7 +15,7 @@ __all__ = ["FixedRank", "Tangent", "newton_move"]
 # Conjugate gradient steps at most, and the length of the residual beside the first one that ends
 # them: from there on the rank's curvature says less than a new step would.
 STEPS, ENOUGH = 10, 0.1
-# Pairs of singular vectors of the slope beyond the rank are looked at from this length on. On
+# Pairs of singular vectors of the gradient beyond the rank are looked at from this length on. On
 # 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with 0.93; without
 # any the gap was 100 times as large after so many.
 CROWDED = 0.9
@@ -49,22 +49,22 @@ class Tangent:
 
 @attrs.frozen(eq=False)
 class FixedRank:
-    """A matrix Z = A diag(s) B' with the slope S of F there, under a nuclear norm of weight 1."""
+    """A matrix Z = A diag(s) B' and the gradient of F there, with a nuclear norm of weight 1."""
 
     left: Array
     values: Array
     right: Array
-    slope: Array
+    gradient: Array
 
     def cast(self, dtype: type[np.floating]) -> "FixedRank":
         """All arrays in numbers of another type."""
-        arrays = (self.left, self.values, self.right, self.slope)
-        left, values, right, slope = (each.astype(dtype) for each in arrays)
-        return FixedRank(left, values, right, slope)
+        arrays = (self.left, self.values, self.right, self.gradient)
+        left, values, right, gradient = (each.astype(dtype) for each in arrays)
+        return FixedRank(left, values, right, gradient)
 
-    def gradient(self) -> Tangent:
-        """The slope of F + ||.||_* along the matrices of the rank."""
-        forward, backward = matmul(self.slope, self.right), matmul(self.slope.T, self.left)
+    def riemannian_gradient(self) -> Tangent:
+        """The gradient of F + ||.||_* along the matrices of the rank."""
+        forward, backward = matmul(self.gradient, self.right), matmul(self.gradient.T, self.left)
         middle = matmul(self.left.T, forward)
         aside = forward - matmul(self.left, middle), backward - matmul(self.right, middle.T)
         middle.ravel()[:: middle.shape[0] + 1] += 1.0
@@ -76,7 +76,7 @@ class FixedRank:
         return LowRank(np.hstack([left, self.left]), np.hstack([self.right, move.right]))
 
     def curve(self, move: Tangent, change: Array) -> Tangent:
-        """How the gradient changes along a move, along which the slope of F changes by so much.
+        """How the gradient changes along a move, along which the gradient of F changes by so much.
 
         Beside that change K has the curvature of the norm in its skew part, U and V have
         ``1 / s``, and S (I - B B') ties U diag(1 / s) to V diag(1 / s) (Vandereycken, SIAM J.
@@ -84,8 +84,8 @@ class FixedRank:
         """
         forward, backward = matmul(change, self.right), matmul(change.T, self.left)
         middle = matmul(self.left.T, forward)
-        forward += matmul(self.slope, move.right / self.values)
-        backward += matmul(self.slope.T, move.left / self.values)
+        forward += matmul(self.gradient, move.right / self.values)
+        backward += matmul(self.gradient.T, move.left / self.values)
         forward -= matmul(self.left, matmul(self.left.T, forward))
         backward -= matmul(self.right, matmul(self.right.T, backward))
         stiff = SINGLE(1.0) / self.values
@@ -101,11 +101,11 @@ class FixedRank:
 
         ``near`` (m columns) are orthonormal vectors of the shorter side.
         """
-        n_rows, n_columns = self.slope.shape
+        n_rows, n_columns = self.gradient.shape
         if n_rows < n_columns:
-            turned = FixedRank(self.right, self.values, self.left, self.slope.T)
+            turned = FixedRank(self.right, self.values, self.left, self.gradient.T)
             return turned.pairs(near)[::-1]
-        image = matmul(self.slope, near)
+        image = matmul(self.gradient, near)
         image -= matmul(self.left, matmul(self.left.T, image))
         squares, turn = np.linalg.eigh(image.T @ image)
         crowded = squares > CROWDED**2
@@ -123,7 +123,7 @@ class Preconditioner:
 
     def __init__(self, at: FixedRank, curvature: float, near: Array | None) -> None:
         if near is None:
-            near = np.zeros((min(at.slope.shape), 0))
+            near = np.zeros((min(at.gradient.shape), 0))
         self.left, lengths, self.right = (each.astype(SINGLE) for each in at.pairs(near))
         alone = curvature + 1.0 / at.values
         tied = lengths[:, None] / at.values
@@ -155,15 +155,15 @@ def newton_move(
     ----------
     at : FixedRank
     change : callable
-        The change of the slope of F along a move, both arrays (n_rows, n_columns) of 32 bits, to
-        first order.
+        The change of the gradient of F along a move, both arrays (n_rows, n_columns) of 32 bits,
+        to first order.
     curvature : float
         About that of F.
     near : array or None
-        Vectors of the shorter side that may belong to singular values of the slope just below 1:
-        orthonormal, and orthogonal to those of Z.
+        Vectors of the shorter side that may belong to singular values of the gradient just below
+        1: orthonormal, and orthogonal to those of Z.
     """
-    gradient = at.gradient()
+    gradient = at.riemannian_gradient()
     length = float(np.sqrt(gradient.dot(gradient)))
     zero = gradient.cast(SINGLE, 0.0)
     if length == 0.0:

@@ -77,13 +77,13 @@ class Memory:
 
 
 def wolfe_step(
-    try_at: Callable[[float], tuple[float, float]], value: float, slope: float, first: float
+    try_at: Callable[[float], tuple[float, float]], value: float, derivative: float, first: float
 ) -> float:
-    """A step length with enough decrease and a flatter slope, by bisection and doubling.
+    """A step length with enough decrease and a flatter derivative, by bisection and doubling.
 
     The weak Wolfe conditions (Lewis and Overton, Math. Programming 2013), which hold for
-    functions with kinks too. ``try_at(t)`` gives value and slope along the direction. 0 if no
-    step decreases the value. Where values differ by rounding alone the slopes decide (Hager
+    functions with kinks too. ``try_at(t)`` gives value and derivative along the direction. 0 if no
+    step decreases the value. Where values differ by rounding alone the derivatives decide (Hager
     and Zhang's approximate conditions, SIAM J. Optim. 2005).
     """
     rounding = ROUNDING * abs(value)
@@ -91,14 +91,16 @@ def wolfe_step(
     best = 0.0
     for _ in range(TRIALS):
         check_time()
-        reached, slope_there = try_at(step)
-        enough = reached <= value + DECREASE * step * slope
-        level = reached <= value + rounding and slope_there <= (2.0 * DECREASE - 1.0) * slope
+        reached, derivative_there = try_at(step)
+        enough = reached <= value + DECREASE * step * derivative
+        level = (
+            reached <= value + rounding and derivative_there <= (2.0 * DECREASE - 1.0) * derivative
+        )
         if not (enough or level):
             high = step
         else:
             best = step
-            if slope_there >= CURVATURE * slope:
+            if derivative_there >= CURVATURE * derivative:
                 return step
             low = step
         step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
@@ -118,16 +120,16 @@ def quasi_newton_step(
     """
     point, value, gradient = begin
     direction = memory.direction(gradient)
-    slope = float(np.dot(gradient, direction))
-    if not slope < 0.0:
+    derivative = float(np.dot(gradient, direction))
+    if not derivative < 0.0:
         memory.forget()
-        direction, slope = -gradient, -float(np.dot(gradient, gradient))
-    if slope == 0.0:
+        direction, derivative = -gradient, -float(np.dot(gradient, gradient))
+    if derivative == 0.0:
         return None
     lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
     line = Line(value_and_gradient, point, direction)
     first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))
-    step = wolfe_step(line, value, slope, first)
+    step = wolfe_step(line, value, derivative, first)
     if step == 0.0:
         memory.clear()
         return None
@@ -162,7 +164,7 @@ class Line:
         self.step = np.nan  # none yet: even a step of 0 is asked for
 
     def __call__(self, step: float) -> tuple[float, float]:
-        """Value and slope so far along."""
+        """Value and derivative so far along."""
         if step != self.step:
             self.step, self.point = step, self.begin + step * self.direction
             self.value, self.gradient = self.value_and_gradient(self.point)

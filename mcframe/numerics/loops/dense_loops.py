@@ -21,9 +21,9 @@ def extrapolate_loop(now, before, theta, out):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def descend_loop(places, z, slope, step, out):  # type: ignore[no-untyped-def]
+def descend_loop(places, z, gradient, step, out):  # type: ignore[no-untyped-def]
     for p in range(places.size):
-        out[places[p]] = z[p] - step * slope[p]
+        out[places[p]] = z[p] - step * gradient[p]
 
 
 @compiled(fastmath=FAST)
@@ -79,9 +79,9 @@ def extrapolate(now: Array, before: Array, theta: float, out: Array) -> None:
     extrapolate_loop(now.ravel(), before.ravel(), theta, out.ravel())
 
 
-def descend(places: IntArray, z: Array, slope: Array, step: float, out: Array) -> None:
-    """``out[places] = z - step * slope``, the matrix read row by row."""
-    descend_loop(places, z, slope, step, out.ravel())
+def descend(places: IntArray, z: Array, gradient: Array, step: float, out: Array) -> None:
+    """``out[places] = z - step * gradient``, the matrix read row by row."""
+    descend_loop(places, z, gradient, step, out.ravel())
 
 
 def products(new: Array, now: Array, before: Array) -> tuple[float, float]:

@@ -17,15 +17,15 @@ SHORT_ROW = 1e-20
 STEPS, SETTLED, HOPELESS, ASCENDED = 300, 1e-4, 1e-2, 1e-13
 
 
-def max_norm_multipliers(slope: Matrix, stacked: Array) -> Array:
+def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
     """d_i = max(0, -(G V . U)_i / ||u_i||^2) for the rows of U, alike for those of V.
 
     What stationarity, (D + [[0, G], [G', 0]]) W = 0, asks of the diagonal D row by row. A row
     of zeros leaves it open: 0.
     """
-    n_rows = slope.shape[0]
+    n_rows = gradient.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]
-    pulls = np.vstack([slope @ right, slope.T @ left])
+    pulls = np.vstack([gradient @ right, gradient.T @ left])
     norms = squared_row_norms(stacked)
     long = norms > SHORT_ROW * np.max(norms, initial=0.0)
     products = -np.einsum("ij,ij->i", pulls, stacked)
@@ -42,8 +42,8 @@ class Ascent:
         D of the last factors, one number for each row of G, then for each column.
     begun, reached : float
         -<G, U V'> at the factors given, scaled to rows of norm 1 at most, and at the last ones.
-        Both are lower bounds on the dual max norm of G; a dual point with the slope G has at the
-        factors given a gap of the norm less ``begun``, in units of their longest row squared.
+        Both are lower bounds on the dual max norm of G; a dual point with the gradient G has at
+        the factors given a gap of the norm less ``begun``, in units of their longest row squared.
     longest : float
         The squared norm of the longest row of the factors given.
     """
@@ -54,7 +54,7 @@ class Ascent:
     longest: float
 
 
-def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
+def ascend(gradient: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
     """Ascent from factors W to those that nearly maximise -<G, U V'> over rows of norm 1.
 
     The rows of U that are best for V are those of -G V at length 1, and their lengths before
@@ -68,17 +68,19 @@ def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
     step below g^2 keeps that below g. Once g is more than a gap of ``room``, if that is positive,
     a step of 1e-2 g will do.
     """
-    n_rows = slope.shape[0]
+    n_rows = gradient.shape[0]
     longest = float(np.max(squared_row_norms(stacked), initial=0.0)) or 1.0
-    begun = -float(np.vdot(slope @ stacked[n_rows:], stacked[:n_rows])) / longest
+    begun = -float(np.vdot(gradient @ stacked[n_rows:], stacked[:n_rows])) / longest
     right = before = with_unit_rows(stacked[n_rows:])[0]
     best, momentum = 0.0, 1.0
     for _ in range(STEPS):
         check_time()
         faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        left, _ = with_unit_rows(-(slope @ (right + (momentum - 1.0) / faster * (right - before))))
+        left, _ = with_unit_rows(
+            -(gradient @ (right + (momentum - 1.0) / faster * (right - before)))
+        )
         before = right
-        right, lengths = with_unit_rows(-(slope.T @ left))
+        right, lengths = with_unit_rows(-(gradient.T @ left))
         total = float(np.sum(lengths))
         momentum = faster if total > best else 1.0
         gained = total - begun
@@ -89,7 +91,7 @@ def ascend(slope: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
         if settled:
             break
     return Ascent(
-        np.concatenate([with_unit_rows(slope @ right)[1], lengths]), begun, best, longest
+        np.concatenate([with_unit_rows(gradient @ right)[1], lengths]), begun, best, longest
     )
 
 

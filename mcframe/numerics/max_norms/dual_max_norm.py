@@ -77,8 +77,8 @@ def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple
     return bound, side.whole(best, bound)
 
 
-def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Array:
-    """The diagonal of a D that proves a small bound on gamma_2*(G), G the slope at factors W.
+def bounding_multipliers(gradient: Matrix, stacked: Array, room: float = 0.0) -> Array:
+    """The diagonal of a D that proves a small bound on gamma_2*(G), G the gradient at factors W.
 
     By ascent from W. The gap of the bound that follows is what the bound on gamma_2* exceeds
     <-G, U V'> by, rows of W scaled to norm 1 at most, in units of the longest one squared. Up to
@@ -87,16 +87,16 @@ def bounding_multipliers(slope: Matrix, stacked: Array, room: float = 0.0) -> Ar
 
     Parameters
     ----------
-    slope : array or Sampled
+    gradient : array or Sampled
         G, (n_rows x n_columns).
     stacked : array
         W, (n_rows + n_columns) x k.
     room : float
         The gap that will do, as an absolute number; 0 asks for the best bound.
     """
-    ascent, side = ascend(slope, stacked, room), side_of(slope)
+    ascent, side = ascend(gradient, stacked, room), side_of(gradient)
     # A shift that costs this much can make up for more.
-    shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / (0.5 * sum(slope.shape))
+    shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
     if side.norms.size > LARGEST_POLISHED:
         return shifted
@@ -168,7 +168,7 @@ class Side(ABC):
             best, bound = self.shifted(np.maximum(multipliers[self.own], 0.0))
             if self.exceeds(self.norms, bound):
                 return best, bound
-        # Beside multipliers the norms of lines need no more than a rough bound.
+        # Beside multipliers the norms of lines need no more than a nonsmooth bound.
         reached = self.bound_at(self.norms, 0.0 if np.isfinite(bound) else np.inf)
         return (self.norms, reached) if reached < bound else (best, bound)
 

@@ -129,15 +129,15 @@ def newton_step(
     """One primal-dual step towards min over w >= 0 of sum(w) / 2 - log f(w), and its slacks.
 
     f is positively homogeneous in p and in q, so that minimisers have sums 1 by themselves.
-    The slope is (1 - |row|^2 / f) / 2. With U' diag(p) U = diag(s) the second derivatives of
+    The gradient is (1 - |row|^2 / f) / 2. With U' diag(p) U = diag(s) the second derivatives of
     f are -sum over a, b of y_ia y_ja y_ib y_jb / (2 (s_a + s_b)), the other sign between a row
     of U and a row of V.
     """
     total = float(np.sum(values))
     norms = squared_row_norms(stacked)
-    slope = 0.5 - 0.5 * norms / total
+    gradient = 0.5 - 0.5 * norms / total
     if slacks.size == 0:
-        slacks = np.maximum(slope, 0.0) + 0.05
+        slacks = np.maximum(gradient, 0.0) + 0.05
     hessian = np.outer(norms, norms) / (4.0 * total**2)
     signs = np.ones(weights.size)
     signs[n_rows:] = -1.0
@@ -149,7 +149,7 @@ def newton_step(
         hessian += factor @ factor.T
     target = max(0.1 * float(weights @ slacks), 0.2 * TOLERANCE) / weights.size
     hessian.ravel()[:: weights.size + 1] += slacks / weights
-    move = np.linalg.solve(hessian, target / weights - slope)
+    move = np.linalg.solve(hessian, target / weights - gradient)
     move_slacks = (target - slacks * move) / weights - slacks
     return np.maximum(advance(weights, move), 1e-14), advance(slacks, move_slacks)
 

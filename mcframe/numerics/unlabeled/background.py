@@ -111,29 +111,29 @@ class Behind:
 
     @cached_property
     def at_entries(self) -> Array:
-        """The slopes that stand where entries are, and are no losses."""
-        slopes = np.zeros(self.z.size)
+        """The gradients that stand where entries are, and are no losses."""
+        gradients = np.zeros(self.z.size)
         for part, point in zip(self.background.parts, self.points, strict=True):
-            slopes[part.entries] = point.at_entries
-        return slopes
+            gradients[part.entries] = point.at_entries
+        return gradients
 
-    def beyond(self, slopes: Array, share: float = 1.0) -> Array:
-        """Slopes of the entries less what ``slopes`` of ``share`` times this has there."""
-        return slopes - share * self.at_entries if self else slopes
+    def beyond(self, gradients: Array, share: float = 1.0) -> Array:
+        """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
+        return gradients - share * self.at_entries if self else gradients
 
-    def slopes(self, share: float = 1.0) -> list[Operator]:
-        """``share`` times the slopes of all cells, those where entries are included, by blocks.
+    def gradients(self, share: float = 1.0) -> list[Operator]:
+        """``share`` times the gradients of all cells, those where entries are included, by blocks.
 
         Of convex losses that is their share of a certificate's dual point.
         """
         n_columns = self.background.shape[1]
         pairs = zip(self.background.parts, self.points, strict=True)
-        placed = (Placed(point.slope(), part.columns, n_columns) for part, point in pairs)
+        placed = (Placed(point.gradient(), part.columns, n_columns) for part, point in pairs)
         return [each.multiple(share) for each in placed]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
-        """T V and T' U for Z = U V' and the slopes T, those where entries are included."""
+        """T V and T' U for Z = U V' and the gradients T, those where entries are included."""
         assert isinstance(self.latent, LowRank)
         forward, backward = np.zeros_like(self.latent.left), np.zeros_like(self.latent.right)
         for part, point in zip(self.background.parts, self.points, strict=True):
@@ -147,7 +147,7 @@ class Behind:
     ) -> tuple[Shared | None, Array, Array]:
         """What all cells add to the normal equations of each line of one factor.
 
-        Newton's: with Hessian N and slope T V of a row u of U, N u - T V is its image. Besides,
+        Newton's: with Hessian N and gradient T V of a row u of U, N u - T V is its image. Besides,
         the entries' ``curvature/2 x^2 - pull x`` beyond what is in there already.
         """
         if not self:
@@ -173,7 +173,7 @@ class Behind:
         return total
 
     def conjugate(self, share: float) -> tuple[float, float]:
-        """The sum of the conjugates at ``share`` times the slopes, and a size for its rounding."""
+        """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
         total, size = 0.0, 0.0
         for point in self.points:
             own, unsure = point.conjugate(share)

@@ -18,7 +18,7 @@ from mcframe.numerics.machine.threads import share, thread_count
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unlabeled.contract import Hessians, Unwritten, UnwrittenAt
 
-__all__ = ["HELD", "Blockwise", "Slopes"]
+__all__ = ["HELD", "Blockwise", "Gradients"]
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
 BLOCK, SLICE = 1_000_000, 32_768
@@ -27,7 +27,7 @@ BLOCKS = 4
 # Results of so many blocks are held before they are added up in their order, fewer where that
 # takes more numbers.
 TOGETHER, RESULTS = 16, 20_000_000
-# Up to so many cells the slopes at a point are held, in 32 bits: 0.5 GB. Beyond, each product
+# Up to so many cells the gradients at a point are held, in 32 bits: 0.5 GB. Beyond, each product
 # computes them anew.
 HELD = 125_000_000
 # Numbers in the Hessians of all lines of a factor: up to so many they are formed, in 0.4 GB.
@@ -39,7 +39,7 @@ NOISE = 64.0
 
 Rows = tuple[slice, IntArray]
 T = TypeVar("T")
-# What is made of the rows of a block, the places of entries in it, its losses and its slopes.
+# What is made of the rows of a block, the places of entries in it, its losses and its gradients.
 Reduction = Callable[[slice, IntArray, Array, Array], T]
 
 
@@ -70,7 +70,7 @@ class Blockwise(Unwritten):
 
     @property
     def held_bytes(self) -> int:
-        """Slopes in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
+        """Gradients in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
         blocks = thread_count() * BLOCKS * 8 * min(BLOCK, self.n_read)
         hessians = 8 * min(HESSIANS, self.n_read * min(self.shape))
         return blocks + hessians + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
@@ -123,19 +123,19 @@ class Blockwise(Unwritten):
     def over_losses(
         self, latent: LowRank, reduction: Reduction[T], numbers: int = 1
     ) -> Iterator[T]:
-        """A reduction of each block's losses and slopes at Z, 0 at entries, unscaled."""
+        """A reduction of each block's losses and gradients at Z, 0 at entries, unscaled."""
         right = np.ascontiguousarray(latent.right.T)
 
         def work(block: int, buffers: Array) -> T:
             rows, places = self.blocks[block]
-            slopes, losses = buffers
-            np.matmul(latent.left[rows], right, out=slopes)
-            flat, costs = slopes.reshape(-1), losses.reshape(-1)
+            gradients, losses = buffers
+            np.matmul(latent.left[rows], right, out=gradients)
+            flat, costs = gradients.reshape(-1), losses.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
-                costs[part], flat[part] = self.loss.value_and_slope(flat[part])
+                costs[part], flat[part] = self.loss.value_and_gradient(flat[part])
             flat[places] = costs[places] = 0.0
-            return reduction(rows, places, losses, slopes)
+            return reduction(rows, places, losses, gradients)
 
         return self.over_blocks(work, numbers)
 
@@ -160,7 +160,7 @@ class Blockwise(Unwritten):
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
 
-        def sums(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
+        def sums(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
             return np.sum(losses, axis=1 if by_rows else 0)
 
         found = list(self.over_losses(latent, sums, max(self.shape)))
@@ -188,15 +188,15 @@ class BlockwiseAt(UnwrittenAt):
 
     @cached_property
     def whole(self) -> Passed:
-        """Value, products and length of the slope, in one pass."""
+        """Value, products and length of the gradient, in one pass."""
         scale, (n_rows, n_columns) = self.blockwise.scale, self.latent.shape
         left, right = self.latent.left, self.latent.right
         forward, backward = (np.zeros((n, self.latent.width)) for n in (n_rows, n_columns))
 
-        def both(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Any:
-            np.matmul(slopes, right, out=forward[rows])
-            thin = left[rows].T @ slopes
-            return float(np.sum(losses)), float(np.vdot(slopes, slopes)), thin
+        def both(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Any:
+            np.matmul(gradients, right, out=forward[rows])
+            thin = left[rows].T @ gradients
+            return float(np.sum(losses)), float(np.vdot(gradients, gradients)), thin
 
         values, squares = [], []
         for value, square, thin in self.blockwise.over_losses(self.latent, both, right.size):
@@ -217,20 +217,20 @@ class BlockwiseAt(UnwrittenAt):
 
     @cached_property
     def held(self) -> list[Array] | None:
-        """The slopes of each block in 32 bits, if they are not too many.
+        """The gradients of each block in 32 bits, if they are not too many.
 
         Rounding moves a point of the dual a little: inside of its domain it is as good a one.
         """
         if self.blockwise.n_read > HELD:
             return None
 
-        def short(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
-            return round_to_single(self.blockwise.loss, slopes)
+        def short(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
+            return round_to_single(self.blockwise.loss, gradients)
 
         return list(self.blockwise.over_losses(self.latent, short))
 
-    def over_slopes(self, reduction: Reduction[T], numbers: int = 1) -> Iterator[T]:
-        """A reduction of each block's unscaled slopes, which are the same each time.
+    def over_gradients(self, reduction: Reduction[T], numbers: int = 1) -> Iterator[T]:
+        """A reduction of each block's unscaled gradients, which are the same each time.
 
         In 32 bits where they are held; what stands for losses is a buffer to write to.
         """
@@ -243,9 +243,9 @@ class BlockwiseAt(UnwrittenAt):
 
         return blockwise.over_blocks(work, numbers)
 
-    def slope(self) -> "Slopes":
-        """T, the slopes, as an operator."""
-        return Slopes(self)
+    def gradient(self) -> "Gradients":
+        """T, the gradients, as an operator."""
+        return Gradients(self)
 
     def hessians(self, by_rows: bool) -> Hessians:
         """A matrix V' diag(w) V for each line, w its second derivatives.
@@ -280,7 +280,7 @@ class BlockwiseAt(UnwrittenAt):
 
     def curvature_along(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
         """2 (F(Z + D) - F(Z) - <T, D>) up to rounding, in [0, highest curvature ||D||^2]."""
-        along = float(np.vdot(moved.left, self.slope() @ moved.right))
+        along = float(np.vdot(moved.left, self.gradient() @ moved.right))
         risen = 2.0 * (after.value - self.value - along)
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
         highest = self.blockwise.scale * float(self.blockwise.loss.curvature) * squares
@@ -294,32 +294,32 @@ class BlockwiseAt(UnwrittenAt):
             total = n_unwritten * float(loss.conjugate(np.zeros(1))[0])
             return scale * total, ROUNDED * scale * abs(total)
 
-        def conjugates(rows: slice, places: IntArray, out: Array, slopes: Array) -> Any:
-            flat, found = slopes.reshape(-1), out.reshape(-1)
+        def conjugates(rows: slice, places: IntArray, out: Array, gradients: Array) -> Any:
+            flat, found = gradients.reshape(-1), out.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
                 found[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
             found[places] = 0.0
             return float(np.sum(found)), float(np.sum(np.abs(found)))
 
-        sums, sizes = zip(*self.over_slopes(conjugates), strict=True)
+        sums, sizes = zip(*self.over_gradients(conjugates), strict=True)
         return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
 
 
-def round_to_single(loss: UnlabeledLoss, slopes: Array) -> Array:
-    """Slopes in 32 bits, those that leave their domain by it moved inwards."""
-    short = slopes.astype(np.float32)
+def round_to_single(loss: UnlabeledLoss, gradients: Array) -> Array:
+    """Gradients in 32 bits, those that leave their domain by it moved inwards."""
+    short = gradients.astype(np.float32)
     flat = short.reshape(-1)
     for first in range(0, flat.size, SLICE):
         part = flat[first : first + SLICE]
-        near = loss.nearest_slope(part.astype(np.float64))
+        near = loss.nearest_gradient(part.astype(np.float64))
         inwards = np.where(near > part, np.float32(np.inf), np.float32(-np.inf))
         part[:] = np.where(near == part, part, np.nextafter(part, inwards))
     return short
 
 
 @attrs.frozen(eq=False)
-class Slopes(Operator):
+class Gradients(Operator):
     """T (n_rows x n_columns) by its products: each reads all cells."""
 
     point: BlockwiseAt
@@ -338,21 +338,21 @@ class Slopes(Operator):
     def _matmat(self, block: Array) -> Array:
         right = np.ascontiguousarray(block.T)
 
-        def product(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
-            return rows_times(slopes, right)
+        def product(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
+            return rows_times(gradients, right)
 
-        found = list(self.point.over_slopes(product))
+        found = list(self.point.over_gradients(product))
         return self.point.blockwise.scale * np.concatenate(found)
 
     def _rmatmat(self, block: Array) -> Array:
         size = (block.shape[1], self.shape[1])
 
-        def product(rows: slice, places: IntArray, losses: Array, slopes: Array) -> Array:
+        def product(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
             out = np.zeros(size)
-            add_columns_times(slopes, block[rows], out)
+            add_columns_times(gradients, block[rows], out)
             return out
 
         total = np.zeros(size)
-        for own in self.point.over_slopes(product, total.size):
+        for own in self.point.over_gradients(product, total.size):
             total += own
         return self.point.blockwise.scale * total.T

@@ -49,7 +49,7 @@ class Hessians:
 
 
 class UnwrittenAt(ABC):
-    """The losses at one Z, and their slopes T.
+    """The losses at one Z, and their gradients T.
 
     T may have numbers where entries are, ``at_entries``, which the caller takes off.
     """
@@ -62,8 +62,8 @@ class UnwrittenAt(ABC):
         """The sum of the losses."""
 
     @abstractmethod
-    def slope(self) -> Operator:
-        """T, the slopes, as an operator."""
+    def gradient(self) -> Operator:
+        """T, the gradients, as an operator."""
 
     @abstractmethod
     def products(self) -> tuple[Array, Array]:

@@ -99,19 +99,19 @@ class UniformAt(UnwrittenAt):
 
     @property
     def at_entries(self) -> Array:  # type: ignore[override]
-        """The slopes where entries are."""
-        slope: Array = self.uniform.weight * (self.z - self.uniform.centre)
-        return slope
+        """The gradients where entries are."""
+        gradient: Array = self.uniform.weight * (self.z - self.uniform.centre)
+        return gradient
 
-    def slope(self) -> LowRank:
-        """The slopes of all cells."""
+    def gradient(self) -> LowRank:
+        """The gradients of all cells."""
         both = self.uniform.minus_centre(self.latent)
         return LowRank(both.left, self.uniform.weight * both.right)
 
     def products(self) -> tuple[Array, Array]:
         """T V and T' U."""
-        slope = self.slope()
-        return slope @ self.latent.right, slope.T @ self.latent.left
+        gradient = self.gradient()
+        return gradient @ self.latent.right, gradient.T @ self.latent.left
 
     def hessians(self, by_rows: bool) -> Hessians:
         """The weight times one Gram matrix for all lines."""
@@ -132,7 +132,7 @@ class UniformAt(UnwrittenAt):
         Sums over n rows or d columns round by (n + d) eps of the sizes of their summands; with
         the products of lengths in place of products of columns these are bounded.
         """
-        uniform, thin = self.uniform, self.slope()
+        uniform, thin = self.uniform, self.gradient()
         tilt = uniform.centre * float(np.sum(thin.left, axis=0) @ np.sum(thin.right, axis=0))
         squares, constant = uniform.squares(self.latent), self.n_cells * uniform.constant
         everywhere = share * tilt + share**2 * squares - constant

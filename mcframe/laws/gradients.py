@@ -1,4 +1,4 @@
-"""The laws of a loss's slope, and of its second derivative."""
+"""The laws of a loss's gradient, and of its second derivative."""
 
 import itertools
 
@@ -9,43 +9,43 @@ from mcframe.contracts.likelihood import Likelihood, TwiceDifferentiable
 from mcframe.laws.directions import along, directions
 from mcframe.laws.violations import close, demand
 
-__all__ = ["curvature_bounds", "second_derivative_bends", "slope_is_derivative"]
+__all__ = ["curvature_bounds", "gradient_is_derivative", "second_derivative_bends"]
 
 
-def slope_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """The slope is the derivative, by a central difference of fourth order."""
+def gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The gradient is the derivative, by a central difference of fourth order."""
     if not likelihood.smooth:
         return
     for direction in directions(z):
-        slope_is_derivative_along(likelihood, z, y, direction)
+        gradient_is_derivative_along(likelihood, z, y, direction)
 
 
-def slope_is_derivative_along(
+def gradient_is_derivative_along(
     likelihood: Likelihood, z: Array, y: Array, direction: Array
 ) -> None:
-    """The slope along one direction is the derivative along it."""
+    """The gradient along one direction is the derivative along it."""
     h = 1e-3 * max(float(np.max(np.abs(z))) / 6, 1e-300)
     move = h * direction
     ahead, behind = likelihood.value(z + move, y), likelihood.value(z - move, y)
     far_ahead, far_behind = likelihood.value(z + 2 * move, y), likelihood.value(z - 2 * move, y)
     numeric = (8 * (ahead - behind) - (far_ahead - far_behind)) / (12 * h)
-    slope = along(likelihood.value_and_slope(z, y)[1], direction)
-    size = float(np.max(np.abs(slope)))
+    gradient = along(likelihood.value_and_gradient(z, y)[1], direction)
+    size = float(np.max(np.abs(gradient)))
     # Within reach of a kink no difference quotient is accurate, but a convex loss keeps it
-    # between the slopes on both sides.
+    # between the gradients on both sides.
     before, after = (
-        along(likelihood.value_and_slope(z + s * move, y)[1], direction) for s in (-2, 2)
+        along(likelihood.value_and_gradient(z + s * move, y)[1], direction) for s in (-2, 2)
     )
-    kink = np.abs(after - 2 * slope + before) > 0.05 * (after - before) + 1e-9 * size
-    kink &= likelihood.convex  # a concave stretch has falling slopes, and must have no kink
-    demand(np.mean(kink) < 0.2, "its slope jumps or bends sharply nearly everywhere")
-    close(slope[~kink] / size, numeric[~kink] / size, 1e-6, "slope")
+    kink = np.abs(after - 2 * gradient + before) > 0.05 * (after - before) + 1e-9 * size
+    kink &= likelihood.convex  # a concave stretch has falling gradients, and must have no kink
+    demand(np.mean(kink) < 0.2, "its gradient jumps or bends sharply nearly everywhere")
+    close(gradient[~kink] / size, numeric[~kink] / size, 1e-6, "gradient")
     low, high = (
         before[kink] - 0.5 * (after - before)[kink],
         after[kink] + 0.5 * (after - before)[kink],
     )
     held = np.all((numeric[kink] >= low) & (numeric[kink] <= high))
-    demand(held, "at a kink the values rise faster or slower than the slopes on both sides")
+    demand(held, "at a kink the values rise faster or slower than the gradients on both sides")
 
 
 def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -56,21 +56,21 @@ def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(np.isinf(curvature), f"curvature={curvature!r} of a loss that is not smooth")
         return
     spread = float(np.max(np.abs(z)))
-    slope = likelihood.value_and_slope(z, y)[1]
+    gradient = likelihood.value_and_gradient(z, y)[1]
     for distance, direction in itertools.product((1e-4, 1e-2, 1.0), directions(z)):
         move = distance * spread * direction
-        turn = likelihood.value_and_slope(z + move, y)[1] - slope
+        turn = likelihood.value_and_gradient(z + move, y)[1] - gradient
         rise = float(np.max(np.sqrt(along(turn, turn) / along(move, move))))
         demand(
             rise <= curvature * (1 + 1e-7),
-            f"the slope changes by {rise:g} per unit, above the curvature {curvature:g}",
+            f"the gradient changes by {rise:g} per unit, above the curvature {curvature:g}",
         )
         if likelihood.quadratic:
             close(rise, curvature, 1e-7, "curvature of a quadratic loss")
 
 
 def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """The second derivative is the derivative of the slope, and at most the curvature."""
+    """The second derivative is the derivative of the gradient, and at most the curvature."""
     if not isinstance(likelihood, TwiceDifferentiable):
         return
     h = 1e-4 * float(np.max(np.abs(z))) / 6
@@ -78,8 +78,8 @@ def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
     size = float(np.max(np.abs(second)))
     for k, direction in enumerate(directions(z)):
         move = h * direction
-        ahead = likelihood.value_and_slope(z + move, y)[1]
-        behind = likelihood.value_and_slope(z - move, y)[1]
+        ahead = likelihood.value_and_gradient(z + move, y)[1]
+        behind = likelihood.value_and_gradient(z - move, y)[1]
         found = likelihood.hessian_product(z, y, direction)
         sides = [likelihood.hessian_product(z + side * move, y, direction) for side in (-1, 1)]
         smooth = np.abs(sides[1] - sides[0]) <= 0.05 * size
