@@ -216,7 +216,7 @@ def test_a_fit_has_as_many_threads_as_it_is_told():
             data,
             backend="alternating",
             tol=1e-3,
-            threads=count,
+            n_jobs=count,
             callback=lambda record: seen.append(threads.thread_count()),
         )
         assert set(seen) == {count or threads.thread_count()}

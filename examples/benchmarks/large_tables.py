@@ -80,7 +80,7 @@ def fit(folder, tol, memory, workers):
             LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory) as cluster,
             Client(cluster) as client,
         ):
-            made = mc.fit(model_for(table), table, client=client, **options)
+            made = mc.fit(model_for(table), mc.InPartitions(table, client=client), **options)
     else:
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
         made = mc.fit(model_for(table), table, **options)

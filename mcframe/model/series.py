@@ -10,16 +10,6 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import REAL_KINDS, floats_of
 
-__all__ = [
-    "columns_of_frame",
-    "frame_of",
-    "is_frame",
-    "is_series",
-    "numbers_of_column",
-    "nw",
-    "series_of",
-]
-
 nw = Deferred("narwhals", "reading columns of frames")
 
 
