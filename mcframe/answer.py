@@ -24,7 +24,7 @@ from mcframe.ranking import Axes, best_columns, check_ranked
 
 @attrs.frozen(eq=False)
 class Kept:
-    """What a fit keeps of what its data said: the space of new rows, and the notes.
+    """The space of new rows and the notes, of a fit that has left its data behind.
 
     ``space`` is None where the model leaves new rows no meaning.
     """

@@ -168,8 +168,8 @@ def fit(
             return warned(fitted, settings)
         if given is data:
             raise ModelError(
-                "InPartitions was given data that are in this process as a whole; give them to fit"
-                " as they are"
+                "InPartitions, with its client, checkpoint and scratch, is for data in partitions,"
+                " and these are in this process as a whole; give them to fit as they are"
             )
         problem = Problem.bind(model, data)
         settings = attrs.evolve(settings, start=checked_start(start, problem))

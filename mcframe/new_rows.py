@@ -225,7 +225,7 @@ def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any)
 
 
 def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpace) -> int:
-    """How many rows to work on at once, by the numbers that are held for each of them."""
+    """The number of rows to work on at once, by the memory that each of them takes."""
     n_rows, width = max(table.shape[0] for table in tables.values()), space.directions.shape[1]
     widths = {name: problem.model.block(name).likelihood.width for name in tables}
     numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
@@ -238,7 +238,7 @@ def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpac
 def known_effects(
     problem: Problem, name: str, effects: Mapping[str, Array]
 ) -> tuple[Array, Array]:
-    """What all rows of a block have in common, for each of its latent columns: a sum in two parts.
+    """The effects common to all rows of a block, for each latent column: a sum in two parts.
 
     Biases and intercept as they were fitted, and what biases are counted from. They are added one
     after the other, so that a column far from 0 keeps its digits.

@@ -37,7 +37,7 @@ from mcframe.partitions import (
 
 @attrs.frozen(eq=False, repr=False)
 class Explanation:
-    """Which backends can run a problem, at what size, and which one ``auto`` takes.
+    """The backends that can run a problem, their costs, and the one that ``auto`` takes.
 
     Attributes
     ----------
@@ -213,18 +213,18 @@ class Verification:
 
     @property
     def verdict(self) -> Literal["agree", "differ", "too inexact"]:
-        """Whether the readings confirm or contradict each other, or leave it open."""
+        """The verdict: the readings confirm or contradict each other, or neither is proven."""
         if self.overstated is not None:
             return "differ"
         return "too inexact" if self.inexact else "agree"
 
     @property
     def agrees(self) -> bool:
-        """Whether the two readings confirm each other."""
+        """True where the two readings confirm each other."""
         return self.verdict == "agree"
 
     def __bool__(self) -> bool:
-        """Whether the readings agree."""
+        """Return ``agrees``, as the truth value of a verification."""
         return self.agrees
 
     def __repr__(self) -> str:

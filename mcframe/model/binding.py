@@ -60,7 +60,7 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def stays_unwritten(model: Model, block: Block) -> bool:
-    """Whether the unlabeled cells of a block, if many, need not be among the entries.
+    """Return True where the unlabeled cells of a block, if many, need not be among the entries.
 
     That takes one convex loss for all of them, of bounded curvature, and a solver that works in
     factors: smooth losses and a norm of all of Z that is a function of singular values and of
@@ -137,7 +137,7 @@ def first_difference(one: Any, other: Any) -> int | None:
 
 
 def same_label(one: Any, other: Any) -> bool:
-    """Whether two labels are equal, or both missing."""
+    """Return True for labels that are equal, or both missing."""
     missing = [is_missing(label) or label != label for label in (one, other)]  # NaN != NaN
     return all(missing) if any(missing) else bool(one == other)
 

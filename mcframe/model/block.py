@@ -181,10 +181,10 @@ class Block:
 
     @property
     def scales_losses(self) -> bool:
-        """Whether the losses of each column are divided by what its best constant loses."""
+        """True where the losses of each column are divided by the loss at its best constant."""
         return bool(self.standardize) and not self.likelihood.indicator
 
     @property
     def intercept(self) -> bool:
-        """Whether a common intercept stands beside effects of columns and of rows."""
+        """True where a common intercept is fitted with the effects of columns and of rows."""
         return self.bias and self.row_effects and self.effects_weight is not None

@@ -119,13 +119,13 @@ def table_of_numbers(dense: Array, index: Any = None, names: Any = None) -> Tabl
 
 
 def is_pandas(given: Any) -> bool:
-    """Whether pandas is in use and this is one of its tables, with labels."""
+    """Return True for a DataFrame or a Series of pandas, which is never imported here."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(given, pandas.DataFrame | pandas.Series)
 
 
 def is_pandas_array(given: Any) -> bool:
-    """Whether this is a column of pandas without labels, such as a ``Categorical``."""
+    """Return True for a column of pandas without labels, such as a ``Categorical``."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(given, pandas.api.extensions.ExtensionArray)
 

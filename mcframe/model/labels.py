@@ -79,7 +79,7 @@ class Labels:
         return [self.values[place] for place in places]
 
     def equals(self, other: Any) -> bool:
-        """Whether the other ones are the same labels in the same order."""
+        """Return True for the same labels in the same order."""
         return len(self) == len(other) and all(
             mine is theirs or bool(mine == theirs)
             for mine, theirs in zip(self, other, strict=True)
@@ -254,7 +254,7 @@ def not_hashable(labels: list[Any], what: Any) -> DataError:
 
 
 def absent(label: Any) -> bool:
-    """Whether a label is missing, or a tuple with something that is."""
+    """Return True for a label that is missing, and for a tuple with a missing part."""
     if isinstance(label, tuple):
         return any(map(absent, label))
     return is_missing(label) or bool(label != label)  # NaN != NaN

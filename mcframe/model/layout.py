@@ -16,7 +16,7 @@ from mcframe.model.units import ranges_of
 
 @attrs.frozen
 class Layout:
-    """How many of each kind there are; they stand in the vector in this order.
+    """The numbers of biases, row effects, intercepts and parameters of a block, in this order.
 
     ``n_biases`` is 0 or the number of latent columns of the block, ``n_row_effects`` 0 or the
     number of items, ``n_intercepts`` 0 or 1, ``n_parameters`` what its likelihood fits.
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def n_effects(self) -> int:
-        """How many of the numbers are added to Z; they stand before the parameters."""
+        """The number of effects, which are added to Z; they come before the parameters."""
         return self.n_biases + self.n_row_effects + self.n_intercepts
 
     def biases(self, vector: Array) -> Array:
@@ -54,7 +54,7 @@ class Layout:
         return vector[self.n_effects :]
 
     def name_of(self, place: int) -> str:
-        """How messages call one of the numbers."""
+        """The name of one of the numbers in messages."""
         if place < self.n_biases:
             return f"bias of column {place}"
         if place < self.n_biases + self.n_row_effects:

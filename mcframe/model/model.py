@@ -91,7 +91,7 @@ def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[s
 
 
 def in_standard_units(block: Block) -> bool:
-    """Whether the values of a block, and its columns of Z, are in standard units."""
+    """Return True where the values of a block, and its columns of Z, are in standard units."""
     return bool(block.standardize) and block.likelihood.location
 
 
@@ -304,7 +304,7 @@ class Model:
 
     @property
     def extra_columns(self) -> int:
-        """How many columns the constraints add to Z, to the right of all blocks."""
+        """The number of columns that the constraints add to Z, to the right of all blocks."""
         return sum(constraint.extra_columns for constraint in self.constraints)
 
     def block(self, name: str) -> Block:

@@ -215,9 +215,10 @@ class Problem:
         return layout_of(self.model.block(name), self.tables[name])
 
     def targets(self, name: str) -> Array:
-        """What the losses of a block are given as y, one for each entry that carries loss.
+        """The y of the losses of a block, one for each entry that carries loss.
 
-        The values; of a location, which sees nothing but differences, less offset and origin.
+        These are the values, of a location less offset and origin, since its losses are functions
+        of differences.
         """
         return targets_of(self.model.block(name), self.tables[name], self.origins.get(name))
 

@@ -221,7 +221,7 @@ def unfit(block: Block, what: str, shape: tuple[int, int], found: str) -> DataEr
 
 
 def fits(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
-    """Whether numpy spreads an array of one shape over another."""
+    """Return True where numpy broadcasts an array of one shape to another."""
     try:
         return np.broadcast_shapes(shape, wanted) == wanted
     except ValueError:

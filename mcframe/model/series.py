@@ -14,7 +14,7 @@ nw = Deferred("narwhals", "reading columns of frames")
 
 
 def is_frame(given: Any) -> bool:
-    """Whether an object is a table with named columns, in memory or not."""
+    """Return True for a table with named columns, in memory or not."""
     try:
         table = nw.from_native(given, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -23,7 +23,7 @@ def is_frame(given: Any) -> bool:
 
 
 def is_series(given: Any) -> bool:
-    """Whether an object is a Series of narwhals."""
+    """Return True for a Series of narwhals."""
     return isinstance(given, nw.Series)
 
 

@@ -76,7 +76,7 @@ class CellNumbers:
 
 @attrs.frozen(eq=False)
 class Given:
-    """What a table in standard units was before, and the ``standard`` that it is on.
+    """The values of a table before they were standardised, and the ``standard`` used.
 
     ``values``, ``weights`` and ``offset`` are those of the entries as the data have them.
     """
@@ -223,7 +223,7 @@ class Table:
 
     @property
     def rows_with_entries(self) -> Mask:
-        """Which rows have an entry that carries loss, or a cell that is no entry and does."""
+        """A mask of the rows with an entry, or an unwritten cell, that carries loss."""
         found = np.full(self.shape[0], self.unwritten)
         found[self.rows] = True
         return found
@@ -269,11 +269,11 @@ class Table:
         return attrs.evolve(self, rows=rows, columns=columns, values=written, unwritten=False)
 
     def column_label(self, column: int) -> str:
-        """How messages call a column: by its name where it has one."""
+        """The name of a column in messages; its number where it has no name."""
         return str(column) if self.names is None else repr(plain(self.names[column]))
 
     def row_label(self, row: int) -> str:
-        """How messages call a row: by its label where it has one."""
+        """The label of a row in messages; its number where it has none."""
         return str(row) if self.index is None else repr(plain(self.index[row]))
 
     def wrap(self, entries: Array, parts: int = 1) -> Any:
@@ -339,7 +339,7 @@ class LeftBehind:
 
     @property
     def why(self) -> str:
-        """Why there are no entries, and what to do, as a clause."""
+        """The reason for having no entries, and a remedy, as a clause."""
         return "a compact fit has left its data behind; ask the fit that fit.compact() was made of"
 
     @classmethod

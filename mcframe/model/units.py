@@ -105,7 +105,7 @@ class RankUnits:
 
 @attrs.frozen(eq=False)
 class Standard:
-    """How the columns of a block are put on one scale.
+    """The units and the weights that put the columns of a block on one scale.
 
     Attributes
     ----------

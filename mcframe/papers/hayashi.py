@@ -444,7 +444,7 @@ class GrowingFactors:
 
 
 def nearer(latent: Array, other: Array, share: float) -> bool:
-    """Whether two matrices differ by less than a share of the first one's size."""
+    """Return True where two matrices differ by less than a share of the first one's norm."""
     difference = float(np.linalg.norm(latent - other))
     return difference < share * float(np.linalg.norm(latent))
 
