@@ -32,8 +32,6 @@ from mcframe.numerics.unlabeled.blockwise import Blockwise
 from mcframe.numerics.unlabeled.contract import Unwritten
 from mcframe.numerics.unlabeled.uniform import Uniform
 
-UNLABELED = np.array([np.nan])
-
 # The least weight of a ridge on effects.
 LIGHTEST_RIDGE = 1e-300
 
@@ -361,32 +359,6 @@ class Problem:
         given = {name: np.shape(vector) for name, vector in effects.items()}
         if given != wanted:
             raise DataError(f"effects of shapes {given} were given; {wanted} are needed")
-
-    def loss_at_zero(self) -> float:
-        """The losses at Z = 0 and effects of 0, or the values where they are infinite: a size.
-
-        Parameters of a likelihood are the best ones there. Where all losses are 0 the weights
-        stand in for them. No certificate counts with it.
-        """
-        total = counted = 0.0
-        for block in self.model.blocks:
-            table, values = self.tables[block.name], self.targets(block.name)
-            weights = np.ones(table.n_entries) if table.weights is None else table.weights
-            width = block.likelihood.width
-            z = np.zeros((table.n_entries, width)) if width > 1 else np.zeros(table.n_entries)
-            likelihood = self.likelihoods[block.name]
-            if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-                best = likelihood.best_parameters(z, values, weights, None)
-                likelihood = likelihood.with_parameters(best)
-            losses = weights * np.abs(likelihood.value(z, values))
-            losses = np.where(np.isfinite(losses), losses, weights * np.abs(values))
-            total += self.scale(block.name) * float(np.sum(losses))
-            counted += self.scale(block.name) * float(np.sum(weights))
-            if table.unwritten:
-                unlabeled = self.scale(block.name) * (table.n_cells - table.n_entries)
-                total += unlabeled * float(np.abs(likelihood.value(np.zeros(1), UNLABELED))[0])
-                counted += unlabeled
-        return total if total > 0.0 else counted
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]
