@@ -690,6 +690,10 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
         mc.fit(model, RowsInMemory({"x": x}, 2), backend="proximal")
     with pytest.raises(mc.ModelError, match=r"client, .* for data in partitions"):
         mc.fit(model, mc.InPartitions({"x": x}, client=object()))
+    halves = RowsInMemory({"x": x}, 2)
+    assert repr(mc.explain(model, mc.InPartitions(halves))) == repr(mc.explain(model, halves))
+    with pytest.raises(mc.DataError, match="RowsInMemory was given, rows in partitions"):
+        mc.weight_max(model, mc.InPartitions(halves))
 
 
 def test_a_wrong_value_is_named_with_its_partition():
