@@ -1,26 +1,35 @@
 """One declarative model of an incomplete table, answers with a certificate.
 
-A sentence is a ``Model``: one ``Block`` or more, each with a likelihood or a risk, and terms:
-regularizers, constraints or a ``Calibration``, which is either. The packages
+A ``Model`` has one ``Block`` or more, each with a likelihood or a risk, and terms: regularizers,
+constraints or a ``Calibration``, which is either. The packages
 ``mcframe.likelihoods``, ``risks``, ``regularizers`` and ``constraints`` name their words in
 ``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
 
 Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``explain``,
 ``to_cvxpy``; of tables ``declare`` and ``complete``. See the README for an example.
+
+The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``mcframe.papers``
+and ``mcframe.plots`` are loaded where they are first asked for: ``mc.datasets.on_disk(folder)``.
 """
 
-import importlib
-
 # The sentence
-from mcframe.model import Block, Model, Observations, Problem, Triples, from_triples
+from mcframe.model import (
+    Block,
+    InPartitions,
+    Model,
+    Observations,
+    Problem,
+    Triples,
+    from_triples,
+)
 
-# Its words: all that the rooms name, so that a new one is named in its room alone
+# Its words: all names of their packages, so that a new one is named in its package alone
 from mcframe import constraints, likelihoods, regularizers, risks
 from mcframe.likelihoods import *
 from mcframe.risks import *
 from mcframe.regularizers import *
 from mcframe.constraints import *
-from mcframe.calibration import Calibration, CalibrationConstraint, CalibrationPenalty
+from mcframe.calibration import Calibration
 
 # Backends, as options objects
 from mcframe.backends import (
@@ -62,8 +71,6 @@ __all__ = [
     "BackendError",
     "Block",
     "Calibration",
-    "CalibrationConstraint",
-    "CalibrationPenalty",
     "Completion",
     "CrossValidation",
     "DataError",
@@ -72,6 +79,7 @@ __all__ = [
     "FactoredDescent",
     "Fit",
     "History",
+    "InPartitions",
     "LawViolation",
     "McframeError",
     "Model",
@@ -108,11 +116,16 @@ __all__ += constraints.__all__
 
 __version__ = "0.1.0"
 
-# Parts of the package that are loaded where they are asked for: ``mc.datasets.on_disk(folder)``.
-LATER = ("datasets", "estimators", "plots")
-
 
 def __getattr__(name: str) -> object:
-    if name in LATER:
+    """Load a package of this one where it is first asked for."""
+    if name in ("datasets", "estimators", "papers", "plots"):
+        import importlib
+
         return importlib.import_module(f"mcframe.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Show the public names, and none of the modules that define them."""
+    return sorted(__all__)

@@ -8,29 +8,23 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answers_by_label import AnswersByLabel
 from mcframe.backends import History, Outcome, Paused, Point, Rounding, relative_gap
 from mcframe.backends.new_rows import RowSpace, refuse_rows
 from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
-from mcframe.model.table import Table
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import NewRows, refuse_swapped
-
-__all__ = ["Fit"]
-
-# How many arrays of the size of a block a whole answer takes at its peak.
-WHOLE_ARRAYS = 3
+from mcframe.prediction import FittedRows, check_size
+from mcframe.ranking import Axes, best_columns, check_ranked
 
 
 @attrs.frozen(eq=False)
 class Kept:
-    """What a fit keeps of what its data said: the space of new rows, and the notes.
+    """The space of new rows and the notes, of a fit that has left its data behind.
 
     ``space`` is None where the model leaves new rows no meaning.
     """
@@ -40,7 +34,7 @@ class Kept:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Fit(AnswersByLabel):
+class Fit:
     """The answer: Z in factors, the free effects, and a certificate of how good they are.
 
     Attributes
@@ -52,7 +46,9 @@ class Fit(AnswersByLabel):
     message : str
         The status in a sentence.
     problem : Problem
-        The model with its data, whose ``objective`` is the judge.
+        The model with its data; ``problem.objective`` is what was minimised.
+    point : Point
+        Z in factors, and the point of the dual that the bound was computed from.
     effects : dict from block name to array
         The free numbers b of each block that has them, as ``Problem.objective`` takes them:
         biases of columns, effects of rows, an intercept, thresholds, in this order and counted
@@ -69,12 +65,11 @@ class Fit(AnswersByLabel):
         One record for each time the certificate was computed.
     random_state : int
         The seed of all that was random.
+    notes : tuple of str
+        Remarks on the data, such as columns without an entry, and on effects that diverge.
     paused : Paused or None
         Where the solver stood, of the size of a few thin factors: ``fit(..., start=this)`` goes on
         from there. None in fits of paths and after a conic solver.
-    kept : Kept or None
-        Of a fit that ``compact`` made, or of rows in partitions: what the data said of new rows,
-        and its notes.
     """
 
     problem: Problem
@@ -89,13 +84,13 @@ class Fit(AnswersByLabel):
     history: History
     random_state: int = 0
     paused: Paused | None = None
-    kept: Kept | None = None
+    _kept: Kept | None = None
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
-        """The way back from an outcome: its objective is the problem's own.
+        """The fit that an outcome of a backend is; the objective is computed by the problem.
 
-        A certificate that this objective and the bound deny is withdrawn.
+        A certificate that this objective and the bound contradict is withdrawn.
         """
         fit = cls(
             problem=problem,
@@ -112,24 +107,8 @@ class Fit(AnswersByLabel):
             paused=outcome.paused,
         )
         if fit.status == "certified" and not fit.gap <= outcome.tol:
-            status, message = fit.withdrawal(outcome.tol)
-            fit = attrs.evolve(fit, status=status, message=message)
+            return withdrawn(fit, outcome.tol)
         return fit
-
-    def withdrawal(self, tol: float) -> tuple[str, str]:
-        """Status and message of a fit that a backend certified and whose own gap is too large.
-
-        Where rounding explains the difference that is said; else the package contradicts itself.
-        """
-        asked = tol * max(abs(self.objective), abs(self.bound))
-        if abs(self.objective - self.bound) <= asked + self.rounding.moved:
-            return "limited_by_rounding", f"the gap exceeds tol={tol:g} by rounding alone"
-        return "interrupted", (
-            f"{self.backend} certified this point, but its objective and its bound, computed"
-            f" anew, have a gap of {self.gap:.1e}, above tol={tol:g}. This is a bug in mcframe:"
-            " please report it with the model and, if possible, the data. Another backend may"
-            " still answer"
-        )
 
     @property
     def latent(self) -> LowRank:
@@ -154,11 +133,12 @@ class Fit(AnswersByLabel):
         return relative_gap(self.objective, self.bound, self.rounding)
 
     @property
-    def slack(self) -> float:
-        """The most by which a bound may lie above this objective, or this bound above another.
+    def allowed_excess(self) -> float:
+        """The most by which a valid lower bound may lie above this objective.
 
-        That is rounding, and where there are sets what it is worth at most that they count as
-        met up to 1e-9 of their size: a point may lie outside by that and its objective lower.
+        That is rounding and, under constraints, a bound on the change of the objective that their
+        feasibility tolerance of 1e-9 of their size allows: a point outside by that much may have a
+        lower objective.
         """
         return self.rounding.moved + self.rounding.room
 
@@ -167,14 +147,22 @@ class Fit(AnswersByLabel):
         """The number of singular values of Z above rounding."""
         return self.latent.rank
 
+    @property
+    def _rows(self) -> FittedRows:
+        return FittedRows(self.problem, self.effects, self.latent)
+
+    @cached_property
+    def _row_space(self) -> RowSpace:  # computed once, at the first question about new rows
+        return RowSpace.of(self.problem, self.latent, self.effects, self.point.dual)
+
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What was allowed in the data but is worth knowing, and effects that are infinite."""
-        if self.kept is not None:
-            return self.kept.notes
+        """Remarks on the data and on effects that diverge."""
+        if self._kept is not None:
+            return self._kept.notes
         return (*self.problem.notes, *notes_on_effects(self.problem))
 
-    def natural(self, name: str, rows: Any = None, columns: Any = None) -> Any:
+    def natural(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The linear predictor of a block: Z, its biases and row effects, and its offset if any.
 
         Of a standardised location in the data's own units: centre + spread * (Z + effects).
@@ -182,11 +170,11 @@ class Fit(AnswersByLabel):
         ``rows`` and ``columns`` as in ``predict``.
         """
         if rows is not None or columns is not None:
-            return self.predictor_at(name, rows, columns)
-        width = self.model.block(name).likelihood.width
-        return self.problem.tables[name].wrap(self.predictor(name), width)
+            return self._rows.predictor_at(block, rows, columns)
+        width = self.model.block(block).likelihood.width
+        return self.problem.tables[block].wrap(self._rows.predictor(block), width)
 
-    def predict(self, name: str, rows: Any = None, columns: Any = None) -> Any:
+    def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The mean response of a block: probabilities for labels and classes.
 
         Every entry, in a DataFrame with the labels of the data if they were a DataFrame or a
@@ -195,11 +183,10 @@ class Fit(AnswersByLabel):
         never forms the whole block, which of a large sparse table fits in no memory.
         """
         if rows is not None or columns is not None:
-            return self.likelihood(name).mean(self.predictor_at(name, rows, columns))
-        width = self.model.block(name).likelihood.width
-        return self.problem.tables[name].wrap(self.mean(name), width)
+            return self.likelihood(block).mean(self._rows.predictor_at(block, rows, columns))
+        return self._rows.predicted(block)
 
-    def predict_rows(self, data: Mapping[str, Any], name: str) -> Any:
+    def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """The mean response of a block for new items, which were not in the fit.
 
         Of its rows of Z see ``latent_rows``. Biases, thresholds and what losses were scaled by are
@@ -207,13 +194,13 @@ class Fit(AnswersByLabel):
 
         Parameters
         ----------
+        block : str
+            The block that is asked for, given or not. An offset counts where it is given.
         data : dict from block name to array, DataFrame, scipy.sparse matrix, ... as in ``fit``
             Of the new items: some or all blocks, in the columns of the fit. NaN is missing; a
             block may hold nothing else, as the labels of new items do. Columns with names come in
             any order, triples by the labels of columns; those that are absent count as missing,
             of frames with an ``UnobservedWarning``.
-        name : str
-            The block that is asked for, given or not. An offset counts where it is given.
 
         Returns
         -------
@@ -239,14 +226,13 @@ class Fit(AnswersByLabel):
         >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
         >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
         >>> fit = mc.fit(model, {"x": x})
-        >>> print(fit.predict_rows({"x": [[np.nan, 8.0]]}, "x").round(1))
+        >>> print(fit.predict_rows("x", {"x": [[np.nan, 8.0]]}).round(1))
         [[4. 8.]]
         """
-        new = self.new_rows(data, name)
-        mean = self.mean_of(name, new.predictor(name))
-        return new.table(name).wrap(mean, self.model.block(name).likelihood.width)
+        self.model.block(block)  # which names the blocks there are
+        return new_rows(self, data).predicted(block)
 
-    def impute_rows(self, data: Mapping[str, Any], name: str) -> Any:
+    def impute_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """A block of new items with observed entries kept and missing ones filled.
 
         As ``impute`` does for the rows of the fit: numbers and counts by ``predict_rows``, labels,
@@ -254,7 +240,7 @@ class Fit(AnswersByLabel):
 
         Parameters
         ----------
-        data, name : as in ``predict_rows``
+        block, data : as in ``predict_rows``
             Of a block that is not among the data every entry is filled.
 
         Returns
@@ -273,10 +259,11 @@ class Fit(AnswersByLabel):
         >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
         >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
         >>> fit = mc.fit(model, {"x": x})
-        >>> print(fit.impute_rows({"x": [[np.nan, 8.5]]}, "x").round(1))
+        >>> print(fit.impute_rows("x", {"x": [[np.nan, 8.5]]}).round(1))
         [[4.2 8.5]]
         """
-        return self.filled_rows(name, self.new_rows(data, name))
+        self.model.block(block)
+        return new_rows(self, data).imputed(block)
 
     def latent_rows(self, data: Mapping[str, Any]) -> LowRank:
         """The rows of Z of new items, which were not in the fit: ``latent`` for them.
@@ -318,9 +305,9 @@ class Fit(AnswersByLabel):
         (2, 2) [[4. 8.]
                 [2. 4.]]
         """
-        return self.new_rows(data).latent
+        return new_rows(self, data).latent
 
-    def impute(self, name: str) -> Any:
+    def impute(self, block: str) -> Any:
         """The block with observed entries kept and missing ones filled, all of one kind.
 
         Numbers and counts by their mean, labels, levels and classes by the most probable one, as
@@ -334,40 +321,146 @@ class Fit(AnswersByLabel):
         >>> print(fit.impute("y")[2], fit.predict("y")[2, 1].round(1))
         [1. 1.] 0.9
         """
-        self.model.block(name)  # which names the blocks there are
-        z = self.predictor(name)
-        return self.filled(name, self.problem.tables[name].observed_entries(), z)
+        return self._rows.imputed(block)
 
-    def filled(self, name: str, table: Table, z: Array) -> Any:
-        """The observed entries of a table, elsewhere what its likelihood fills with at z."""
-        likelihood = self.likelihood(name)
-        values = likelihood.filling(z if likelihood.width == 1 else in_classes(z, likelihood))
-        values = np.array(values.reshape(table.shape), dtype=np.float64)
-        values[table.rows, table.columns] = table.as_given().values
-        return table.wrap(values)
+    def predict_pairs(self, block: str, pairs: Any, *, unknown: str = "refuse") -> Array:
+        """The mean response of a block at pairs of labels, (row, column) by (row, column).
 
-    def filled_rows(self, name: str, new: NewRows) -> Any:
-        """A block of new items, whose rows are found once for all blocks, filled."""
-        return self.filled(name, new.table(name), new.predictor(name))
+        The whole block is not formed. Labels are those of triples or of a DataFrame; of data
+        without labels they are positions from 0.
 
-    def new_rows(self, data: Mapping[str, Any], name: str | None = None) -> NewRows:
-        """New items by the rule for them; ``name`` is a block that is asked for, there or not."""
-        if name is not None:
-            refuse_swapped(data, name)
-            self.model.block(name)  # which names the blocks there are
-        return NewRows.of(self.problem, self.effects, self.row_space, data)
+        Parameters
+        ----------
+        block : str
+        pairs : list of tuples, array (n x 2), or DataFrame of pandas, polars or pyarrow
+            A frame has a column of row labels and one of column labels, called as in the triples
+            that were fitted; others are not looked at.
+        unknown : "refuse" or "nan", default "refuse"
+            A pair with a label that was not in the fit is an error, or has no prediction.
 
-    @property
-    def row_space(self) -> RowSpace:
-        """What a row of Z may be and what it costs, or a ``ModelError`` where rows are tied."""
-        refuse_rows(self.problem)
-        kept = None if self.kept is None else self.kept.space
-        return self.row_space_of_data if kept is None else kept
+        Returns
+        -------
+        array (n,), of classes (n x classes)
+            In the order of the pairs, in the units of the data; probabilities for labels.
 
-    @cached_property
-    def row_space_of_data(self) -> RowSpace:
-        """What a row of Z may be and what it costs, from the data of the fit; found once."""
-        return RowSpace.of(self.problem, self.latent, self.effects, self.point.dual)
+        Raises
+        ------
+        DataError
+            Where a label is unknown; the message names it.
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> users, films = ["ann", "ann", "bob", "bob"], ["Up", "Jaws", "Up", "Alien"]
+        >>> triples = mc.from_triples(row=users, column=films, value=[5, 1, 4, 2])
+        >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
+        >>> fit = mc.fit(model, {"stars": triples})
+        >>> fit.predict_pairs("stars", [("bob", "Jaws"), ("eve", "Up")], unknown="nan").round(1)
+        array([ 1., nan])
+        """
+        self.model.block(block)
+        axes = Axes.of(block, self.problem.tables[block])
+        rows, columns = axes.places_of_pairs(pairs, unknown)
+        known = (rows >= 0) & (columns >= 0)
+        found = self.predict(block, rows=rows[known], columns=columns[known])
+        predicted = np.full((rows.size, *found.shape[1:]), np.nan)
+        predicted[known] = found
+        return predicted
+
+    def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
+        """The n columns of a row with the largest mean response, best first, by their labels.
+
+        Only the rows that are asked for are formed. Of equal predictions the column further left
+        comes first.
+
+        Parameters
+        ----------
+        block : str
+            A block of columns of one number each; classes have no best one.
+        row : label, or list of labels
+            Of triples or of a DataFrame; of data without labels a position from 0.
+        n : int, default 10
+            How many columns a row; fewer where there are no more.
+        observed : bool, default False
+            Whether columns with an observed entry in the row are among them.
+
+        Returns
+        -------
+        DataFrame or list
+            The row, the column and the prediction, row after row as asked: in a frame of the
+            library of the data, with the columns "predicted" and those of the triples; tuples in
+            a list where the data were no frames.
+
+        Raises
+        ------
+        DataError
+            Where the fit has no such row.
+        ModelError
+            Where the block has classes, or n is no whole number from 1 on.
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> users, films = ["ann", "ann", "bob", "bob"], ["Up", "Jaws", "Up", "Alien"]
+        >>> triples = mc.from_triples(row=users, column=films, value=[5, 1, 4, 2])
+        >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
+        >>> fit = mc.fit(model, {"stars": triples})
+        >>> [(user, film) for user, film, predicted in fit.top("stars", ["ann", "bob"], n=2)]
+        [('ann', 'Alien'), ('bob', 'Jaws')]
+        """
+        check_ranked(self.model.block(block))
+        table = self.problem.tables[block]
+        axes = Axes.of(block, table)
+
+        def predictions(rows: IntArray) -> Array:
+            columns = np.arange(table.shape[1])
+            cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+            return self.predict(block, *cells).reshape(rows.size, columns.size)
+
+        found = best_columns(table, axes.places_of_rows(row), predictions, n, observed)
+        return axes.as_triples(*found)
+
+    def top_rows(
+        self, block: str, data: Mapping[str, Any], n: int = 10, *, observed: bool = False
+    ) -> Any:
+        """The n columns of each new row with the largest mean response, best first.
+
+        As ``top`` says it of rows of the fit, by the predictions of ``predict_rows``.
+
+        Parameters
+        ----------
+        block, data : as in ``predict_rows``
+            Triples have some of the columns of the fit, by their labels; the others are not
+            observed.
+        n, observed : as in ``top``
+            Observed are the entries of the new rows.
+
+        Returns
+        -------
+        DataFrame or list
+            As of ``top``, for all new rows, in a frame of the library of the new data.
+
+        Raises
+        ------
+        ModelError, DataError
+            As in ``predict_rows`` and ``top``.
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> users, films = ["ann", "ann", "bob", "bob"], ["Up", "Jaws", "Up", "Alien"]
+        >>> triples = mc.from_triples(row=users, column=films, value=[5, 1, 4, 2])
+        >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
+        >>> fit = mc.fit(model, {"stars": triples})
+        >>> new = mc.from_triples(row=["eve"], column=["Up"], value=[5])
+        >>> [(user, film) for user, film, predicted in fit.top_rows("stars", {"stars": new})]
+        [('eve', 'Alien'), ('eve', 'Jaws')]
+        """
+        check_ranked(self.model.block(block))
+        new = new_rows(self, data)
+        mean, table = new.mean(block), new.table(block)
+        found = best_columns(table, np.arange(len(mean)), mean.__getitem__, n, observed)
+        return Axes.of(block, table).as_triples(*found)
 
     def compact(self) -> "Fit":
         """The fit without the data that it was fitted to: small, and fast to pickle.
@@ -391,16 +484,16 @@ class Fit(AnswersByLabel):
         >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
         >>> fit = mc.fit(model, {"x": x})
         >>> small = pickle.loads(pickle.dumps(fit.compact()))
-        >>> print(small.predict_rows({"x": 7 * x[:1]}, "x")[0, :3].round(1))
+        >>> print(small.predict_rows("x", {"x": 7 * x[:1]})[0, :3].round(1))
         [ 7. 14. 21.]
         >>> len(pickle.dumps(small)) < 0.05 * len(pickle.dumps(fit))
         True
         """
-        kept = self.kept
+        kept = self._kept
         if kept is None:
             space = None
-            with suppress(ModelError):  # which ``row_space`` says again when it is asked for
-                space = self.row_space
+            with suppress(ModelError):  # which ``new_rows`` raises again when it is asked
+                space = row_space(self)
             kept = Kept(space, self.notes)
         return attrs.evolve(
             self,
@@ -410,7 +503,7 @@ class Fit(AnswersByLabel):
             kept=kept,
         )
 
-    def bias(self, name: str) -> Any:
+    def bias(self, block: str) -> Any:
         """The fitted biases of a block, one a column; a Series if the data were a DataFrame.
 
         For classes an array, one for each class of each column, (columns x classes). Where all
@@ -418,63 +511,63 @@ class Fit(AnswersByLabel):
         large enough for a loss of exactly 0. An ``offset`` of the data is no part of it. Of a
         standardised location the value of each column where Z is 0, in the data's own units.
         """
-        block = self.model.block(name)
-        if not block.bias:
+        declared = self.model.block(block)
+        if not declared.bias:
             raise ModelError(
-                f"block {name!r} has no bias; declare it with mc.Block({name!r}, ..., bias=True)"
+                f"block {block!r} has no bias; declare it with mc.Block({block!r}, ..., bias=True)"
             )
-        biases = self.problem.layout(name).biases(self.problem.effects(name, self.effects))
-        if block.likelihood.width > 1:
-            return biases.reshape(-1, block.likelihood.width)
-        table = self.problem.tables[name]
+        biases = self.problem.layout(block).biases(self.problem.effects(block, self.effects))
+        if declared.likelihood.width > 1:
+            return biases.reshape(-1, declared.likelihood.width)
+        table = self.problem.tables[block]
         if table.given is not None:
             biases = table.given.standard.natural(biases, np.arange(biases.size))
         return table.wrap_row(biases)
 
-    def row_effects(self, name: str) -> Any:
+    def row_effects(self, block: str) -> Any:
         """Fitted effects of a block's rows, one an item; a Series if the data were a DataFrame.
 
         Of a standardised location in its standard units, which all of its columns share.
         """
-        if not self.model.block(name).row_effects:
+        if not self.model.block(block).row_effects:
             raise ModelError(
-                f"block {name!r} has no effects of rows; declare it with"
-                f" mc.Block({name!r}, ..., row_effects=True)"
+                f"block {block!r} has no effects of rows; declare it with"
+                f" mc.Block({block!r}, ..., row_effects=True)"
             )
-        effects = self.problem.layout(name).row_effects(self.problem.effects(name, self.effects))
-        return self.problem.tables[name].wrap_column(effects)
+        effects = self.problem.layout(block).row_effects(self.problem.effects(block, self.effects))
+        return self.problem.tables[block].wrap_column(effects)
 
-    def likelihood(self, name: str) -> Likelihood:
+    def likelihood(self, block: str) -> Likelihood:
         """A block's likelihood, with its thresholds if they were fitted and its estimates.
 
         Of a standardised location its parameters are in standard units.
         """
-        self.model.block(name)
-        return self.problem.likelihood(name, self.effects)
+        self.model.block(block)
+        return self.problem.likelihood(block, self.effects)
 
-    def log_likelihood(self, name: str) -> Any:
+    def log_likelihood(self, block: str) -> Any:
         """log p(y | z) of each observed entry with every constant, NaN where none is observed.
 
         Of a standardised block the density of the data in their own units; of ranks there is none.
         """
-        if self.model.block(name).standardize == "ranks":
+        if self.model.block(block).standardize == "ranks":
             raise ModelError(
-                f"block {name!r}: normal scores have a density, and the values that they are read"
+                f"block {block!r}: normal scores have a density, and the values that they are read"
                 " back to have none; take standardize=True or 'robust'"
             )
-        self.refuse_too_large(name)
-        likelihood = self.likelihood(name)
+        check_size(self.problem, block)
+        likelihood = self.likelihood(block)
         if not isinstance(likelihood, Distribution):
             raise ModelError(
-                f"block {name!r}: {type(likelihood).__name__} is a loss without a distribution"
+                f"block {block!r}: {type(likelihood).__name__} is a loss without a distribution"
             )
-        table = self.problem.tables[name]
-        z, y = self.problem.compared(name, self.latent, self.effects)
+        table = self.problem.tables[block]
+        z, y = self.problem.compared(block, self.latent, self.effects)
         entries = np.full(table.shape, np.nan)
         entries[table.rows, table.columns] = likelihood.log_likelihood(z, y) - table.log_spreads()
         return table.wrap(entries)
 
-    def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
+    def losses_at(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """The losses l of values at some entries of a block, without any weight.
 
         Of a standardised block in its standard units, as the objective has them: parameters of
@@ -482,14 +575,11 @@ class Fit(AnswersByLabel):
 
         Parameters
         ----------
-        name : str
+        block : str
         rows, columns, values : of one length
             Positions counted from 0, and values as the data have them.
         """
-        places = self.checked_places(name, rows, columns)
-        return self.problem.losses_at(
-            name, self.latent, self.effects, *places, np.asarray(values, dtype=np.float64)
-        )
+        return self._rows.losses_at(block, rows, columns, values)
 
     def residual(self, block: str) -> float:
         """||A Z - B||_F of a block's calibration, in the data's own units."""
@@ -502,56 +592,6 @@ class Fit(AnswersByLabel):
                     return bound.residual(z)
                 return stated.residual(given.standard.natural(z, np.arange(z.shape[1])))
         raise ModelError(f"block {block!r} has no calibration")
-
-    def mean(self, name: str) -> Array:
-        """The mean response as a plain array."""
-        return self.mean_of(name, self.predictor(name))
-
-    def mean_of(self, name: str, z: Array) -> Array:
-        """The mean response at a linear predictor (rows x latent columns of the block)."""
-        likelihood = self.likelihood(name)
-        if likelihood.width == 1:
-            return likelihood.mean(z)
-        return likelihood.mean(in_classes(z, likelihood)).reshape(z.shape)
-
-    def predictor(self, name: str) -> Array:
-        """Z + biases + row effects + offset of a block as a plain array."""
-        self.refuse_too_large(name)
-        return self.problem.predictor(name, self.latent, self.effects)
-
-    def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
-        """The linear predictor at some entries of a block: one number each, or one a class."""
-        places = self.checked_places(name, rows, columns)
-        return self.problem.predictor_at(name, self.latent, self.effects, *places)
-
-    def checked_places(self, name: str, rows: Any, columns: Any) -> tuple[IntArray, IntArray]:
-        """Positions of entries of a block as integers, or a ``DataError``."""
-        self.model.block(name)
-        n_rows, n_columns = self.problem.tables[name].shape
-        if rows is None or columns is None:
-            given, missing = ("columns", "rows") if rows is None else ("rows", "columns")
-            raise DataError(f"block {name!r}: {given} were given without {missing}; give both")
-        row_places = checked_positions(name, "rows", rows, n_rows)
-        column_places = checked_positions(name, "columns", columns, n_columns)
-        if row_places.size != column_places.size:
-            raise DataError(
-                f"block {name!r}: {row_places.size} rows and {column_places.size} columns were"
-                " given; a row and a column for each entry are needed"
-            )
-        return row_places, column_places
-
-    def refuse_too_large(self, name: str) -> None:
-        """A ``DataError`` where an answer for every entry of a block does not fit in memory."""
-        n_rows, width = self.problem.n_items, self.problem.n_latent(name)
-        gigabytes = 8e-9 * WHOLE_ARRAYS * n_rows * width
-        memory = physical_gigabytes()
-        if gigabytes > MEMORY_SHARE * memory:
-            raise DataError(
-                f"block {name!r}: all of its {n_rows} x {width} entries take about"
-                f" {gigabytes:.2g} GB, more than {MEMORY_SHARE:.0%} of the machine's"
-                f" {memory:.3g} GB; ask for some of them, as by fit.predict({name!r}, rows=rows,"
-                f" columns=columns) or by label, fit.predict_pairs({name!r}, pairs)"
-            )
 
     def __repr__(self) -> str:
         last = self.history[-1]
@@ -568,26 +608,31 @@ class Fit(AnswersByLabel):
         return "\n".join(lines)
 
 
-def in_classes(z: Array, likelihood: Likelihood) -> Array:
-    """Predictors (rows x latent columns) with one row for each column of data."""
-    return z.reshape(-1, likelihood.width)
+def withdrawn(fit: Fit, tol: float) -> Fit:
+    """The fit without the certificate of its backend, which its own gap contradicts.
+
+    Where rounding explains the difference the message says so; else it is a bug of the package.
+    """
+    allowed = tol * max(abs(fit.objective), abs(fit.bound)) + fit.rounding.moved
+    if abs(fit.objective - fit.bound) <= allowed:
+        message = f"the gap exceeds tol={tol:g} by rounding alone"
+        return attrs.evolve(fit, status="limited_by_rounding", message=message)
+    message = (
+        f"{fit.backend} certified this point, but its objective and its bound, computed"
+        f" anew, have a gap of {fit.gap:.1e}, above tol={tol:g}. This is a bug in mcframe:"
+        " please report it with the model and, if possible, the data. Another backend may"
+        " still answer"
+    )
+    return attrs.evolve(fit, status="interrupted", message=message)
 
 
-def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
-    """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
-    try:
-        positions = np.asarray(given)
-    except ValueError:  # lists among numbers
-        positions = np.asarray(given, dtype=object)
-    if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
-        raise DataError(
-            f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"
-            " given; a list of positions is needed, integers counted from 0"
-        )
-    wrong = (positions < 0) | (positions >= count)
-    if wrong.any():
-        raise DataError(
-            f"block {name!r}: {what} hold position {positions[wrong][0]}; they go from 0 to"
-            f" {count - 1}"
-        )
-    return positions.astype(np.intp)
+def row_space(fit: Fit) -> RowSpace:
+    """The rows that Z may have and their cost, or a ``ModelError`` where terms tie rows."""
+    refuse_rows(fit.problem)
+    kept = None if fit._kept is None else fit._kept.space
+    return fit._row_space if kept is None else kept
+
+
+def new_rows(fit: Fit, data: Mapping[str, Any]) -> NewRows:
+    """New items as a fit predicts them: ``predicted(block)``, ``imputed(block)``, ``latent``."""
+    return NewRows.of(fit.problem, fit.effects, row_space(fit), data)

@@ -1,8 +1,4 @@
-"""What is known of a block's column sums, averages or contrasts.
-
-The word ``Calibration`` and the two kinds of term that it makes: a penalty, which is smooth, and a
-set. What terms can do is told by their types, so that they are two.
-"""
+"""Known column sums, averages or contrasts of a block: the term ``Calibration``."""
 
 from functools import cached_property
 from typing import Any, Self
@@ -17,15 +13,14 @@ from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Su
 from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
 from mcframe.numerics.equations.known_equations import KnownEquations
 
-__all__ = ["Calibration", "CalibrationConstraint", "CalibrationPenalty"]
+__all__ = ["Calibration"]
 
 
-def Calibration(  # noqa: N802 -- a word among words, whose instances are of one or the other class
-    block: str, A: Any, B: Any, weight: float | None = None
-) -> "CalibrationPenalty | CalibrationConstraint":
-    """A term for linear equations ``A Z = B`` in the latent columns of one block.
+@attrs.frozen(repr=False)
+class Calibration(Term, Sums):
+    """Linear equations ``A Z = B`` in the latent columns of one block, as a penalty or exactly.
 
-    With a weight the penalty ``weight * ||A Z - B||_F^2``, else the exact constraint. Rows of
+    With a weight the penalty is ``weight * ||A Z - B||_F^2`` over the known equations. Rows of
     A are sums over items that are known from elsewhere: with A = (1, ..., 1) / n_items, B holds
     the mean of each column, and a random sample's known totals calibrate the completion.
 
@@ -42,18 +37,15 @@ def Calibration(  # noqa: N802 -- a word among words, whose instances are of one
     block : str
         Whose columns the equations speak of.
     A : array (m x n_items)
-        Coefficients, one row for each equation; a vector is one row. Redundant rows do no
-        harm.
+        Coefficients, one row for each equation; a vector is one row.
     B : array (m x columns of the block)
         What A Z is; a vector is one row. In the exact form some Z must have A Z = B. NaN says that
         an equation is not known of a column, and asks for nothing; a column of NaN is free.
     weight : float, optional
-        Positive.
-
-    Returns
-    -------
-    CalibrationPenalty or CalibrationConstraint
-        Either has ``residual(Z)``, the distance ``||A Z - B||_F`` over the known equations.
+        Positive. Without it the equations are a constraint: redundant ones do no harm, ones that
+        no Z solves are refused, and Z counts as a solution up to
+        ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
+        of a Z in factors.
 
     Raises
     ------
@@ -70,25 +62,37 @@ def Calibration(  # noqa: N802 -- a word among words, whose instances are of one
     A Z_x = B
     >>> print(mc.Calibration("x", A=np.full(4, 0.25), B=[1.0, np.nan]).formula())
     A Z_x = B where B is known
+    >>> total = mc.Calibration("x", A=[1.0, 1.0, 1.0], B=[3.0], weight=2.0)
+    >>> total.value(np.array([[1.0], [1.0], [2.0]]))
+    2.0
+    >>> total = mc.Calibration("x", A=[1.0, 1.0, 1.0], B=[3.0])
+    >>> total.value(np.array([[1.0], [1.0], [1.0]])), total.value(np.array([[1.0], [1.0], [4.0]]))
+    (0.0, inf)
     """
-    if weight is None:
-        return CalibrationConstraint(block, A, B)
-    return CalibrationPenalty(block, A, B, weight)
-
-
-@attrs.frozen
-class KnownSums(Term, Sums):
-    """The equations ``A Z = B`` of one block, and what both kinds of term need of them."""
 
     block: str = attrs.field(validator=block_name)
     # Left out of the hash, which stays a valid one: arrays have none.
     A: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
     B: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
+    weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
 
     word = "Calibration"
 
+    def __new__(cls, block: str, A: Any, B: Any, weight: float | None = None) -> "Calibration":
+        """Make a penalty, which is smooth, or a set: a term's types tell what it can do."""
+        if cls is Calibration:
+            return object.__new__(CalibrationConstraint if weight is None else CalibrationPenalty)
+        return object.__new__(cls)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.block, self.A, self.B, self.weight
+
     def __attrs_post_init__(self) -> None:
         check_equations(self)
+
+    def __repr__(self) -> str:
+        weight = "" if self.weight is None else f", weight={self.weight!r}"
+        return f"Calibration(block={self.block!r}, A={self.A!r}, B={self.B!r}{weight})"
 
     @cached_property
     def equations(self) -> KnownEquations:
@@ -117,52 +121,67 @@ class KnownSums(Term, Sums):
         """The projection onto the matrices A'L, with L 0 where an equation is not known."""
         return self.equations.in_row_space(dual)
 
-    @property
-    def where_known(self) -> str:
-        """What a formula adds where some equations are not known."""
-        return "" if self.equations.known.all() else " where B is known"
+    def value(self, latent: Array) -> float:
+        """weight * ||A Z - B||_F^2 over the known equations; of the set 0 on it, else inf."""
+        residual = self.equations.residual(latent)
+        if self.weight is not None:
+            return self.weight * float(np.vdot(residual, residual))
+        reach = self.equations.norm * float(np.linalg.norm(latent))
+        size = max(float(np.linalg.norm(self.equations.values)), reach)
+        return 0.0 if float(np.linalg.norm(residual)) <= SET_ROUNDING * size else np.inf
 
-    @property
-    def latex_known(self) -> str:
-        """What LaTeX adds there."""
-        return "" if self.equations.known.all() else r" \text{ where } B \text{ is known}"
+    def conjugate(self, dual: Array) -> float:
+        """<L, B> + ||L||_F^2 / (4 weight) where the dual matrix is A'L, else inf.
 
-    @property
-    def latex_latent(self) -> str:
-        """The columns of the block in LaTeX."""
-        return rf"Z_{{\mathrm{{{self.block.replace('_', '-')}}}}}"
+        Of the set it is <L, B>. L is 0 where an equation is not known, and each column of it in
+        the range of A; where B is not, ``weight * ||its part outside||_F^2`` is taken off.
+        <L, B> = <A'L, Z> for the least squares solution Z, too.
+        """
+        if self.equations.in_row_space(dual) is not dual:
+            return np.inf
+        linear = float(np.vdot(dual, self.equations.solution))
+        if self.weight is None:
+            return linear
+        outside = self.equations.unreachable
+        return (
+            linear
+            + self.equations.multiplier_square(dual) / (4.0 * self.weight)
+            - self.weight * float(np.vdot(outside, outside))
+        )
+
+    def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
+        """weight * sum_squares(A Z - B), or 0 under A Z == B, over the known equations."""
+        residual = self.equations.residual_expression(latent)
+        if self.weight is None:
+            return cp.Constant(0.0), [residual == 0.0]
+        return self.weight * cp.sum_squares(residual), []
+
+    def in_units(self, unit: float) -> Self:
+        """``B / unit`` and ``weight * unit^2``."""
+        weight = None if self.weight is None else self.weight * unit**2
+        return attrs.evolve(self, B=self.B / unit, weight=weight)
+
+    def formula(self) -> str:
+        """weight ‖A Z_block − B‖_F², or A Z_block = B; where B is known."""
+        known = "" if self.equations.known.all() else " where B is known"
+        if self.weight is None:
+            return f"A Z_{self.block} = B{known}"
+        return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²{known}"
+
+    def latex(self) -> str:
+        r"""weight \lVert A Z_{block} - B \rVert_F^2, or A Z_{block} = B."""
+        known = "" if self.equations.known.all() else r" \text{ where } B \text{ is known}"
+        z = rf"Z_{{\mathrm{{{self.block.replace('_', '-')}}}}}"
+        if self.weight is None:
+            return rf"A {z} = B{known}"
+        return rf"{self.weight:g} \lVert A {z} - B \rVert_F^2{known}"
 
 
-@attrs.frozen
-class CalibrationPenalty(KnownSums, Regularizer, Prox, SmoothTerm):
-    """``weight * ||A Z - B||_F^2`` over the columns of one block: what is known of its sums.
-
-    ``mc.Calibration(block, A, B, weight)`` makes it; see there. NaN in B says that an equation of
-    a column is not known: the sum is over the known ones.
-
-    Parameters
-    ----------
-    block : str
-    A : array (m x n_items)
-        Coefficients, one row for each equation; a vector is one row.
-    B : array (m x columns of the block)
-        What A Z should be, NaN where that is not known; a vector is one row.
-    weight : float
-        Positive.
-
-    Examples
-    --------
-    >>> import numpy as np, mcframe as mc
-    >>> total = mc.CalibrationPenalty("x", A=[1.0, 1.0, 1.0], B=[3.0], weight=2.0)
-    >>> total.value(np.array([[1.0], [1.0], [2.0]]))
-    2.0
-    """
+@attrs.frozen(repr=False)
+class CalibrationPenalty(Calibration, Regularizer, Prox, SmoothTerm):
+    """``Calibration`` with a weight: ``weight * ||A Z - B||_F^2`` over the known equations."""
 
     weight: float = attrs.field(validator=positive)
-
-    def value(self, latent: Array) -> float:
-        """weight * ||A Z - B||_F^2 over the known equations."""
-        return self.value_and_gradient(latent)[0]
 
     def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
         """The value and 2 weight A'(A Z - B), that difference 0 where it is not known."""
@@ -181,64 +200,10 @@ class CalibrationPenalty(KnownSums, Regularizer, Prox, SmoothTerm):
         moved = self.equations.step_to_solution(latent, lambda s: size * s / (1.0 + size * s * s))
         return moved, self.value(moved)
 
-    def conjugate(self, dual: Array) -> float:
-        """<L, B> + ||L||_F^2 / (4 weight) where the dual matrix is A'L, else inf.
 
-        L is 0 where an equation is not known, and each column of it in the range of A; where B is
-        not, ``weight * ||its part outside||_F^2`` is taken off. <L, B> = <A'L, Z> for the least
-        squares solution Z, too.
-        """
-        if self.equations.in_row_space(dual) is not dual:
-            return np.inf
-        outside = self.equations.unreachable
-        return (
-            float(np.vdot(dual, self.equations.solution))
-            + self.equations.multiplier_square(dual) / (4.0 * self.weight)
-            - self.weight * float(np.vdot(outside, outside))
-        )
-
-    def expression(self, cp: Any, latent: Any) -> Any:
-        """weight * sum_squares(A Z - B) over the known equations."""
-        return self.weight * cp.sum_squares(self.equations.residual_expression(latent))
-
-    def in_units(self, unit: float) -> "CalibrationPenalty":
-        """``B / unit`` and ``weight * unit^2``."""
-        return attrs.evolve(self, B=self.B / unit, weight=self.weight * unit**2)
-
-    def formula(self) -> str:
-        """weight ‖A Z_block − B‖_F², where B is known."""
-        return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²{self.where_known}"
-
-    def latex(self) -> str:
-        r"""weight \lVert A Z_{block} - B \rVert_F^2."""
-        return rf"{self.weight:g} \lVert A {self.latex_latent} - B \rVert_F^2{self.latex_known}"
-
-
-@attrs.frozen
-class CalibrationConstraint(KnownSums, Constraint, Prox):
-    """``A Z = B`` for the columns of one block: what is known of its sums, exactly.
-
-    ``mc.Calibration(block, A, B)`` makes it; see there. Redundant equations do no harm.
-    Equations that no Z solves are refused at construction. NaN in B says that an equation of a
-    column is not known: it asks for nothing. Z counts as a solution up to
-    ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
-    of a Z in factors.
-
-    Parameters
-    ----------
-    block : str
-    A : array (m x n_items)
-        Coefficients, one row for each equation; a vector is one row.
-    B : array (m x columns of the block)
-        What A Z is, NaN where that is not known; a vector is one row.
-
-    Examples
-    --------
-    >>> import numpy as np, mcframe as mc
-    >>> total = mc.CalibrationConstraint("x", A=[1.0, 1.0, 1.0], B=[3.0])
-    >>> total.value(np.array([[1.0], [1.0], [1.0]])), total.value(np.array([[1.0], [1.0], [4.0]]))
-    (0.0, inf)
-    """
+@attrs.frozen(repr=False)
+class CalibrationConstraint(Calibration, Constraint, Prox):
+    """``Calibration`` without a weight: the set of Z with ``A Z = B`` where B is known."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -256,12 +221,6 @@ class CalibrationConstraint(KnownSums, Constraint, Prox):
                 " allows a difference"
             )
 
-    def value(self, latent: Array) -> float:
-        """0 where A Z = B is met as far as it is known, up to rounding, else inf."""
-        reach = self.equations.norm * float(np.linalg.norm(latent))
-        size = max(float(np.linalg.norm(self.equations.values)), reach)
-        return 0.0 if self.residual(latent) <= SET_ROUNDING * size else np.inf
-
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """The projection Z - A^+ (A Z - B), of each column by its known equations.
 
@@ -274,27 +233,6 @@ class CalibrationConstraint(KnownSums, Constraint, Prox):
         size = max(float(np.linalg.norm(self.equations.values)), self.equations.norm * length)
         return SET_ROUNDING * size * float(np.sqrt(self.equations.multiplier_square(dual)))
 
-    def conjugate(self, dual: Array) -> float:
-        """<L, B> where the dual matrix is A'L, else inf; <Y, Z> is that for every solution Z.
-
-        L is 0 where an equation is not known.
-        """
-        if self.equations.in_row_space(dual) is not dual:
-            return np.inf
-        return float(np.vdot(dual, self.equations.solution))
-
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """A Z == B at the known equations."""
         return [self.equations.residual_expression(latent) == 0.0]
-
-    def in_units(self, unit: float) -> "CalibrationConstraint":
-        """``B / unit``."""
-        return attrs.evolve(self, B=self.B / unit)
-
-    def formula(self) -> str:
-        """A Z_block = B, where B is known."""
-        return f"A Z_{self.block} = B{self.where_known}"
-
-    def latex(self) -> str:
-        r"""A Z_{block} = B."""
-        return rf"A {self.latex_latent} = B{self.latex_known}"

@@ -1,6 +1,5 @@
 """The verb ``fit``."""
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -34,19 +33,17 @@ from mcframe.contracts.errors import (
     NotCertifiedWarning,
     NothingFeasible,
 )
-from mcframe.model import Model, Problem
+from mcframe.model import InPartitions, Model, Problem
 from mcframe.numerics.machine.threads import thread_limit
 from mcframe.options import (
     checked_budget,
     checked_callback,
+    checked_jobs,
     checked_seed,
     checked_start,
     checked_switch,
-    checked_threads,
 )
 from mcframe.partitions import fit_partitions, in_partitions
-
-__all__ = ["Fit", "fit", "fit_problem", "solve_with"]
 
 
 @with_ladder
@@ -62,11 +59,8 @@ def fit(
     callback: Callable[[Record], Any] | None = None,
     progress: bool = False,
     random_state: int | None = 0,
-    threads: int | None = None,
+    n_jobs: int | None = None,
     force: bool = False,
-    client: Any = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
 
@@ -78,7 +72,8 @@ def fit(
         not stored. ``Observations`` adds weights and offsets; ``from_triples`` reads lists of
         (row, column, value). Or data whose rows come in partitions, on disk or elsewhere, which
         no process holds all of; collections of Dask are read as such, chunks of rows as
-        partitions, and so are tables of dask.dataframe.
+        partitions, and so are tables of dask.dataframe. ``InPartitions`` says on which cluster
+        such data are fitted, and names a file from which an interrupted fit goes on.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes the one of a ladder (see the notes) that is expected to be done first, and
         hands over to another where it is far slower than that; ``explain`` says the estimates, and
@@ -101,25 +96,13 @@ def fit(
         Seeds what is random: truncated decompositions, and, together with the bits of the data,
         the random starts of certificates of sparse tables. Equal seeds give equal bits. None draws
         a fresh seed, which ``Fit.random_state`` records.
-    threads : int, optional
-        How many threads, 1 to 1024, share its loops and large products: by default what
-        ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or ``OMP_NUM_THREADS`` says, else one for
-        each processor. It changes sums of products of dense matrices by their rounding alone.
+    n_jobs : int, optional
+        How many threads, 1 to 1024, share its loops and large products; -1 for one on each
+        processor. By default what ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or
+        ``OMP_NUM_THREADS`` says, else -1. It changes sums of products of dense matrices by their
+        rounding alone.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
-    client : distributed.Client, or the address of a scheduler, optional
-        Of data in partitions: the Dask cluster whose workers compute; by default that of the
-        current client where the data are Dask's, else this process does, one partition after the
-        other. The answer is the same, to the last bit where all have processors of one kind. The
-        connection to an address lasts as long as the fit.
-    checkpoint : str or Path, optional
-        Of data in partitions: a file that keeps the best point and the solver's state at each
-        certificate, and between two every ten seconds, as soon as a piece of a step is done. Where
-        it is there already, of the same model and data, the fit goes on from there.
-    scratch : str or Path, optional
-        Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
-        for each entry; by default the system's temporary one, and that of each worker of a
-        cluster. Its room is given back when the fit ends, however it ends.
 
     Returns
     -------
@@ -143,9 +126,9 @@ def fit(
 
     {ladder}
 
-    Once the steps of that backend are worth, by the model of the estimates, what another is
-    expected to take in all, and what lies ahead of it, at the rate at which its gap fell, is worth
-    twice as much, the other goes on from its point with its bound. On tables of up to 5,000 cells
+    Once the steps of that backend have taken, by the model of the estimates, as long as another is
+    expected to take in all, and those that remain, at the rate at which its gap fell, would take
+    twice as long, the other goes on from its point with its bound. On tables of up to 5,000 cells
     the next one in the list has its turn after 500 steps where more than 1,000 lie ahead. With
     each change the next one waits twice as long. ``Fit.message`` says so. Clocks have no part in
     it: equal tables are fitted by equal steps.
@@ -161,7 +144,7 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    with thread_limit(checked_threads(threads)):
+    with thread_limit(checked_jobs(n_jobs)):
         settings = Settings(
             budget=checked_budget(tol, max_iter, max_seconds),
             callback=checked_callback(callback),
@@ -170,18 +153,24 @@ def fit(
             began=time.perf_counter(),
         )
         forced = checked_switch(force, "force")
-        if in_partitions(data):
+        given = data if isinstance(data, InPartitions) else InPartitions(data)
+        if in_partitions(given.data):
             fitted = fit_partitions(
-                model, data, client, backend, start, settings, checkpoint, scratch
+                model,
+                given.data,
+                given.client,
+                backend,
+                start,
+                settings,
+                given.checkpoint,
+                given.scratch,
             )
             return warned(fitted, settings)
-        given_beside = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
-        for name, given in given_beside.items():
-            if given is not None:
-                raise ModelError(
-                    f"{name} was given, which is for data in partitions, and these are in this"
-                    " process as a whole; drop it"
-                )
+        if given is data:
+            raise ModelError(
+                "InPartitions, with its client, checkpoint and scratch, is for data in partitions,"
+                " and these are in this process as a whole; give them to fit as they are"
+            )
         problem = Problem.bind(model, data)
         settings = attrs.evolve(settings, start=checked_start(start, problem))
         return fit_problem(CompiledProblem(problem), backend, settings, force=forced)

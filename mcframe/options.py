@@ -12,15 +12,6 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Problem
 
-__all__ = [
-    "checked_budget",
-    "checked_callback",
-    "checked_seed",
-    "checked_start",
-    "checked_switch",
-    "checked_threads",
-]
-
 # More threads than any machine has processors for: an operating system may refuse to start them.
 MOST_THREADS = 1024
 
@@ -56,19 +47,23 @@ def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     return Budget(float(tol), int(max_iter), float(max_seconds))
 
 
-def checked_threads(threads: int | None) -> int | None:
+def checked_jobs(n_jobs: int | None) -> int | None:
     """The number of threads, or a ``ModelError`` that names what was given."""
-    if threads is None:
+    if n_jobs is None:
         return None
     try:
-        found = whole(threads, "threads", least=1)
-        if found <= MOST_THREADS:
-            return found
+        found = whole(n_jobs, "n_jobs", least=-1)
     except ModelError:
-        pass
+        found = 0
+    if found == -1:
+        import joblib
+
+        return int(joblib.cpu_count())
+    if 1 <= found <= MOST_THREADS:
+        return found
     raise ModelError(
-        f"threads={threads!r} was given; a whole number of threads, 1 to {MOST_THREADS}, is"
-        " needed, or None for as many as the environment says"
+        f"n_jobs={n_jobs!r} was given; a whole number of threads, 1 to {MOST_THREADS}, is needed,"
+        " -1 for one on each processor, or None for as many as the environment says"
     )
 
 

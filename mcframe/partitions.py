@@ -26,8 +26,8 @@ from mcframe.compile.partitions.sizes import bytes_compiled
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
+from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
-from mcframe.model.notes import worth_a_warning
 from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine.memory import memory_gigabytes

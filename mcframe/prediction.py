@@ -1,339 +1,165 @@
-"""New items: what a fit says of rows that it was not fitted to."""
+"""Predictions of a fit, in the units and in the form of its data."""
 
-import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.backends.new_rows import RowSpace, best_rows
-from mcframe.compile import Piece
-from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
-from mcframe.contracts.real_numbers import plain
-from mcframe.model import Layout, Problem
-from mcframe.model.labels import Labels, pandas_index
-from mcframe.model.origin import origin_of
-from mcframe.model.partitioned import refuse_partitions
-from mcframe.model.reading import read_table
-from mcframe.model.row_labels import same_rows
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Likelihood
+from mcframe.model import Problem
+from mcframe.model.layout import targets_of
 from mcframe.model.table import Table
-from mcframe.model.triples import in_columns_of
+from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["NewRows", "refuse_swapped"]
-
-# Numbers that a batch of rows holds at a time, a few dozen bytes each: its cells, and of blocks of
-# classes the matrices of Newton's equations.
-BATCH = 2_000_000
-# Names that a message lists.
-LISTED = 5
+# How many arrays of the size of a block a whole answer takes at its peak.
+WHOLE_ARRAYS = 3
 
 
 @attrs.frozen(eq=False)
-class NewRows:
-    """New items by the rule for them (see ``RowSpace``), which holds fixed all that they share.
-
-    These are the loadings of Z, biases, thresholds, and what losses were scaled by.
-
-    Attributes
-    ----------
-    latent : LowRank
-        Their rows of Z (n_new x n_columns).
-    row_effects : dict from block name to array (n_new,)
-        Those of blocks that have them, counted from 0.
-    tables : dict from block name to Table
-        The data of the new items.
-    index : their labels, or None
-    """
+class Rows(ABC):
+    """Rows of Z with the free effects of a fit, as predictions in the units of the data."""
 
     problem: Problem
     effects: Mapping[str, Array]
     latent: LowRank
-    row_effects: Mapping[str, Array]
-    tables: Mapping[str, Table]
-    index: Any
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        effects: Mapping[str, Array],
-        space: RowSpace,
-        data: Mapping[str, Any],
-    ) -> "NewRows":
-        """The rows of new items with these data, some or all blocks of the problem.
-
-        Raises
-        ------
-        DataError
-            Where the data do not fit the model.
-        """
-        tables = tables_of_new_rows(problem, data)
-        n_new, index = same_rows(tables.items())
-        scores: Array = np.empty((n_new, space.directions.shape[1]))
-        own = {name: np.full(n_new, value) for name, value in space.idle.items()}
-        off, size = np.zeros(n_new, dtype=bool), rows_at_a_time(problem, tables, space)
-        for first in range(0, n_new, size):
-            part = slice(first, min(first + size, n_new))
-            batch = Batch.of(problem, effects, tables, part)
-            found = best_rows(batch.n_rows, batch.pieces, batch.columns, space)
-            scores[part], off[part] = found.scores, found.off
-            for name, numbers in batch.row_effects(found.effects, space.idle).items():
-                own[name][part] = numbers
-        if off.any():
-            report(problem, tables, off, index)
-        return cls(problem, effects, space.rows(scores), own, tables, index)
-
+    @abstractmethod
     def table(self, name: str) -> Table:
-        """The observed entries of a block, if it was given, with the labels of an answer."""
-        fitted = self.problem.tables[name]
-        nowhere = np.zeros(0, dtype=np.intp)
-        empty = Table((self.latent.shape[0], fitted.shape[1]), nowhere, nowhere, np.zeros(0))
-        table = self.tables.get(name, empty.on_standard_of(fitted)).observed_entries()
-        names = table.names if fitted.names is None else fitted.names
-        return attrs.evolve(table, index=self.index, names=names)
+        """The data of a block in these rows, with the labels of an answer."""
 
+    @abstractmethod
     def predictor(self, name: str) -> Array:
-        """z + b + a of a block (n_new x its latent columns), with the offset of the new data.
+        """Z + effects + offset of a block (rows x its latent columns), in the data's own units."""
 
-        In the data's own units, by the units of the fit.
-        """
-        z = self.latent.columns(self.problem.columns(name)).dense()
-        fitted, centres = known_effects(self.problem, name, self.effects)
-        z = z + fitted
-        if name in self.row_effects:
-            z = z + self.row_effects[name][:, None]
-        z = z + centres
-        offset = self.tables[name].offset if name in self.tables else None
-        return self.table(name).natural(z if offset is None else z + offset.dense())
+    def likelihood(self, name: str) -> Likelihood:
+        """The likelihood of a block with its fitted parameters."""
+        self.problem.model.block(name)  # which names the blocks there are
+        return self.problem.likelihood(name, self.effects)
+
+    def mean(self, name: str) -> Array:
+        """The mean response of a block (rows x its latent columns)."""
+        return mean_response(self.likelihood(name), self.predictor(name))
+
+    def predicted(self, name: str) -> Any:
+        """The mean response of a block, in the form that its data came in."""
+        mean = self.mean(name)
+        return self.table(name).wrap(mean, self.likelihood(name).width)
+
+    def imputed(self, name: str) -> Any:
+        """The observed entries of a block, elsewhere what its likelihood fills with."""
+        likelihood, z = self.likelihood(name), self.predictor(name)
+        table = self.table(name).observed_entries()
+        values = likelihood.filling(in_classes(likelihood, z))
+        values = np.array(values.reshape(table.shape), dtype=np.float64)
+        values[table.rows, table.columns] = table.as_given().values
+        return table.wrap(values)
+
+
+def mean_response(likelihood: Likelihood, z: Array) -> Array:
+    """The mean response at a linear predictor (rows x latent columns of the block)."""
+    return likelihood.mean(in_classes(likelihood, z)).reshape(z.shape)
+
+
+def in_classes(likelihood: Likelihood, z: Array) -> Array:
+    """Predictors (rows x latent columns), of classes with one row for each column of data."""
+    return z if likelihood.width == 1 else z.reshape(-1, likelihood.width)
 
 
 @attrs.frozen(eq=False)
-class Batch:
-    """Some new rows as losses: a piece for each block that has entries there."""
+class FittedRows(Rows):
+    """The rows that a model was fitted to."""
 
-    problem: Problem
-    n_rows: int
-    names: tuple[str, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-    origins: tuple[Array | float, ...] = ()  # what row effects are counted from
+    def table(self, name: str) -> Table:
+        """The data of a block."""
+        return self.problem.tables[name]
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        effects: Mapping[str, Array],
-        tables: Mapping[str, Table],
-        rows: slice,
-    ) -> "Batch":
-        """The rows of a slice; entries of tables are in the order of their rows."""
-        batch = cls(problem, rows.stop - rows.start)
-        for name, table in tables.items():
-            first, last = np.searchsorted(table.rows, [rows.start, rows.stop])
-            if first < last:
-                batch = batch.with_block(effects, name, table, slice(first, last), rows.start)
-        return batch
+    def predictor(self, name: str) -> Array:
+        """Z + effects + offset of a block, dense; a ``DataError`` where memory is too small."""
+        check_size(self.problem, name)
+        problem, table = self.problem, self.problem.tables[name]
+        z = self.latent.columns(problem.columns(name)).dense()
+        for numbers in (self.effects, problem.origins):
+            if name in numbers:
+                z = problem.layout(name).add_to(z, numbers[name])
+        return table.natural(z if table.offset is None else z + table.offset.dense())
 
-    def with_block(
-        self,
-        effects: Mapping[str, Array],
-        name: str,
-        table: Table,
-        entries: slice,
-        first_row: int,
-    ) -> "Batch":
-        """The batch with the losses of some entries of a block, biases among what is known."""
-        problem, block = self.problem, self.problem.model.block(name)
-        likelihood = problem.likelihood(name, effects)
-        rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
-        offset = table.offset_at(rows, columns)
-        rows = rows - first_row
-        biases, centres = known_effects(problem, name, effects)
-        known = biases.reshape(-1, likelihood.width)[columns]
-        known = known if likelihood.width > 1 else known[:, 0]
-        layout, origin = Layout(n_row_effects=self.n_rows if block.row_effects else 0), None
-        if likelihood.location:  # as ``targets_of`` has it: each of the differences is exact
-            y = (y if offset is None else y - offset) - centres[columns]
-            origin = origin_of(layout, rows, columns, y)
-            y = y if origin is None else y - origin[rows]
-        elif offset is not None:
-            known = known + offset
-        begun = self.pieces[-1].part.stop if self.pieces else 0
-        scale = problem.scale(name)
-        try:
-            piece = Piece.of(
-                layout,
-                problem.ridge(name),
-                origin,
-                likelihood=likelihood,
-                scale=scale if table.weights is None else scale * table.weights[entries],
-                y=y,
-                rows=rows,
-                columns=columns,
-                part=slice(begun, begun + y.size * likelihood.width),
-                offset=known,
-            )
-        except DataError as error:
-            raise DataError(f"block {name!r}: {error}") from None
-        return attrs.evolve(
-            self,
-            names=(*self.names, name),
-            pieces=(*self.pieces, piece),
-            origins=(*self.origins, 0.0 if origin is None else origin),
-        )
+    def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
+        """The linear predictor at some entries: one number each, or one a class."""
+        problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
+        z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
+        if name in problem.origins:  # of a location, with one latent column for each of its data
+            z = z + problem.layout(name).at(rows, columns, problem.origins[name])
+        table = problem.tables[name]
+        added = table.offset_at(rows, columns)
+        return table.natural_at(z if added is None else z + added, rows, columns)
 
-    @property
-    def columns(self) -> tuple[slice, ...]:
-        """The columns of Z of each piece."""
-        return tuple(self.problem.columns(name) for name in self.names)
-
-    def row_effects(
-        self, solved: tuple[Array | None, ...], idle: Mapping[str, float]
-    ) -> dict[str, Array]:
-        """Row effects counted from 0, those of rows without an entry at their idle value."""
-        found = {}
-        for name, piece, own, origin in zip(
-            self.names, self.pieces, solved, self.origins, strict=True
-        ):
-            if own is not None:
-                known = np.bincount(piece.rows, minlength=self.n_rows) > 0
-                found[name] = np.where(known, own + origin, idle[name])
-        return found
+    def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
+        """The losses of values, as the data have them, at some entries; no weight counts."""
+        problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
+        fitted, block = problem.tables[name], problem.model.block(name)
+        values = np.asarray(values, dtype=np.float64)
+        table = Table(fitted.shape, rows, columns, values, offset=fitted.given_offset)
+        table = table.on_standard_of(fitted)
+        z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
+        if not block.likelihood.location and table.offsets is not None:
+            z = z + table.offsets
+        y = targets_of(block, table, problem.origins.get(name))
+        return self.likelihood(name).value(z, y)
 
 
-def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any) -> None:
-    """Say which rows the rule has no exact answer for; an error where entries are equalities.
-
-    Raises
-    ------
-    DataError
-        Where no row that the fit can have has the observed entries.
-    """
-    place = int(np.flatnonzero(off)[0])
-    row = str(place) if index is None else repr(plain(index[place]))
-    for name in tables:
-        likelihood = problem.model.block(name).likelihood
-        if likelihood.indicator:
-            raise DataError(
-                f"block {name!r}, row {row}: no row of Z as it was fitted has exactly these"
-                f" observed entries, which {type(likelihood).__name__} asks for; refit with the"
-                " new rows among the data, or take a Gaussian block"
-            )
-    warnings.warn(
-        f"new rows: {np.count_nonzero(off)} of {off.size} are not exactly the best ones, the first"
-        f" of them row {row}",
-        NotCertifiedWarning,
-        stacklevel=5,
-    )
-
-
-def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpace) -> int:
-    """How many rows to work on at once, by the numbers that are held for each of them."""
-    n_rows, width = max(table.shape[0] for table in tables.values()), space.directions.shape[1]
-    widths = {name: problem.model.block(name).likelihood.width for name in tables}
-    numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
-    classes = max(widths.values())
-    each = numbers / n_rows + width * (width + classes if classes > 1 else 1)
-    each += sum(own.stop - own.start for own, _, _ in space.bounds)
-    return max(1, int(BATCH / (1.0 + each)))
-
-
-def known_effects(
-    problem: Problem, name: str, effects: Mapping[str, Array]
-) -> tuple[Array, Array]:
-    """What all rows of a block have in common, for each of its latent columns: a sum in two parts.
-
-    Biases and intercept as they were fitted, and what biases are counted from. They are added one
-    after the other, so that a column far from 0 keeps its digits.
-    """
-    layout, n_latent = problem.layout(name), problem.n_latent(name)
-    fitted, centres = np.zeros(n_latent), np.zeros(n_latent)
-    if layout.n_biases:
-        fitted = fitted + layout.biases(effects[name])
-        if name in problem.origins:
-            centres = centres + layout.biases(problem.origins[name])
-    if layout.n_intercepts:
-        fitted = fitted + layout.intercept(effects[name] + problem.origins.get(name, 0.0))
-    return fitted, centres
-
-
-def refuse_swapped(data: object, name: object) -> None:
-    """Raise a ``DataError`` where the name of a block was given in place of the data."""
-    if isinstance(data, str) and not isinstance(name, str):
+def check_size(problem: Problem, name: str) -> None:
+    """Raise a ``DataError`` where an answer for every entry of a block does not fit in memory."""
+    n_rows, width = problem.n_items, problem.n_latent(name)
+    gigabytes = 8e-9 * WHOLE_ARRAYS * n_rows * width
+    memory = physical_gigabytes()
+    if gigabytes > MEMORY_SHARE * memory:
         raise DataError(
-            f"the block {data!r} was given before the data; the data of new rows come first,"
-            " then the name of the block that is asked for"
+            f"block {name!r}: all of its {n_rows} x {width} entries take about"
+            f" {gigabytes:.2g} GB, more than {MEMORY_SHARE:.0%} of the machine's"
+            f" {memory:.3g} GB; ask for some of them, as by fit.predict({name!r}, rows=rows,"
+            f" columns=columns) or by label, fit.predict_pairs({name!r}, pairs)"
         )
 
 
-def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, Table]:
-    """The new data of each block that is given, in the order of the fit, columns as in the fit.
-
-    A block may hold nothing but missing entries, as the labels of new items do.
-    """
-    known = ", ".join(repr(block.name) for block in problem.model.blocks)
-    refuse_partitions(data)
-    if not isinstance(data, Mapping):
+def checked_places(
+    problem: Problem, name: str, rows: Any, columns: Any
+) -> tuple[IntArray, IntArray]:
+    """Positions of entries of a block as integers, or a ``DataError``."""
+    problem.model.block(name)
+    n_rows, n_columns = problem.tables[name].shape
+    if rows is None or columns is None:
+        given, missing = ("columns", "rows") if rows is None else ("rows", "columns")
+        raise DataError(f"block {name!r}: {given} were given without {missing}; give both")
+    row_places = checked_positions(name, "rows", rows, n_rows)
+    column_places = checked_positions(name, "columns", columns, n_columns)
+    if row_places.size != column_places.size:
         raise DataError(
-            f"the data of new rows are a {type(data).__name__}; a dict with some of {known} is"
-            f" needed, such as {{{problem.model.blocks[0].name!r}: rows}}"
+            f"block {name!r}: {row_places.size} rows and {column_places.size} columns were"
+            " given; a row and a column for each entry are needed"
         )
-    if not data:
-        raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
-    for name in data:
-        problem.model.block(name)
-    tables = {}
-    for block in problem.model.blocks:
-        if block.name in data:
-            fitted = problem.tables[block.name]
-            given = in_columns_of(fitted, block.name, data[block.name])
-            table = with_columns_of_fit(problem, block.name, read_table(block, given))
-            tables[block.name] = table.on_standard_of(fitted)
-    return tables
+    return row_places, column_places
 
 
-def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
-    """A table of new rows with its columns in the order of the fit, by names if there are any.
-
-    Columns that are absent count as missing, with one warning for all of them.
-    """
-    fitted = problem.tables[name]
-    aligned = isinstance(table.names, Labels)  # of triples, see ``in_columns_of``
-    if aligned or table.names is None or fitted.names is None:
-        if table.shape[1] != fitted.shape[1]:
-            raise DataError(
-                f"block {name!r}: new rows with {table.shape[1]} columns were given; the fit has"
-                f" {fitted.shape[1]}. One new item is one row, [[...]]"
-            )
-        return table
-    known = pandas_index(fitted.names, always=True)
-    places = np.asarray(known.get_indexer(table.names), dtype=np.intp)
-    unknown = [table.names[k] for k in np.flatnonzero(places < 0)]
-    if unknown:
+def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
+    """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
+    try:
+        positions = np.asarray(given)
+    except ValueError:  # lists among numbers
+        positions = np.asarray(given, dtype=object)
+    if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise DataError(
-            f"block {name!r}: new rows have {listed(unknown)}, which the fit does not have; its"
-            f" columns are {listed(known, kind='')}. Rename or drop what is no column of"
-            " the fit"
+            f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"
+            " given; a list of positions is needed, integers counted from 0"
         )
-    absent = [known[k] for k in np.setdiff1d(np.arange(fitted.shape[1]), places)]
-    if absent:
-        is_missing = "it counts as missing" if len(absent) == 1 else "they count as missing"
-        warnings.warn(
-            f"block {name!r}: new rows lack {listed(absent)} of the fit; {is_missing}",
-            UnobservedWarning,
-            stacklevel=6,
+    wrong = (positions < 0) | (positions >= count)
+    if wrong.any():
+        raise DataError(
+            f"block {name!r}: {what} hold position {positions[wrong][0]}; they go from 0 to"
+            f" {count - 1}"
         )
-    elif np.array_equal(places, np.arange(places.size)):
-        return table
-    moved = table.with_columns(places, fitted.names)
-    unlabeled = problem.model.block(name).likelihood.reads_unlabeled and table.weights is None
-    return moved.with_all_cells() if unlabeled else moved
-
-
-def listed(names: Any, kind: str = "column") -> str:
-    """Some names of columns for a message, the first few of them quoted."""
-    quoted = ", ".join(repr(plain(name)) for name in list(names)[:LISTED])
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{kind}{'s' * bool(kind and len(names) > 1)} {quoted}{more}".lstrip()
+    return positions.astype(np.intp)

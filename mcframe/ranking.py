@@ -9,17 +9,16 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import whole
+from mcframe.model import Block
 from mcframe.model.labels import Labels, some_in_words
 from mcframe.model.series import columns_of_frame, frame_of, is_frame
 from mcframe.model.table import Table
-
-__all__ = ["Axes", "best_columns"]
 
 UNKNOWN = ("refuse", "nan")
 PREDICTED = "predicted"
 # How many predictions of whole rows are held at a time.
 BATCH = 2_000_000
-# Of how many unknown labels a message looks for different ones.
+# How many unknown labels are compared for a message.
 LOOKED_AT = 1_000
 
 
@@ -63,7 +62,7 @@ class Axes:
         for labels, given in zip((self.rows, self.columns), self.sides_of(pairs), strict=True):
             found = labels.find(given)
             if unknown == "refuse":
-                self.refuse_unknown(labels, given, found)
+                self.check_known(labels, given, found)
             places.append(found)
         return places[0], places[1]
 
@@ -96,10 +95,10 @@ class Axes:
         several = isinstance(row, list | np.ndarray) or hasattr(row, "to_list")
         given = list(row) if several else [row]
         found = self.rows.find(given)
-        self.refuse_unknown(self.rows, given, found)
+        self.check_known(self.rows, given, found)
         return found
 
-    def refuse_unknown(self, labels: Labels, given: Any, found: IntArray) -> None:
+    def check_known(self, labels: Labels, given: Any, found: IntArray) -> None:
         """Raise a ``DataError`` that names labels which the fit does not know."""
         unknown = np.flatnonzero(found < 0)[:LOOKED_AT]
         if unknown.size:
@@ -121,6 +120,16 @@ class Axes:
             return list(zip(*labels, predicted.tolist(), strict=True))
         names = self.rows.name, self.columns.name, PREDICTED
         return frame_of(dict(zip(names, (*labels, predicted), strict=True)), self.rows.library)
+
+
+def check_ranked(block: Block) -> None:
+    """Raise a ``ModelError`` where a block has classes, of which none is more than another."""
+    if block.likelihood.width > 1:
+        raise ModelError(
+            f"block {block.name!r}: {type(block.likelihood).__name__} has classes, of which none"
+            " is more than another; rank by probabilities, as of"
+            f" fit.predict_pairs({block.name!r}, pairs)"
+        )
 
 
 def best_columns(
@@ -155,10 +164,10 @@ def best_columns(
     step = max(1, BATCH // table.shape[1])
     for start in range(0, rows.size, step):
         part = rows[start : start + step]
-        for row, line in zip(part, predictions(part), strict=True):
-            left = np.arange(line.size) if observed else table.unobserved_columns(row)
-            chosen = left[largest(line[left], most)]
-            found.append((np.full(chosen.size, row), chosen, line[chosen]))
+        for row, numbers in zip(part, predictions(part), strict=True):
+            left = np.arange(numbers.size) if observed else table.unobserved_columns(row)
+            chosen = left[largest(numbers[left], most)]
+            found.append((np.full(chosen.size, row), chosen, numbers[chosen]))
     if not found:
         nowhere = np.zeros(0, dtype=np.intp)
         return nowhere, nowhere, np.zeros(0)

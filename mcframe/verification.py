@@ -1,4 +1,4 @@
-"""The verbs that look before or beside a fit: ``explain``, ``verify``, ``to_cvxpy``."""
+"""The verbs ``explain``, ``verify`` and ``to_cvxpy``: a problem without a fit, or with two."""
 
 import time
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.fitting import fit_problem
-from mcframe.model import Model, Problem
+from mcframe.model import InPartitions, Model, Problem
 from mcframe.options import checked_budget
 from mcframe.partitions import (
     PartitionsExplanation,
@@ -34,12 +34,10 @@ from mcframe.partitions import (
     read_partitions,
 )
 
-__all__ = ["Explanation", "Verification", "explain", "to_cvxpy", "verify"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class Explanation:
-    """Which backends can run a problem, at what size, and which one ``auto`` takes.
+    """The backends that can run a problem, their costs, and the one that ``auto`` takes.
 
     Attributes
     ----------
@@ -99,8 +97,9 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     >>> mc.explain(model, {"x": np.eye(3)}).chosen
     'proximal'
     """
-    if in_partitions(data):
-        return explain_partitions(model, read_partitions(data))
+    given = data.data if isinstance(data, InPartitions) else data
+    if in_partitions(given):
+        return explain_partitions(model, read_partitions(given))
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen = next((backend.name for backend in able(compiled)), None)
     return Explanation(compiled.problem, verdicts(compiled), chosen)
@@ -151,9 +150,9 @@ class Verification:
         to be compared.
     verdict : "agree", "differ" or "too inexact"
         "agree" where both objectives are within ``tol`` of the larger bound and no bound lies
-        above an objective. "differ" where a bound does, by more than rounding (``Fit.slack``):
-        one of the readings is wrong. "too inexact" where nothing is contradicted, but an
-        objective is farther off than ``tol``, mostly the reference's: nothing is proven.
+        above an objective. "differ" where a bound does, by more than ``Fit.allowed_excess``: one
+        of the readings is wrong. "too inexact" where nothing is contradicted, but an objective is
+        farther off than ``tol``, mostly the reference's: nothing is proven.
     agrees : bool
         Whether the verdict is "agree"; the truth value of a verification, too.
     difference : float
@@ -162,7 +161,7 @@ class Verification:
     distance : float
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
     overstated : str or None
-        A bound that lies above an objective by more than rounding (``Fit.slack``), in words.
+        A bound that lies above an objective by more than ``Fit.allowed_excess``, in words.
     """
 
     fast: Fit
@@ -186,15 +185,15 @@ class Verification:
 
     @property
     def overstated(self) -> str | None:
-        """A lower bound above an objective that was reached, in words; None without one.
+        """A contradiction, a lower bound above an objective, in words; None without one.
 
-        Beyond ``Fit.slack``: rounding, and the room that sets have.
+        Beyond ``Fit.allowed_excess``: rounding, and the feasibility tolerance of constraints.
         """
-        slack = max(self.fast.slack, self.reference.slack)
+        allowed = max(self.fast.allowed_excess, self.reference.allowed_excess)
         readings = {"fast": self.fast, "reference": self.reference}
         for name, lower in readings.items():
             for other, upper in readings.items():
-                if not lower.bound <= upper.objective + slack:
+                if not lower.bound <= upper.objective + allowed:
                     return (
                         f"the {name} bound {lower.bound!r} lies above the {other} objective"
                         f" {upper.objective!r}"
@@ -214,18 +213,18 @@ class Verification:
 
     @property
     def verdict(self) -> Literal["agree", "differ", "too inexact"]:
-        """Whether the readings confirm or contradict each other, or leave it open."""
+        """The verdict: the readings confirm or contradict each other, or neither is proven."""
         if self.overstated is not None:
             return "differ"
         return "too inexact" if self.inexact else "agree"
 
     @property
     def agrees(self) -> bool:
-        """Whether the two readings confirm each other."""
+        """True where the two readings confirm each other."""
         return self.verdict == "agree"
 
     def __bool__(self) -> bool:
-        """Whether the readings agree."""
+        """Return ``agrees``, as the truth value of a verification."""
         return self.agrees
 
     def __repr__(self) -> str:

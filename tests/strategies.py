@@ -58,8 +58,7 @@ IN_PARTITIONS = [
 # Terms whose parameters are drawn with the data here. Others come from the catalogue as they are.
 MADE = (
     *(mc.NuclearNorm, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall, mc.Ridge, mc.Box),
-    *(mc.OnesColumn, mc.ResidualNuclearNorm, mc.CalibrationPenalty, mc.CalibrationConstraint),
-    mc.GaussianRows,
+    *(mc.OnesColumn, mc.ResidualNuclearNorm, mc.Calibration, mc.GaussianRows),
 )
 OTHERS = [term for term in catalogue.TERMS if not isinstance(term, MADE)]
 MAIN_OTHERS = [term for term in OTHERS if isinstance(term, Spectral | Factored)]

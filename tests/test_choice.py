@@ -91,7 +91,7 @@ def test_a_gap_costs_nothing(model, table):
     """Gap and slack are numbers of the outcome: they need no data and no point."""
     fit = mc.fit(model, table, tol=1e-3)
     bare = attrs.evolve(fit, problem=None, point=None, effects=None)
-    assert (bare.gap, bare.slack) == (fit.gap, fit.slack)
+    assert (bare.gap, bare.allowed_excess) == (fit.gap, fit.allowed_excess)
 
 
 def terms_for(name):

@@ -44,7 +44,7 @@ def test_a_compact_fit_answers_alike():
         at = {"rows": [0, 7], "columns": [1, 0]}
         np.testing.assert_array_equal(small.predict(name, **at), fit.predict(name, **at))
         for ask in ("predict_rows", "impute_rows"):
-            found, wanted = getattr(small, ask)(new, name), getattr(fit, ask)(new, name)
+            found, wanted = getattr(small, ask)(name, new), getattr(fit, ask)(name, new)
             pd.testing.assert_frame_equal(found, wanted)
         np.testing.assert_array_equal(np.asarray(small.bias(name)), np.asarray(fit.bias(name)))
         assert small.likelihood(name) == fit.likelihood(name)
@@ -54,7 +54,7 @@ def test_a_compact_fit_answers_alike():
     assert all(getattr(small, fact) == getattr(fit, fact) for fact in same)
     assert repr(small) == repr(fit)
     again = small.compact()
-    pd.testing.assert_frame_equal(again.predict_rows(new, "y"), fit.predict_rows(new, "y"))
+    pd.testing.assert_frame_equal(again.predict_rows("y", new), fit.predict_rows("y", new))
 
 
 def test_what_needs_the_data_says_so():
@@ -107,8 +107,8 @@ def test_what_terms_leave_new_rows_is_kept(terms):
     x = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 6))
     fit = mc.fit(mc.Model([mc.Block("x", mc.Huber(0.5))], terms), {"x": x})
     small = pickle.loads(pickle.dumps(fit.compact()))
-    wanted = fit.predict_rows({"x": x[:4]}, "x")
-    np.testing.assert_array_equal(small.predict_rows({"x": x[:4]}, "x"), wanted)
+    wanted = fit.predict_rows("x", {"x": x[:4]})
+    np.testing.assert_array_equal(small.predict_rows("x", {"x": x[:4]}), wanted)
 
 
 def test_a_model_without_new_rows_is_made_compact_all_the_same():
@@ -122,4 +122,4 @@ def test_a_model_without_new_rows_is_made_compact_all_the_same():
         small = pickle.loads(pickle.dumps(fit.compact()))
         np.testing.assert_array_equal(small.predict("x"), fit.predict("x"))
         with pytest.raises(mc.ModelError, match="which ties rows to each other"):
-            small.predict_rows({"x": x}, "x")
+            small.predict_rows("x", {"x": x})

@@ -430,7 +430,7 @@ def test_what_needs_all_rows_says_so(near, form):
         lambda: mc.complete(alone),
         lambda: mc.declare(alone),
         lambda: estimators.MatrixCompletionImputer().fit(alone),
-        lambda: fit.predict_rows(data, "y"),
+        lambda: fit.predict_rows("y", data),
         lambda: mc.Problem.bind(MODEL, {"y": alone}),
     ):
         with pytest.raises(mc.DataError, match=r"mc\.fit and mc\.explain take.*in this process"):

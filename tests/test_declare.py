@@ -909,7 +909,7 @@ def test_new_rows_are_coded_as_the_table_was():
     for block, codes in declared.data.items():
         pd.testing.assert_frame_equal(again[block], codes)
     fit = mc.fit(declared.model, declared.data, tol=1e-9)
-    numbers = fit.predict_rows({name: again[name].iloc[:5] for name in again}, "numbers")
+    numbers = fit.predict_rows("numbers", {name: again[name].iloc[:5] for name in again})
     np.testing.assert_allclose(numbers, fit.predict("numbers").iloc[:5], rtol=1e-3)
 
 

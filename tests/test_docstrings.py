@@ -11,7 +11,16 @@ import mcframe
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
     *("model", "datasets", "selection", "demo", "papers", "plots"),
-    *("commands", "storage.py", "prediction.py", "ranking.py", "compile", "numerics", "backends"),
+    *(
+        "commands",
+        "storage.py",
+        "new_rows.py",
+        "prediction.py",
+        "ranking.py",
+        "compile",
+        "numerics",
+        "backends",
+    ),
     *(
         "likelihoods",
         "risks",
@@ -21,7 +30,7 @@ ROOMS = (
         "laws",
         "contracts",
     ),
-    *("answer.py", "answers_by_label.py", "fitting.py", "options.py", "verification.py"),
+    *("answer.py", "fitting.py", "options.py", "verification.py"),
 )
 FILES = sorted(
     path

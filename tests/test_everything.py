@@ -46,7 +46,7 @@ def contradictions(fits, tol):
         if fit.status == "certified" and not fit.gap <= tol:
             yield f"certified by {fit.backend} with a gap of {fit.gap}"
     for one, other in itertools.product(fits, fits):
-        slack = max(one.slack, other.slack)
+        slack = max(one.allowed_excess, other.allowed_excess)
         if not one.bound <= other.objective + slack:
             yield f"bound {one.bound!r} of {one.backend}, objective {other.objective!r}"
         size = max(abs(one.objective), abs(one.bound))

@@ -214,9 +214,9 @@ def test_predictors_far_out_stay_finite():
         ({"backend": 3}, "backend=3"),
         ({"backend": mc.FPC}, r"write FPC\(\)"),
         ({"max_seconds": None}, "max_seconds=None"),
-        ({"threads": 0}, "threads=0"),
-        ({"threads": 1.5}, "threads=1.5"),
-        ({"threads": 10**6}, "threads=1000000 was given; a whole number of threads, 1 to 1024"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"n_jobs": 1.5}, "n_jobs=1.5"),
+        ({"n_jobs": 10**6}, "n_jobs=1000000 was given; a whole number of threads, 1 to 1024"),
         ({"progress": "x"}, "progress=.x. was given; True or False is needed"),
         ({"force": "yes"}, "force=.yes. was given; True or False is needed"),
         ({"callback": 3}, "callback=3"),
@@ -484,7 +484,7 @@ def test_labels_and_levels_are_imputed_as_classes_are():
     shares = np.diff(below, axis=-1, prepend=0.0, append=1.0)
     wanted = 1.0 + np.argmax(shares, axis=-1)
     np.testing.assert_array_equal(fit.impute("levels")[hidden], wanted[hidden])
-    again = fit.impute_rows(data, "levels")
+    again = fit.impute_rows("levels", data)
     assert np.mean(again == fit.impute("levels")) > 0.99
 
 

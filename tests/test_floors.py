@@ -21,7 +21,7 @@ FLOORS = {
     "compile": 4,
     "backends": 5,
     "answer": 6,
-    "answers_by_label": 6,
+    "new_rows": 6,
     "options": 6,
     "fitting": 6,
     "partitions": 6,
@@ -99,3 +99,20 @@ def test_public_names_have_docstrings():
     for name in mcframe.__all__:
         assert (getattr(mcframe, name).__doc__ or "").strip(), f"{name} has no docstring"
     assert sorted(mcframe.__all__, key=str) == sorted(set(mcframe.__all__))
+
+
+# Classes that name different things in several folders; no name may join them.
+HOMONYMS = {
+    *("Between", "ByRows", "Choice", "Completion", "Facts", "Gradients", "Group", "Labels"),
+    *("Line", "Lines", "Local", "Numbers", "Part", "Ridge", "Scored", "Step", "Trial", "Work"),
+}
+
+
+def test_a_class_has_a_name_of_its_own():
+    classes = [
+        node.name
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in classes if classes.count(name) > 1} <= HOMONYMS

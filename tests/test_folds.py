@@ -181,7 +181,7 @@ def test_new_rows_are_judged_as_predict_rows_answers(model, table):
         kept = np.setdiff1d(np.arange(20), new)
         one = attrs.evolve(model, terms=[mc.NuclearNorm(weights[1])])
         fit = mc.fit(one, {name: values[kept] for name, values in table.items()}, tol=1e-8)
-        p = fit.predict_rows({"features": table["features"][new]}, "labels")
+        p = fit.predict_rows("labels", {"features": table["features"][new]})
         y = table["labels"][new]
         seen = ~np.isnan(y)
         loss = -np.mean(np.log(np.where(y == 1.0, p, 1.0 - p)[seen]))
@@ -199,7 +199,7 @@ def test_effects_of_new_rows_are_those_that_predict_rows_estimates(ridge):
             fit = mc.fit(model, fold.data, tol=1e-9)
         held = fold.held["x"]
         answered = fold.answer(fit).predict("x", held.rows, held.columns)
-        expected = fit.predict_rows(fold.known, "x")[held.rows, held.columns]
+        expected = fit.predict_rows("x", fold.known)[held.rows, held.columns]
         np.testing.assert_allclose(answered, expected, rtol=1e-12)
 
 

@@ -139,7 +139,7 @@ def test_a_row_of_the_fit_given_as_a_new_one_is_itself(mixed):
     alone = fit.latent_rows({name: table[7:8] for name, table in data.items()}).dense()
     np.testing.assert_allclose(alone[0], fit.latent.dense()[7], rtol=0.0, atol=1e-9)
     for name in data:
-        np.testing.assert_allclose(fit.predict_rows(data, name), fit.predict(name), atol=1e-9)
+        np.testing.assert_allclose(fit.predict_rows(name, data), fit.predict(name), atol=1e-9)
 
 
 def test_a_ridge_joins(mixed):
@@ -240,7 +240,7 @@ def test_standard_units():
     assert (fit.backend, fit.status) == ("rowwise", "certified")
     spread = np.nanstd(x, axis=0)
     assert np.all(np.abs(fit.predict("x") - 1e9) < 5.0 * spread)
-    np.testing.assert_allclose(fit.predict_rows({"x": x}, "x"), fit.predict("x"), rtol=1e-14)
+    np.testing.assert_allclose(fit.predict_rows("x", {"x": x}), fit.predict("x"), rtol=1e-14)
 
 
 def test_beside_a_nuclear_norm_it_is_a_smooth_term():
@@ -334,7 +334,7 @@ def test_terms_and_fits_are_values(mixed):
     read = pickle.loads(pickle.dumps(fit))
     assert read.gap == fit.gap
     np.testing.assert_array_equal(
-        read.compact().predict_rows(data, "y"), fit.predict_rows(data, "y")
+        read.compact().predict_rows("y", data), fit.predict_rows("y", data)
     )
 
 

@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe import prediction
+from mcframe import new_rows
 from mcframe.backends.new_rows import newton
 from mcframe.numerics.operators import orthogonal_factors
+from mcframe.prediction import mean_response
 
 
 def fitted(likelihood, values, *, tol=1e-12, **block):
@@ -35,7 +36,7 @@ def test_rows_of_the_fit_come_out_as_fitted(table):
     values = {"features": table["features"], "y": table["labels"]}
     fit = fitted(mc.Bernoulli(), values, weight=0.5, reduce="mean", bias=True)
     for name in ("features", "y"):
-        np.testing.assert_allclose(fit.predict_rows(values, name), fit.predict(name), atol=1e-5)
+        np.testing.assert_allclose(fit.predict_rows(name, values), fit.predict(name), atol=1e-5)
 
 
 def test_counts_too_and_weights(counts):
@@ -43,7 +44,7 @@ def test_counts_too_and_weights(counts):
     weights = np.random.default_rng(0).integers(1, 4, counts["y"].shape).astype(float)
     values = {**counts, "y": mc.Observations(counts["y"], weights=weights)}
     fit = fitted(mc.Poisson(), values, weight=0.02, reduce="sum")
-    found = fit.predict_rows(values, "y")
+    found = fit.predict_rows("y", values)
     np.testing.assert_allclose(found, fit.predict("y"), atol=1e-4)
 
 
@@ -72,7 +73,7 @@ def test_other_losses_too(table, likelihood):
     )
     values = {"features": table["features"], "y": y}
     fit = fitted(likelihood, values, tol=1e-10, weight=0.2, reduce="mean")
-    found = fit.predict_rows(values, "y")
+    found = fit.predict_rows("y", values)
     assert np.shape(found) == np.shape(fit.predict("y"))
     np.testing.assert_allclose(found, fit.predict("y"), atol=1e-4)
 
@@ -83,7 +84,7 @@ def test_the_score_minimises_its_own_objective(table):
     fit = fitted(mc.Bernoulli(), values, weight=0.5, reduce="mean", bias=True, tol=1e-9)
     new = np.full((1, 8), np.nan)
     new[0, :3] = 1.0, -2.0, 0.5
-    found = fit.predict_rows({"features": new}, "features")[0]
+    found = fit.predict_rows("features", {"features": new})[0]
     _, s, right = np.linalg.svd(fit.latent.dense(), full_matrices=False)
     rank = fit.rank
     v = right[:rank].T * np.sqrt(s[:rank])
@@ -92,7 +93,7 @@ def test_the_score_minimises_its_own_objective(table):
     u = np.linalg.solve(normal, scale * v[:3].T @ new[0, :3])
     np.testing.assert_allclose(found, v[:8] @ u, atol=1e-9)
     labels = 1 / (1 + np.exp(-(v[8:] @ u + fit.bias("y"))))
-    np.testing.assert_allclose(fit.predict_rows({"features": new}, "y")[0], labels, atol=1e-9)
+    np.testing.assert_allclose(fit.predict_rows("y", {"features": new})[0], labels, atol=1e-9)
 
 
 def test_names_of_new_rows_are_kept_and_columns_checked():
@@ -100,26 +101,24 @@ def test_names_of_new_rows_are_kept_and_columns_checked():
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
     fit = mc.fit(model, {"x": frame})
     new = pd.DataFrame([[1.0, np.nan, 3.0]], columns=list("abc"), index=["late"])
-    found = fit.predict_rows({"x": new}, "x")
+    found = fit.predict_rows("x", {"x": new})
     assert list(found.columns) == list("abc")
     assert list(found.index) == ["late"]
     with pytest.raises(mc.DataError, match="2 columns were given; the fit has 3"):
-        fit.predict_rows({"x": np.ones((1, 2))}, "x")
+        fit.predict_rows("x", {"x": np.ones((1, 2))})
     with pytest.raises(mc.DataError, match="no data of new rows"):
-        fit.predict_rows({}, "x")
+        fit.predict_rows("x", {})
 
 
 @pytest.mark.parametrize("verb", ["predict_rows", "impute_rows"])
-def test_new_rows_that_are_no_dict_and_arguments_in_the_other_order_are_named(verb):
+def test_new_rows_that_are_no_dict_and_blocks_that_are_not_there_are_named(verb):
     fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)]), {"x": np.eye(3)})
     ask = getattr(fit, verb)
     with pytest.raises(mc.DataError, match=r"are a ndarray; a dict .* such as {'x': rows}"):
-        ask(np.ones((1, 3)), "x")
-    for data in ({"x": np.ones((1, 3))}, np.ones((1, 3))):
-        with pytest.raises(mc.DataError, match="'x' was given before the data"):
-            ask("x", data)
-    with pytest.raises(mc.ModelError, match="no block 'y'; the blocks are 'x'"):
-        ask({"x": np.ones((1, 3))}, "y")
+        ask("x", np.ones((1, 3)))
+    for block in ("y", {"x": np.ones((1, 3))}):
+        with pytest.raises(mc.ModelError, match=r"no block .*; the blocks are 'x'"):
+            ask(block, {"x": np.ones((1, 3))})
 
 
 def test_rows_far_from_0_and_effects_with_a_ridge(table):
@@ -135,10 +134,10 @@ def test_rows_far_from_0_and_effects_with_a_ridge(table):
         values = {"features": far, "y": np.round(y)}
         fit = mc.fit(model, values, tol=1e-9)
         for name in ("features", "y"):
-            found, wanted = fit.predict_rows(values, name), fit.predict(name)
+            found, wanted = fit.predict_rows(name, values), fit.predict(name)
             np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-4)
         # Of a block that is not given as well.
-        alone = {name: fit.predict_rows({"features": far}, name) for name in ("features", "y")}
+        alone = {name: fit.predict_rows(name, {"features": far}) for name in ("features", "y")}
         assert np.nanmax(np.abs(alone["features"] - far)) < 3.0
         assert np.max(np.abs(alone["y"] - y)) < 20.0
 
@@ -159,14 +158,14 @@ def test_a_block_without_an_entry_contributes_nothing(table, kind):
     bias = kind != "levels"
     fit = fitted(likelihood, values, tol=1e-8, weight=0.5, reduce="mean", bias=bias)
     new, empty = table["features"][:1], np.full((1, 4), np.nan)
-    alone = fit.predict_rows({"features": new}, "y")
-    np.testing.assert_array_equal(fit.predict_rows({"features": new, "y": empty}, "y"), alone)
+    alone = fit.predict_rows("y", {"features": new})
+    np.testing.assert_array_equal(fit.predict_rows("y", {"features": new, "y": empty}), alone)
     given = {"features": new, "y": mc.Observations(empty, weights=2.0)}
-    np.testing.assert_array_equal(fit.predict_rows(given, "y"), alone)
+    np.testing.assert_array_equal(fit.predict_rows("y", given), alone)
     # An item of which nothing is known is what the biases alone predict.
-    unknown = fit.predict_rows({"features": np.full((2, 8), np.nan), "y": empty[[0, 0]]}, "y")
+    unknown = fit.predict_rows("y", {"features": np.full((2, 8), np.nan), "y": empty[[0, 0]]})
     baseline = fit.problem.layout("y").add_to(np.zeros(alone.shape), fit.effects.get("y", []))
-    np.testing.assert_array_equal(unknown, fit.mean_of("y", baseline)[[0, 0]])
+    np.testing.assert_array_equal(unknown, mean_response(fit.likelihood("y"), baseline)[[0, 0]])
     with pytest.raises(mc.DataError, match="not one of its"):
         mc.fit(fit.model, {"features": new, "y": empty})
 
@@ -181,11 +180,11 @@ def test_classes_with_a_bias(table):
     values = {"features": table["features"], "y": y}
     fit = fitted(mc.Multinomial(3), values, tol=1e-10, weight=0.2, reduce="mean", bias=True)
     for name in ("features", "y"):
-        np.testing.assert_allclose(fit.predict_rows(values, name), fit.predict(name), atol=1e-4)
-    imputed = fit.impute_rows(values, "y")
+        np.testing.assert_allclose(fit.predict_rows(name, values), fit.predict(name), atol=1e-4)
+    imputed = fit.impute_rows("y", values)
     np.testing.assert_array_equal(imputed, fit.impute("y"))
     shifted = {**values, "y": mc.Observations(y, offset=rng.standard_normal((20, 1)))}
-    again = fit.predict_rows(shifted, "y")  # the same for all classes: no influence
+    again = fit.predict_rows("y", shifted)  # the same for all classes: no influence
     np.testing.assert_allclose(again, fit.predict("y"), atol=1e-4)
 
 
@@ -193,20 +192,20 @@ def test_new_rows_are_imputed(table):
     values = {"features": table["features"], "y": table["labels"]}
     fit = fitted(mc.Bernoulli(), values, weight=0.5, reduce="mean", bias=True)
     for name in ("features", "y"):
-        np.testing.assert_allclose(fit.impute_rows(values, name), fit.impute(name), atol=1e-5)
+        np.testing.assert_allclose(fit.impute_rows(name, values), fit.impute(name), atol=1e-5)
         known = ~np.isnan(values[name])
-        assert np.array_equal(fit.impute_rows(values, name)[known], values[name][known])
+        assert np.array_equal(fit.impute_rows(name, values)[known], values[name][known])
     features = {"features": table["features"]}
-    likely = fit.predict_rows(features, "y") > 0.5
-    np.testing.assert_array_equal(fit.impute_rows(features, "y"), likely)
+    likely = fit.predict_rows("y", features) > 0.5
+    np.testing.assert_array_equal(fit.impute_rows("y", features), likely)
     weights = np.ones((20, 8))
     weights[0] = 0.0  # not observed, so filled
     weighted = fit.impute_rows(
-        {"features": mc.Observations(table["features"], weights=weights)}, "features"
+        "features", {"features": mc.Observations(table["features"], weights=weights)}
     )
     assert not np.any(weighted[0] == table["features"][0])
     with pytest.raises(mc.ModelError, match="there is no block 'z'"):
-        fit.impute_rows(values, "z")
+        fit.impute_rows("z", values)
 
 
 def test_data_of_new_rows_are_left_as_they_are(table):
@@ -215,9 +214,9 @@ def test_data_of_new_rows_are_left_as_they_are(table):
     sparse = sp.coo_array(np.nan_to_num(features))
     copies = features.copy(), labels.copy(), sparse.copy()
     for given in ({"features": features}, {"features": sparse}):
-        fit.impute_rows(given, "features")[...] = -7.0
-        predicted = fit.predict_rows({**given, "y": labels}, "y")
-        imputed = fit.impute_rows({**given, "y": labels}, "y")
+        fit.impute_rows("features", given)[...] = -7.0
+        predicted = fit.predict_rows("y", {**given, "y": labels})
+        imputed = fit.impute_rows("y", {**given, "y": labels})
         predicted.loc[:], imputed.loc[:] = -7.0, -7.0
     np.testing.assert_array_equal(features, copies[0])
     pd.testing.assert_frame_equal(labels, copies[1])
@@ -243,17 +242,17 @@ def test_labels_of_new_rows_are_kept_in_every_answer():
             {"x": late.to_numpy(), "kind": none},
         ):
             for name in ("x", "kind"):
-                assert list(answer(given, name).index) == ["late"]
+                assert list(answer(name, given).index) == ["late"]
     given = {"x": late, "kind": none}
-    assert list(fit.impute_rows(given, "kind").columns) == ["tree", "soil"]
-    assert fit.impute_rows(given, "kind").loc["late", "soil"] == 2.0
-    assert fit.predict_rows(given, "kind").columns.to_list()[:2] == [("tree", 0), ("tree", 1)]
-    assert isinstance(fit.impute_rows({"x": late.to_numpy()}, "x"), np.ndarray)
+    assert list(fit.impute_rows("kind", given).columns) == ["tree", "soil"]
+    assert fit.impute_rows("kind", given).loc["late", "soil"] == 2.0
+    assert fit.predict_rows("kind", given).columns.to_list()[:2] == [("tree", 0), ("tree", 1)]
+    assert isinstance(fit.impute_rows("x", {"x": late.to_numpy()}), np.ndarray)
     # Of a fit of arrays the columns are named by the new data, or by their numbers.
     plain = mc.fit(model, {"x": x, "kind": kind})
-    assert list(plain.impute_rows({"x": late}, "x").columns) == list("abc")
-    assert plain.predict_rows({"x": late}, "kind").columns.to_list()[:2] == [(0, 0), (0, 1)]
-    assert list(plain.impute_rows({"x": late}, "kind").columns) == [0, 1]
+    assert list(plain.impute_rows("x", {"x": late}).columns) == list("abc")
+    assert plain.predict_rows("kind", {"x": late}).columns.to_list()[:2] == [(0, 0), (0, 1)]
+    assert list(plain.impute_rows("kind", {"x": late}).columns) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +277,7 @@ def test_terms_that_tie_rows_to_each_other_are_refused(term, main, reason):
         f" the model has {reason} too, which ties rows to each other; refit with the new rows"
         " among the data"
     )
-    for ask in (lambda: fit.predict_rows({"x": x[:1]}, "x"), lambda: fit.latent_rows({"x": x})):
+    for ask in (lambda: fit.predict_rows("x", {"x": x[:1]}), lambda: fit.latent_rows({"x": x})):
         with pytest.raises(mc.ModelError) as error:
             ask()
         assert str(error.value) == sentence
@@ -291,7 +290,7 @@ def test_a_loss_that_is_not_convex_is_refused():
     with pytest.warns(mc.NotCertifiedWarning):
         fit = mc.fit(mc.Model([mc.Block("y", risk)], [mc.NuclearBall(1.0)]), {"y": labels})
     with pytest.raises(mc.ModelError, match="need a convex loss, which this RiskMixture is not"):
-        fit.predict_rows({"y": labels}, "y")
+        fit.predict_rows("y", {"y": labels})
 
 
 def test_a_ball_that_does_not_bind_is_refused_unless_something_else_holds_rows():
@@ -300,9 +299,9 @@ def test_a_ball_that_does_not_bind_is_refused_unless_something_else_holds_rows()
     fit = mc.fit(mc.Model([block], [ball]), {"x": x})
     for asked in (fit, fit.compact()):
         with pytest.raises(mc.ModelError, match=r"NuclearBall\(1000\) does not bind: the nuclear"):
-            asked.predict_rows({"x": x}, "x")
+            asked.predict_rows("x", {"x": x})
     fit = mc.fit(mc.Model([block], [ball, mc.Ridge(0.5)]), {"x": x}, tol=1e-10)
-    np.testing.assert_allclose(fit.predict_rows({"x": x}, "x"), fit.predict("x"), atol=1e-4)
+    np.testing.assert_allclose(fit.predict_rows("x", {"x": x}), fit.predict("x"), atol=1e-4)
 
 
 # The law, over a catalogue of models
@@ -400,7 +399,7 @@ def test_new_rows_that_are_those_of_the_fit_are_as_fitted(loss, terms):
     fit, data = fit_of(loss, terms, tol=1e-11)
     assert fit.gap < 1e-8
     for name in ("x", "y"):
-        found, wanted = fit.predict_rows(data, name), fit.predict(name)
+        found, wanted = fit.predict_rows(name, data), fit.predict(name)
         np.testing.assert_allclose(found, wanted, atol=1e-3)
         assert np.sqrt(np.mean((found - wanted) ** 2)) < 2e-4
     latent = fit.latent.dense()
@@ -425,8 +424,10 @@ def test_an_item_of_which_nothing_is_known_gets_the_effects_of_columns_alone(los
             wanted = wanted + np.mean(fit.row_effects(name)[np.arange(25) != 3])
         if layout.n_intercepts:
             wanted = wanted + layout.intercept(fit.effects[name])
-        found = fit.predict_rows(nothing, name)
-        np.testing.assert_allclose(found, fit.mean_of(name, np.tile(wanted, (2, 1))), atol=1e-12)
+        found = fit.predict_rows(name, nothing)
+        np.testing.assert_allclose(
+            found, mean_response(fit.likelihood(name), np.tile(wanted, (2, 1))), atol=1e-12
+        )
     assert not np.any(fit.latent_rows(nothing).dense())
 
 
@@ -487,9 +488,9 @@ def test_rows_that_were_never_seen_are_the_best_ones_by_the_definitions(loss, te
         wanted, effects = stated(fit, fresh, row)
         np.testing.assert_allclose(rows[row], wanted, atol=2e-4)
         for name, effect in effects.items():
-            z = np.log(fit.predict_rows(fresh, name)[row]) if "poisson" in loss else None
+            z = np.log(fit.predict_rows(name, fresh)[row]) if "poisson" in loss else None
             if fit.model.block(name).likelihood.location:
-                z = fit.predict_rows(fresh, name)[row]
+                z = fit.predict_rows(name, fresh)[row]
             if z is not None:
                 rest = z - rows[row][fit.problem.columns(name)]
                 known = fit.bias(name) if fit.model.block(name).bias else 0.0
@@ -499,10 +500,10 @@ def test_rows_that_were_never_seen_are_the_best_ones_by_the_definitions(loss, te
 def test_batches_do_not_change_an_answer(monkeypatch):
     for loss, terms in (("logit rows", "norm"), ("classes", "norm"), ("quantile", "box")):
         fit, data = fit_of(loss, terms, tol=1e-6)
-        whole = {name: fit.predict_rows(data, name) for name in data}
-        monkeypatch.setattr(prediction, "BATCH", 60)
+        whole = {name: fit.predict_rows(name, data) for name in data}
+        monkeypatch.setattr(new_rows, "BATCH", 60)
         for name, wanted in whole.items():
-            np.testing.assert_allclose(fit.predict_rows(data, name), wanted, atol=1e-9)
+            np.testing.assert_allclose(fit.predict_rows(name, data), wanted, atol=1e-9)
         monkeypatch.undo()
 
 
@@ -514,12 +515,12 @@ def test_many_rows_of_few_columns_are_answered_in_batches_with_their_labels():
     index = pd.Index([f"item {k}" for k in range(60_000)], name="key")
     many = pd.DataFrame(np.tile(x, (200, 1)), columns=["a", "b", "c"], index=index)
     many = many.mask(rng.random(many.shape) < 0.3)
-    found = fit.impute_rows({"x": many}, "x")
+    found = fit.impute_rows("x", {"x": many})
     pd.testing.assert_index_equal(found.index, index)
     assert list(found.columns) == ["a", "b", "c"]
     assert not found.isna().to_numpy().any()
     here = many.iloc[[0, 31_234, 59_999]]
-    pd.testing.assert_frame_equal(found.loc[here.index], fit.impute_rows({"x": here}, "x"))
+    pd.testing.assert_frame_equal(found.loc[here.index], fit.impute_rows("x", {"x": here}))
     assert fit.latent_rows({"x": many}).left.shape[0] == 60_000
 
 
@@ -540,49 +541,49 @@ def named_fit():
 def test_columns_in_another_order_are_put_in_order_by_name():
     fit, x, kinds = named_fit()
     for name in ("x", "kinds"):
-        wanted = fit.predict_rows({"x": x, "kinds": kinds}, name)
+        wanted = fit.predict_rows(name, {"x": x, "kinds": kinds})
         moved = {"x": x[[*"cadb"]], "kinds": kinds[["soil", "tree"]]}
-        pd.testing.assert_frame_equal(fit.predict_rows(moved, name), wanted)
-        filled = fit.impute_rows(moved, name)
-        pd.testing.assert_frame_equal(filled, fit.impute_rows({"x": x, "kinds": kinds}, name))
+        pd.testing.assert_frame_equal(fit.predict_rows(name, moved), wanted)
+        filled = fit.impute_rows(name, moved)
+        pd.testing.assert_frame_equal(filled, fit.impute_rows(name, {"x": x, "kinds": kinds}))
     # What stands beside the values moves with them.
     offset, weights = np.arange(4.0) + x.to_numpy() / 7, np.arange(1.0, 5.0)[None, :]
     order = [2, 0, 3, 1]
     given = mc.Observations(x, weights=weights, offset=offset)
     moved = mc.Observations(x.iloc[:, order], weights=weights[:, order], offset=offset[:, order])
-    wanted = fit.predict_rows({"x": given}, "x")
-    pd.testing.assert_frame_equal(fit.predict_rows({"x": moved}, "x"), wanted)
+    wanted = fit.predict_rows("x", {"x": given})
+    pd.testing.assert_frame_equal(fit.predict_rows("x", {"x": moved}), wanted)
     sparse = mc.Observations(x.iloc[:, order], offset=sp.csr_array(offset[:, order]))
-    wanted = fit.predict_rows({"x": mc.Observations(x, offset=offset)}, "x")
-    pd.testing.assert_frame_equal(fit.predict_rows({"x": sparse}, "x"), wanted)
+    wanted = fit.predict_rows("x", {"x": mc.Observations(x, offset=offset)})
+    pd.testing.assert_frame_equal(fit.predict_rows("x", {"x": sparse}), wanted)
 
 
 def test_columns_that_are_absent_count_as_missing_with_one_warning():
     fit, x, _ = named_fit()
-    wanted = fit.predict_rows({"x": x.assign(b=np.nan, d=np.nan)}, "x")
+    wanted = fit.predict_rows("x", {"x": x.assign(b=np.nan, d=np.nan)})
     with pytest.warns(mc.UnobservedWarning) as caught:
-        found = fit.predict_rows({"x": x[["c", "a"]]}, "x")
+        found = fit.predict_rows("x", {"x": x[["c", "a"]]})
     assert [str(warning.message) for warning in caught] == [
         "block 'x': new rows lack columns 'b', 'd' of the fit; they count as missing"
     ]
     assert caught[0].filename == __file__
     pd.testing.assert_frame_equal(found, wanted)
     with pytest.warns(mc.UnobservedWarning, match=r"lack column 'b' of the fit; it counts as"):
-        fit.impute_rows({"x": x[["c", "d", "a"]]}, "x")
+        fit.impute_rows("x", {"x": x[["c", "d", "a"]]})
 
 
 def test_columns_that_the_fit_does_not_have_are_named():
     fit, x, _ = named_fit()
     with pytest.raises(mc.DataError) as error:
-        fit.predict_rows({"x": x.rename(columns={"a": "z"}).assign(y=1.0)}, "x")
+        fit.predict_rows("x", {"x": x.rename(columns={"a": "z"}).assign(y=1.0)})
     assert str(error.value) == (
         "block 'x': new rows have columns 'z', 'y', which the fit does not have; its columns are"
         " 'a', 'b', 'c', 'd'. Rename or drop what is no column of the fit"
     )
     with pytest.raises(mc.DataError, match="new rows have columns 0, 1, 2, 3, which the fit"):
-        fit.predict_rows({"x": pd.DataFrame(x.to_numpy())}, "x")
+        fit.predict_rows("x", {"x": pd.DataFrame(x.to_numpy())})
     with pytest.raises(mc.DataError, match="column name 'a' stands twice"):
-        fit.predict_rows({"x": x[["a", "b", "c", "d", "a"]]}, "x")
+        fit.predict_rows("x", {"x": x[["a", "b", "c", "d", "a"]]})
 
 
 def test_unlabeled_cells_of_columns_that_are_absent_carry_their_loss():
@@ -591,9 +592,9 @@ def test_unlabeled_cells_of_columns_that_are_absent_carry_their_loss():
     frame = pd.DataFrame(labels, columns=[*"abc"])
     risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Gaussian())
     fit = mc.fit(mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(0.1)]), {"y": frame})
-    wanted = fit.predict_rows({"y": frame.assign(a=np.nan)}, "y")
+    wanted = fit.predict_rows("y", {"y": frame.assign(a=np.nan)})
     with pytest.warns(mc.UnobservedWarning):
-        found = fit.predict_rows({"y": frame[["c", "b"]]}, "y")
+        found = fit.predict_rows("y", {"y": frame[["c", "b"]]})
     pd.testing.assert_frame_equal(found, wanted)
 
 
@@ -618,10 +619,10 @@ def test_columns_of_any_offset_and_scale(offset, scale, row_effects):
     x[rng.random(x.shape) < 0.2] = np.nan
     block = mc.Block("x", mc.Gaussian(), bias=True, row_effects=row_effects)
     plain = mc.fit(mc.Model([block], [mc.NuclearNorm(1.0)]), {"x": x}, tol=1e-12)
-    wanted = plain.predict_rows({"x": x[:4]}, "x")
+    wanted = plain.predict_rows("x", {"x": x[:4]})
     far = offset + scale * x
     fit = mc.fit(mc.Model([block], [mc.NuclearNorm(scale)]), {"x": far}, tol=1e-12)
-    found = fit.predict_rows({"x": far[:4]}, "x")
+    found = fit.predict_rows("x", {"x": far[:4]})
     spacing = np.spacing(abs(offset)) if offset else 0.0
     np.testing.assert_allclose((found - offset) / scale, wanted, atol=1e-5 + 3.0 * spacing / scale)
     np.testing.assert_allclose(found, fit.predict("x")[:4], atol=1e-5 * scale + spacing)
@@ -634,14 +635,14 @@ def test_one_column_one_row_constant_columns_and_columns_without_an_entry():
     block = mc.Block("x", mc.Gaussian(), bias=True)
     with pytest.warns(mc.UnobservedWarning):
         fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.5)]), {"x": x}, tol=1e-11)
-    np.testing.assert_allclose(fit.predict_rows({"x": x}, "x"), fit.predict("x"), atol=1e-5)
+    np.testing.assert_allclose(fit.predict_rows("x", {"x": x}), fit.predict("x"), atol=1e-5)
     one = mc.fit(mc.Model([block], [mc.NuclearNorm(0.5)]), {"x": x[:, :1]}, tol=1e-11)
-    found = one.predict_rows({"x": x[:, :1]}, "x")
+    found = one.predict_rows("x", {"x": x[:, :1]})
     np.testing.assert_allclose(found, one.predict("x"), atol=1e-5)
     single = mc.fit(
         mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)]), {"x": [[4.0]]}
     )
-    np.testing.assert_allclose(single.predict_rows({"x": [[4.0], [np.nan]]}, "x"), [[3.5], [0.0]])
+    np.testing.assert_allclose(single.predict_rows("x", {"x": [[4.0], [np.nan]]}), [[3.5], [0.0]])
 
 
 def test_a_fit_of_rank_0_says_what_effects_say():
@@ -650,7 +651,7 @@ def test_a_fit_of_rank_0_says_what_effects_say():
         block = mc.Block("x", likelihood, bias=True, row_effects=True)
         fit = mc.fit(mc.Model([block], [mc.NuclearNorm(1e3)]), {"x": x}, tol=1e-9)
         assert fit.rank == 0
-        found = fit.predict_rows({"x": x}, "x")
+        found = fit.predict_rows("x", {"x": x})
         if likelihood == mc.Gaussian():
             np.testing.assert_allclose(found, fit.predict("x"), atol=1e-8)
         assert np.all(np.isfinite(found))
@@ -664,7 +665,7 @@ def test_labels_all_alike_in_a_new_row_are_as_good_as_certain():
     for weight, most in ((None, 1.0), (0.3, 0.99)):
         block = mc.Block("y", mc.Bernoulli(), bias=True, row_effects=True, effects_weight=weight)
         fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.5)]), {"y": y})
-        found, average = fit.predict_rows({"y": new}, "y")[:, 2]
+        found, average = fit.predict_rows("y", {"y": new})[:, 2]
         least = average + 0.05 if weight else 1.0 - 1e-12
         assert least <= found <= most
 
@@ -675,12 +676,12 @@ def test_entries_that_are_equalities_are_met_or_refused():
     fit = mc.fit(mc.Model([mc.Block("x", mc.Equality())], [mc.NuclearNorm(1.0)]), {"x": x})
     new = rng.standard_normal((3, 20)) @ x
     new[:, 4:] = np.nan
-    filled = fit.predict_rows({"x": new}, "x")
+    filled = fit.predict_rows("x", {"x": new})
     np.testing.assert_allclose(filled[:, :4], new[:, :4], rtol=1e-6, atol=1e-6)
     assert np.linalg.matrix_rank(filled, tol=1e-6) == 2
     frame = pd.DataFrame(new + np.array([0.0, 1.0, 0.0, 0, 0, 0, 0, 0]), index=["p", "q", "r"])
     with pytest.raises(mc.DataError) as error:
-        fit.predict_rows({"x": frame}, "x")
+        fit.predict_rows("x", {"x": frame})
     assert str(error.value) == (
         "block 'x', row 'p': no row of Z as it was fitted has exactly these observed entries,"
         " which Equality asks for; refit with the new rows among the data, or take a Gaussian"
@@ -692,7 +693,7 @@ def test_rows_that_the_search_does_not_reach_are_said(monkeypatch):
     fit, data = fit_of("logit rows", "norm", tol=1e-6)
     monkeypatch.setattr(newton, "MOST_STEPS", 1)
     with pytest.warns(mc.NotCertifiedWarning, match=r"of 25 are not exactly the best ones, the"):
-        fit.predict_rows(data, "y")
+        fit.predict_rows("y", data)
 
 
 @pytest.mark.parametrize("standardize", [True, "robust", "ranks"])
@@ -704,7 +705,7 @@ def test_rows_of_standardised_blocks_come_out_as_fitted_by_names_and_compact(sta
     fit = mc.fit(mc.Model([block], [mc.NuclearNorm(1.0)]), {"x": frame}, tol=1e-11)
     moved = frame[[*"edcba"]]
     for asked in (fit, fit.compact()):
-        found = asked.predict_rows({"x": moved}, "x")
+        found = asked.predict_rows("x", {"x": moved})
         apart = (found - fit.predict("x")) / frame.std()
         assert np.abs(apart).to_numpy().max() < 1e-3
     pd.testing.assert_frame_equal(fit.compact().predict("x"), fit.predict("x"))

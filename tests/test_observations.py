@@ -12,6 +12,7 @@ from mcframe.backends import judge
 from mcframe.backends.certificate import Point
 from mcframe.compile import compile_problem
 from mcframe.numerics.operators import LowRank
+from mcframe.prediction import FittedRows
 
 from .catalogue import LIKELIHOODS
 
@@ -307,7 +308,8 @@ def test_sparse_weights_and_offsets_are_those_of_dense_ones(what, likelihood):
     sparse, dense = problems
     assert sparse.objective(latent, effects) == dense.objective(latent, effects)
     np.testing.assert_array_equal(
-        sparse.predictor("y", latent, effects), dense.predictor("y", latent, effects)
+        FittedRows(sparse, effects, latent).predictor("y"),
+        FittedRows(dense, effects, latent).predictor("y"),
     )
 
 
@@ -318,9 +320,9 @@ def test_sparse_offsets_of_new_rows():
     fit = mc.fit(model, {"y": counts})
     offset = sparse_table((3, 5), 6, rng)
     given = [{"y": mc.Observations(counts[:3], offset=o)} for o in (offset, offset.toarray())]
-    sparse, dense = (fit.predict_rows(new, "y") for new in given)
+    sparse, dense = (fit.predict_rows("y", new) for new in given)
     np.testing.assert_array_equal(sparse, dense)
-    assert np.abs(sparse - fit.predict_rows({"y": counts[:3]}, "y")).max() > 1e-3
+    assert np.abs(sparse - fit.predict_rows("y", {"y": counts[:3]})).max() > 1e-3
 
 
 def test_a_sparse_exposure_is_stored_for_every_cell():

@@ -27,6 +27,7 @@ from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.machine.scratch import Scratch
 from mcframe.numerics.operators import LowRank
+from mcframe.prediction import FittedRows
 
 N_ROWS, N_COLUMNS = 48, 16
 WORDS = {
@@ -206,7 +207,7 @@ def test_standard_units_of_columns_far_from_zero_of_any_size_alike_and_empty():
     rows, columns = np.array([3, 3]), np.array([1, 3])
     seen = fit.predict("x", rows, columns), whole.predict("x", rows, columns)
     np.testing.assert_allclose(*seen, rtol=1e-3)
-    new = fit.predict_rows({"x": x[:2]}, "x"), whole.predict_rows({"x": x[:2]}, "x")
+    new = fit.predict_rows("x", {"x": x[:2]}), whole.predict_rows("x", {"x": x[:2]})
     np.testing.assert_allclose(*new, rtol=1e-2, atol=1e-2)
 
 
@@ -605,7 +606,7 @@ def test_answers_need_no_entry():
         fit.predict("x", rows, columns), whole.predict("x", rows, columns), atol=1e-3
     )
     np.testing.assert_allclose(
-        fit.predict_rows({"x": x[:3]}, "x"), whole.predict_rows({"x": x[:3]}, "x"), atol=1e-3
+        fit.predict_rows("x", {"x": x[:3]}), whole.predict_rows("x", {"x": x[:3]}), atol=1e-3
     )
     best, best_of_whole = fit.top("x", [5, 40], n=3), whole.top("x", [5, 40], n=3)
     assert [pair[:2] for pair in best] == [pair[:2] for pair in best_of_whole]
@@ -687,8 +688,12 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
     model, x = model_of("gaussian"), table("gaussian")
     with pytest.raises(mc.BackendError, match="'alternating' alone"):
         mc.fit(model, RowsInMemory({"x": x}, 2), backend="proximal")
-    with pytest.raises(mc.ModelError, match="client"):
-        mc.fit(model, {"x": x}, client=object())
+    with pytest.raises(mc.ModelError, match=r"client, .* for data in partitions"):
+        mc.fit(model, mc.InPartitions({"x": x}, client=object()))
+    halves = RowsInMemory({"x": x}, 2)
+    assert repr(mc.explain(model, mc.InPartitions(halves))) == repr(mc.explain(model, halves))
+    with pytest.raises(mc.DataError, match="RowsInMemory was given, rows in partitions"):
+        mc.weight_max(model, mc.InPartitions(halves))
 
 
 def test_a_wrong_value_is_named_with_its_partition():
@@ -791,21 +796,21 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
             raise RuntimeError("the process dies")
 
     with pytest.raises(RuntimeError, match="dies"):
-        mc.fit(model, data, tol=1e-8, checkpoint=path, callback=die)
+        mc.fit(model, mc.InPartitions(data, checkpoint=path), tol=1e-8, callback=die)
     resumed = []
-    fit = mc.fit(model, data, tol=1e-8, checkpoint=path, callback=resumed.append)
+    fit = mc.fit(model, mc.InPartitions(data, checkpoint=path), tol=1e-8, callback=resumed.append)
     assert fit.status == "certified"
     assert resumed[0].objective <= seen[1].objective * (1.0 + 1e-12)
     assert resumed[0].bound == seen[1].bound
-    again = mc.fit(model, data, tol=1e-8, checkpoint=path)
+    again = mc.fit(model, mc.InPartitions(data, checkpoint=path), tol=1e-8)
     assert len(again.history.records) == 1, "a fit that is done is not made again"
     assert again.objective == fit.objective
     with pytest.raises(mc.DataError, match="another fit of partitions"):
-        mc.fit(model_of("gaussian"), data, checkpoint=path)
+        mc.fit(model_of("gaussian"), mc.InPartitions(data, checkpoint=path))
     with pytest.raises(mc.DataError, match="another fit of partitions"):
-        mc.fit(model, RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path)
-    with pytest.raises(mc.ModelError, match="checkpoint was given"):
-        mc.fit(model, {"x": table("gaussian")}, checkpoint=path)
+        mc.fit(model, mc.InPartitions(RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path))
+    with pytest.raises(mc.ModelError, match=r"checkpoint .* for data in partitions"):
+        mc.fit(model, mc.InPartitions({"x": table("gaussian")}, checkpoint=path))
 
 
 def test_a_compact_fit_answers_without_its_partitions():
@@ -816,9 +821,9 @@ def test_a_compact_fit_answers_without_its_partitions():
     for ask in (
         lambda own: own.predict("x", **at),
         lambda own: own.predict_pairs("x", [(0, 1), (40, 2)]),
-        lambda own: own.predict_rows({"x": x[:3]}, "x"),
+        lambda own: own.predict_rows("x", {"x": x[:3]}),
         lambda own: own.top("x", [7, 40], n=3, observed=True),
-        lambda own: own.top_rows({"x": x[7:8]}, "x", n=3),
+        lambda own: own.top_rows("x", {"x": x[7:8]}, n=3),
         lambda own: own.bias("x"),
         lambda own: [own.gap, own.objective, own.bound, own.rank],
     ):
@@ -856,7 +861,7 @@ def test_losses_of_other_values_need_no_entry(word, options):
     model = mc.Model([mc.Block("x", word, **options)], [mc.NuclearNorm(3.0)])
     (fit,) = fits_of(model, data, [3], max_iter=2)
     at = "x", np.array([0, 20, 40, 47]), np.array([1, 2, 3, 15]), np.array([0.0, 3.0, 1.0, 2.0])
-    whole = mc.Problem.bind(model, data).losses_at("x", fit.latent, fit.effects, *at[1:])
+    whole = FittedRows(mc.Problem.bind(model, data), fit.effects, fit.latent).losses_at(*at)
     np.testing.assert_allclose(fit.losses_at(*at), whole, rtol=1e-9)
     if shifted:
         for ask in (fit.compact().losses_at, lambda *given: fit.compact().predict(*given[:3])):
@@ -880,7 +885,7 @@ def test_a_compact_fit_leaves_offsets_behind_and_says_so():
         with pytest.raises(mc.ModelError, match=r"block 'x'.*offsets.*left behind.*predict_rows"):
             ask()
     new = {"x": mc.Observations(x[:2], exposure=days[:2])}
-    np.testing.assert_array_equal(small.predict_rows(new, "x"), fit.predict_rows(new, "x"))
+    np.testing.assert_array_equal(small.predict_rows("x", new), fit.predict_rows("x", new))
 
 
 def test_a_fit_holds_no_compiled_part_and_pickles_without_any():

@@ -95,9 +95,9 @@ def answers(fit, block, data, anywhere):
     new = {key: cut(given) for key, given in data.items()}
     hidden = {key: np.full_like(values_of(given), np.nan) for key, given in new.items()}
     found = {
-        "new rows": fit.predict_rows(new, name),
-        "rows without an entry": fit.predict_rows(hidden, name),
-        "filled new rows": fit.impute_rows(new, name),
+        "new rows": fit.predict_rows(name, new),
+        "rows without an entry": fit.predict_rows(name, hidden),
+        "filled new rows": fit.impute_rows(name, new),
         "Z of new rows": fit.latent_rows(new).dense(),
     }
     if block.bias:

@@ -14,6 +14,7 @@ from mcframe.compile.lines import Lines
 from mcframe.model import binding
 from mcframe.model.reading import read_table
 from mcframe.numerics.operators import LowRank
+from mcframe.prediction import FittedRows
 
 N_ROWS, CUTS = 12, (0, 5, 6, 12)
 RISK = mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli())
@@ -60,6 +61,7 @@ def test_the_losses_of_parts_sum_to_the_loss_of_the_whole(kind):
     numbers = rng.standard_normal(layout.size)
     if layout.n_parameters:
         numbers = np.sort(numbers)
+    numbers_of_all = {"y": numbers} if layout.size else {}
     total = apart = 0.0
     for first, last in pairwise(CUTS):
         rows = slice(first, last)
@@ -74,13 +76,13 @@ def test_the_losses_of_parts_sum_to_the_loss_of_the_whole(kind):
         total += part.loss(here, own)
         assert part.scale("y") == whole.scale("y")
         np.testing.assert_allclose(
-            part.predictor("y", here, own),
-            whole.predictor("y", latent, {"y": numbers} if layout.size else {})[rows],
+            FittedRows(part, own, here).predictor("y"),
+            FittedRows(whole, numbers_of_all, latent).predictor("y")[rows],
             rtol=1e-12,
         )
         if kind != "an estimated rate":  # a part may have no labels to estimate it from
             apart += mc.Problem.of_tables(model, tables).loss(here, own)
-    expected = whole.loss(latent, {"y": numbers} if layout.size else {})
+    expected = whole.loss(latent, numbers_of_all)
     assert total == pytest.approx(expected, rel=1e-12)
     if kind != "an estimated rate":
         assert apart != pytest.approx(expected, rel=1e-3), "counting locally makes no difference"

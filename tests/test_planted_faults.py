@@ -9,6 +9,7 @@ import mcframe as mc
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends.certificate import main_term
+from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.validators import positive
 from mcframe.numerics.operators import LowRank
@@ -254,7 +255,7 @@ class OtherRadius(mc.NuclearBall):
 
 
 @attrs.frozen
-class HalfDerivative(mc.CalibrationPenalty):
+class HalfDerivative(CalibrationPenalty):
     """The factor 2 of a square lost."""
 
     def value_and_gradient(self, latent):
@@ -263,7 +264,7 @@ class HalfDerivative(mc.CalibrationPenalty):
 
 
 @attrs.frozen
-class AnyDual(mc.CalibrationConstraint):
+class AnyDual(CalibrationConstraint):
     """Takes every matrix for a multiplier of its equations."""
 
     def nearest_dual(self, dual):

@@ -19,8 +19,7 @@ import mcframe as mc
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.datasets.files import folder
 from mcframe.papers import coco, coco_0, coco_subgradient, concatenated
-from mcframe.papers.polar import nuclear_subgradient
-from mcframe.papers.xu import CocoSubgradient
+from mcframe.papers.xu import CocoSubgradient, nuclear_subgradient
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from papers.ternary import named_triple, parsed_triple, triples
 
 import mcframe as mc
 from mcframe import papers
-from mcframe.papers.hayashi_growth import RiskGradients
+from mcframe.papers.hayashi import RiskGradients
 
 FEW, MANY = MISSING
 

@@ -59,7 +59,7 @@ def test_new_rows_are_predicted():
         drawn = semi_supervised(np.random.default_rng(seed), **sizes)
         data = {"features": drawn.features, "labels": drawn.labels}
         rule = mc.fit(soft_impute(3.0), data, tol=1e-6).predict_rows(
-            {"features": drawn.new_features}, "labels"
+            "labels", {"features": drawn.new_features}
         )
         left += np.sum((rule - drawn.new_labels) ** 2)
         whole += np.sum((np.nanmean(drawn.labels) - drawn.new_labels) ** 2)
@@ -72,7 +72,7 @@ def test_a_rule_that_is_not_the_optimum_s_does_not_give_the_fitted_rows():
     data = {"features": drawn.features, "labels": drawn.labels}
     with pytest.warns(mc.NotCertifiedWarning):
         nonsmooth = mc.fit(soft_impute(2.0), data, max_iter=2)
-    far = np.abs(nonsmooth.predict_rows(data, "features") - nonsmooth.predict("features")).max()
+    far = np.abs(nonsmooth.predict_rows("features", data) - nonsmooth.predict("features")).max()
     assert far > 1e-3
 
 

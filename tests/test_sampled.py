@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import cpu_count
 
 import mcframe as mc
 from mcframe.compile import entries
@@ -210,15 +211,16 @@ def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
 def test_a_fit_has_as_many_threads_as_it_is_told():
     model, data = mixed(n_items=100)
     seen = []
-    for count in (1, 3, None):
+    for count in (1, 3, -1, None):
         fit = mc.fit(
             model,
             data,
             backend="alternating",
             tol=1e-3,
-            threads=count,
+            n_jobs=count,
             callback=lambda record: seen.append(threads.thread_count()),
         )
-        assert set(seen) == {count or threads.thread_count()}
+        usual = cpu_count() if count == -1 else threads.thread_count()
+        assert set(seen) == {count if (count or 0) > 0 else usual}
         seen.clear()
         assert fit.status == "certified"

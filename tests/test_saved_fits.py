@@ -37,7 +37,7 @@ def test_a_saved_fit_answers_as_the_compact_one(folder, fitted):
     for ask in (
         lambda own: own.predict("x", [0, 40], [1, 2]),
         lambda own: own.predict_pairs("x", [(0, 1), (40, 2)]),
-        lambda own: own.predict_rows({"x": x[:3]}, "x"),
+        lambda own: own.predict_rows("x", {"x": x[:3]}),
         lambda own: own.top("x", [7, 40], n=3, observed=True),
         lambda own: own.bias("x"),
         lambda own: own.latent.left,

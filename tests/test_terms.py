@@ -1,6 +1,7 @@
 """Regularizers and constraints, beyond the laws: known values, second opinions, messages."""
 
 import copy
+import pickle
 
 import cvxpy as cp
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.contracts import Constraint, Regularizer
 from mcframe.numerics.max_norms import dual_max_norm as dual_max_norms
 from mcframe.numerics.max_norms import max_norm as max_norms
 from mcframe.numerics.max_norms.ascent import max_norm_multipliers
@@ -237,9 +239,19 @@ def test_a_box_with_one_bound():
 
 def test_calibration_is_a_penalty_or_a_constraint():
     ones = np.ones(3)
-    assert isinstance(mc.Calibration("x", ones, [1.0]), mc.CalibrationConstraint)
+    assert isinstance(mc.Calibration("x", ones, [1.0]), Constraint)
+    assert not isinstance(mc.Calibration("x", ones, [1.0]), Regularizer)
     penalty = mc.Calibration("x", ones, 1.0, weight=2)
-    assert penalty == mc.CalibrationPenalty("x", [[1, 1, 1]], [[1]], 2.0)
+    assert isinstance(penalty, mc.Calibration)
+    assert isinstance(penalty, Regularizer)
+    assert penalty == mc.Calibration("x", [[1, 1, 1]], [[1]], 2.0)
+    assert (
+        repr(penalty)
+        == "Calibration(block='x', A=array([[1., 1., 1.]]), B=array([[1.]]), weight=2.0)"
+    )
+    for term in (penalty, mc.Calibration("x", ones, 1.0)):
+        again = pickle.loads(pickle.dumps(term))
+        assert (type(again), again) == (type(term), term)
     assert hash(penalty) == hash(copy.deepcopy(penalty))
     assert penalty != mc.Calibration("x", ones, 2.0, weight=2)
     assert penalty != mc.Calibration("x", ones, 1.0)
@@ -400,7 +412,7 @@ def test_messages_say_the_word_that_the_user_wrote(weight):
         mc.Model([mc.Block("y", mc.Gaussian())], [mc.Ridge(1.0), term])
     fit = mc.fit(mc.Model([block], [mc.NuclearNorm(0.1), term]), {"x": np.eye(2)})
     with pytest.raises(mc.ModelError, match="has Calibration too"):
-        fit.predict_rows({"x": np.eye(2)}, "x")
+        fit.predict_rows("x", {"x": np.eye(2)})
 
 
 # The residual's nuclear norm

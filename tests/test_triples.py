@@ -596,16 +596,16 @@ def test_new_rows_as_triples_have_the_columns_of_the_fit_by_label(fit):
     wide = pd.DataFrame(
         [[3, 5, NAN, NAN], [NAN, 2, NAN, NAN]], index=["zed", "yan"], columns=order
     )
-    found = fit.predict_rows({"stars": new}, "stars")
+    found = fit.predict_rows("stars", {"stars": new})
     pd.testing.assert_frame_equal(
-        found, fit.predict_rows({"stars": wide}, "stars"), check_names=False
+        found, fit.predict_rows("stars", {"stars": wide}), check_names=False
     )
-    filled = fit.impute_rows({"stars": new}, "stars")
+    filled = fit.impute_rows("stars", {"stars": new})
     assert filled.loc["zed", ["Up", "Alien"]].tolist() == [3.0, 5.0]
-    weighted = fit.predict_rows({"stars": mc.Observations(new, weights=1.0)}, "stars")
+    weighted = fit.predict_rows("stars", {"stars": mc.Observations(new, weights=1.0)})
     pd.testing.assert_frame_equal(weighted, found)
     stars = mc.from_triples(row=["zed"], column=["Tron"], value=[5])
-    assert refusal(fit.predict_rows, {"stars": stars}, "stars") == (
+    assert refusal(fit.predict_rows, "stars", {"stars": stars}) == (
         "block 'stars': the new rows have film 'Tron', which the fit has not; leave such triples"
         " out"
     )
@@ -618,14 +618,14 @@ def test_the_best_columns_of_new_rows(fit, library):
         new = mc.from_triples(row=given["user"], column=given["film"], value=given["rating"])
     else:
         new = read(LIBRARIES[library](given))
-    found = fit.top_rows({"stars": new}, "stars", n=2)
+    found = fit.top_rows("stars", {"stars": new}, n=2)
     if library == "sequences":
         found = pd.DataFrame(found, columns=["row", "film", "predicted"])
     else:
         assert type(found) is type(LIBRARIES[library](given))
         found = pd.DataFrame({name: list(found[name].to_numpy()) for name in ("user", "film")})
     assert found.iloc[:, 0].tolist() == ["zed", "zed", "yan", "yan"]
-    predicted = np.asarray(fit.predict_rows({"stars": new}, "stars"))
+    predicted = np.asarray(fit.predict_rows("stars", {"stars": new}))
     order = ["Up", "Alien", "Jaws", "Heat"]
     for place, (user, seen) in enumerate([("zed", {"Up", "Alien"}), ("yan", {"Alien"})]):
         best = [order[k] for k in np.argsort(-predicted[place]) if order[k] not in seen]
@@ -635,8 +635,8 @@ def test_the_best_columns_of_new_rows(fit, library):
 def test_new_triples_beside_a_fit_of_an_array_have_positions_as_columns():
     plain = mc.fit(MODEL, {"stars": [[5.0, NAN, 1.0], [4.0, 2.0, 3.0]]})
     new = mc.from_triples(row=["zed"], column=[2], value=[1.0])
-    wanted = plain.predict_rows({"stars": [[NAN, NAN, 1.0]]}, "stars")
-    np.testing.assert_array_equal(plain.predict_rows({"stars": new}, "stars"), wanted)
+    wanted = plain.predict_rows("stars", {"stars": [[NAN, NAN, 1.0]]})
+    np.testing.assert_array_equal(plain.predict_rows("stars", {"stars": new}), wanted)
 
 
 # Sizes

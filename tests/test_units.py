@@ -271,15 +271,15 @@ def test_new_rows_have_the_units_of_the_fit(way):
     fit = mc.fit(model_of(*blocks, weight=2.0), {"x": x, "y": y}, tol=1e-12)
     size = 1e-3 * np.nanstd(x)
     for name in ("x", "y"):
-        again = fit.predict_rows({"x": x[:7], "y": y[:7]}, name)
+        again = fit.predict_rows(name, {"x": x[:7], "y": y[:7]})
         np.testing.assert_allclose(
             again, fit.predict(name)[:7], atol=size if name == "x" else 1e-3
         )
-    alone = fit.predict_rows({"x": x[4:5]}, "x")  # one row has neither mean nor deviation
+    alone = fit.predict_rows("x", {"x": x[4:5]})  # one row has neither mean nor deviation
     assert np.all(np.abs(alone - 1e6) < 1e3)
-    filled = fit.impute_rows({"x": x[:7]}, "x")
+    filled = fit.impute_rows("x", {"x": x[:7]})
     np.testing.assert_array_equal(filled[~np.isnan(x[:7])], x[:7][~np.isnan(x[:7])])
-    nothing = fit.predict_rows({"y": np.full((1, 2), np.nan)}, "x")  # z = 0 is the bias
+    nothing = fit.predict_rows("x", {"y": np.full((1, 2), np.nan)})  # z = 0 is the bias
     np.testing.assert_allclose(nothing[0], fit.bias("x"), rtol=1e-12)
 
 
@@ -288,7 +288,7 @@ def test_an_offset_of_new_rows_is_in_their_own_units():
     offset = 100.0 * np.arange(20.0)[:, None]
     model = model_of(mc.Block("x", mc.Gaussian(), standardize=True, bias=True), weight=2.0)
     fit = mc.fit(model, {"x": mc.Observations(x + offset, offset=offset)}, tol=1e-12)
-    again = fit.predict_rows({"x": mc.Observations((x + offset)[:7], offset=offset[:7])}, "x")
+    again = fit.predict_rows("x", {"x": mc.Observations((x + offset)[:7], offset=offset[:7])})
     np.testing.assert_allclose(again, fit.predict("x")[:7], atol=0.05)
 
 

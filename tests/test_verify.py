@@ -197,7 +197,7 @@ def test_new_rows_of_many_classes_take_little_memory():
     model, data = classes(1000)
     fit = mc.fit(model, data)
     tracemalloc.start()
-    rows = fit.predict_rows({"x": data["x"][:2]}, "x")
+    rows = fit.predict_rows("x", {"x": data["x"][:2]})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6
@@ -272,7 +272,7 @@ def run_extremes(n_examples, part):
             for block in model.blocks:
                 ask(lambda name=block.name: fit.predict(name))
             rows = {name: values_of(values)[:2] for name, values in data.items()}
-            ask(lambda: fit.predict_rows(rows, model.blocks[0].name))
+            ask(lambda: fit.predict_rows(model.blocks[0].name, rows))
         found = ask(lambda: mc.verify(model, data, max_seconds=1.0))
         if found is not None:
             assert found.verdict != "differ", found

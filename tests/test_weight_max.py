@@ -161,7 +161,7 @@ def test_a_ridge_alone_begins_where_little_is_left_of_z(loss):
 def test_a_calibration_s_weight_begins_where_it_nearly_holds():
     term = mc.Calibration("x", MEAN, np.ones(N_COLUMNS), weight=1.0)
     model, data = declared([gaussian()], [mc.NuclearNorm(2.0), term], x=X)
-    path = mc.path(model, data, term=mc.CalibrationPenalty, count=3, tol=1e-4)
+    path = mc.path(model, data, term=mc.Calibration, count=3, tol=1e-4)
     assert path[0].residual("x") < 0.05 * path[-1].residual("x")
 
 

@@ -71,7 +71,7 @@ def written(folder, n_entries):
 def fit(folder, tol, memory, workers):
     """The fit of the table in a folder, in this process or on workers, as numbers to print."""
     table = datasets.on_disk(folder / "table")
-    options = {"tol": tol, "scratch": folder, "progress": True}
+    options = {"tol": tol, "progress": True}
     began = time.perf_counter()
     if workers:
         from distributed import Client, LocalCluster
@@ -80,10 +80,12 @@ def fit(folder, tol, memory, workers):
             LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory) as cluster,
             Client(cluster) as client,
         ):
-            made = mc.fit(model_for(table), table, client=client, **options)
+            made = mc.fit(
+                model_for(table), mc.InPartitions(table, client=client, scratch=folder), **options
+            )
     else:
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
-        made = mc.fit(model_for(table), table, **options)
+        made = mc.fit(model_for(table), mc.InPartitions(table, scratch=folder), **options)
     said = {
         "entries": sum(map(table.n_entries, range(table.n_partitions))),
         "partitions": table.n_partitions,

@@ -30,7 +30,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 from tests import catalogue
 
 SHAPE = (24, 6)
-OPTIONS = {"tol": 1e-6, "max_iter": 3000, "max_seconds": 20.0, "random_state": 0, "threads": 1}
+OPTIONS = {"tol": 1e-6, "max_iter": 3000, "max_seconds": 20.0, "random_state": 0, "n_jobs": 1}
 # What two records may differ by in all; objectives are compared fit by fit.
 ALLOWED = {"iterations": 1.1, "cpu": 1.15, "rounds": 1.0, "peak_mb": 1.05}
 

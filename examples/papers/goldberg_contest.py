@@ -15,7 +15,7 @@ from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.fitting import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.papers.fixed_point import decreasing
+from mcframe.papers.goldberg import decreasing
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import LabelError, RelativeError, cross_validate
 from mcframe.selection.choice import edges_unsaid

@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.fitting import fit
+from mcframe.model import Problem
 from mcframe.papers import (
     GrowingFactors,
     growing_factors,
@@ -91,7 +92,7 @@ class HayashiExcess(Experiment):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotCertifiedWarning)
             exact = fit(model, data, tol=1e-3, max_iter=1000)
-        at_zero = exact.problem.loss_at_zero()
+        at_zero = losses_at_zero(exact.problem)
         found = {
             "optimum, error": draw.relative_error(exact.latent.dense()),
             "optimum, gap": exact.gap,
@@ -106,6 +107,13 @@ class HayashiExcess(Experiment):
             found[f"k = {width}, gap"] = published.gap
             found[f"k = {width}, error"] = draw.relative_error(published.latent.dense())
         return found
+
+
+def losses_at_zero(problem: Problem) -> float:
+    """The sum of the absolute losses of all cells at Z = 0."""
+    y = problem.targets("labels")
+    losses = problem.likelihoods["labels"].value(np.zeros(y.size), y)
+    return problem.scale("labels") * float(np.sum(np.abs(losses)))
 
 
 def excess(published: Fit, exact: Fit) -> float:

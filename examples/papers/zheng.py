@@ -74,7 +74,7 @@ class ZhengRule(Experiment):
         data = {"features": drawn.features, "labels": drawn.labels}
         lam = self.choose_weight(data, rng)
         answer = fit(soft_impute(lam), data, tol=self.tol)
-        rule = answer.predict_rows({"features": drawn.new_features}, "labels")
+        rule = answer.predict_rows("labels", {"features": drawn.new_features})
         again = refit_rows(answer, drawn, lam, self.tol)
         measures = {
             "lambda": lam,
@@ -109,7 +109,7 @@ class ZhengRule(Experiment):
 def distance(answer: Fit, data: Mapping[str, Array]) -> float:
     """The largest difference of the rule and the fitted rows, over the rows of the fit."""
     return max(
-        float(np.max(np.abs(answer.predict_rows(data, name) - answer.predict(name))))
+        float(np.max(np.abs(answer.predict_rows(name, data) - answer.predict(name))))
         for name in data
     )
 

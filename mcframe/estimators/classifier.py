@@ -59,7 +59,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         counts as.
     n_weights, cv : int, default 12 and 3
         How many weights of a norm are tried, and on how many folds.
-    tol, max_iter, random_state, threads : as in ``mcframe.fit``
+    tol, max_iter, random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class Completion(BaseEstimator):
         tol: float = 1e-5,
         max_iter: int = 20_000,
         random_state: int | None = 0,
-        threads: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.likelihoods = likelihoods
         self.terms = terms
@@ -63,7 +63,7 @@ class Completion(BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
 
     def read(self, X: Any, reset: bool) -> Any:
         """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
@@ -149,7 +149,7 @@ class Completion(BaseEstimator):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 random_state=self.random_state,
-                threads=self.threads,
+                n_jobs=self.n_jobs,
             )
         self.n_iter_ = max(self.completion_.history[-1].iteration, 1)
 

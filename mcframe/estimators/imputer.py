@@ -67,7 +67,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         Columns without one observed entry: dropped, or filled with 0 where they are of numbers.
     add_indicator : bool, default False
         Whether 0/1 columns follow that say what was missing, as of ``MissingIndicator``.
-    tol, max_iter, random_state, threads : as in ``mcframe.fit``
+    tol, max_iter, random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         tol: float = 1e-5,
         max_iter: int = 20_000,
         random_state: int | None = 0,
-        threads: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
             likelihoods,
@@ -131,7 +131,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
             tol=tol,
             max_iter=max_iter,
             random_state=random_state,
-            threads=threads,
+            n_jobs=n_jobs,
         )
         self.min_value = min_value
         self.max_value = max_value

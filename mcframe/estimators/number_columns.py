@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
+from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
@@ -88,10 +88,10 @@ class NumberColumns:
         filled = table[:, self.kept]
         if fit is None or not np.isnan(filled).any():
             return filled
-        new = None if fitted else fit.new_rows(self.data(table))
+        new = None if fitted else new_rows(fit, self.data(table))
         for group in self.groups:
             name = group.block.name
-            values = fit.impute(name) if new is None else fit.filled_rows(name, new)
+            values = fit.impute(name) if new is None else new.imputed(name)
             filled[:, group.columns] = values
         return filled
 

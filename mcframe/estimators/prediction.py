@@ -72,7 +72,7 @@ class Prediction(Completion):
         if new.any():
             data = {name: values[new] for name, values in features.items()}
             data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
-            answers[new] = self.completion_.predict_rows(data, TARGETS)
+            answers[new] = self.completion_.predict_rows(TARGETS, data)
         return np.asarray(answers)
 
     def __sklearn_tags__(self) -> Any:

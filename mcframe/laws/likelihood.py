@@ -49,7 +49,7 @@ def check_likelihood(
     invalid: Sequence[float] = (np.inf,),
     *,
     scale: float = 1.0,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> None:
     """Hold a likelihood to every law of its contract and of the abilities it claims.
 
@@ -61,7 +61,7 @@ def check_likelihood(
         Observations inside and outside its domain; each must be recognised.
     scale : float, default 1
         The size of linear predictors at which the loss bends.
-    seed : int
+    random_state : int
         Of the random points.
 
     Raises
@@ -76,7 +76,7 @@ def check_likelihood(
     """
     with law(likelihood, "the domain holds its own"):
         domain_ends(likelihood, valid, invalid)
-    z, y = points(likelihood, valid, scale, np.random.default_rng(seed))
+    z, y = points(likelihood, valid, scale, np.random.default_rng(random_state))
     for name, holds in PARAMETRIC_LAWS.items():
         with law(likelihood, name):
             holds(likelihood, z, y)

@@ -31,7 +31,7 @@ __all__ = ["TERM_LAWS", "check_regularizer"]
 
 
 def check_regularizer(
-    term: Term, *, shape: tuple[int, int] = (5, 4), scale: float = 1.0, seed: int = 0
+    term: Term, *, shape: tuple[int, int] = (5, 4), scale: float = 1.0, random_state: int = 0
 ) -> None:
     """Hold a regularizer or a constraint to every law of its contract.
 
@@ -46,7 +46,7 @@ def check_regularizer(
         term that speaks of a block, the shape of that block.
     scale : float, default 1
         The size of their entries.
-    seed : int
+    random_state : int
 
     Raises
     ------
@@ -58,7 +58,7 @@ def check_regularizer(
     >>> import mcframe as mc
     >>> mc.laws.check_regularizer(mc.NuclearNorm(0.5))
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     bound = term.bound_to(shape, *data_of(shape, scale, rng))
     points: list[Array] = [scale * rng.standard_normal(shape) for _ in range(4)]
     points.append(scale * np.outer(rng.standard_normal(shape[0]), rng.standard_normal(shape[1])))
@@ -112,7 +112,7 @@ def strength_counts(term: Term, points: list[Array]) -> None:
     """Twice the weight is twice the value; twice the radius is the same set, twice as large."""
     frozen: Any = term
     fields = [field.name for field in attrs.fields(type(frozen))]
-    if "weight" in fields:
+    if getattr(frozen, "weight", None) is not None:
         double, size, power = attrs.evolve(frozen, weight=2 * frozen.weight), 1.0, 2.0
     elif "radius" in fields:
         double, size, power = attrs.evolve(frozen, radius=2 * frozen.radius), 2.0, 1.0

@@ -1,24 +1,33 @@
-"""Data beside the model that they are of: which block they belong to, and what terms need."""
+"""Data checked against a model: a table for each block, what is counted over them, notes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.real_numbers import is_missing
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.model.block import Block
+from mcframe.model.forms import check_observed
+from mcframe.model.layout import layout_of, targets_of
 from mcframe.model.model import Model
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
-from mcframe.model.units import AffineUnits
-from mcframe.model.valid_values import check_observed
-
-__all__ = ["bound_term", "tables_of"]
+from mcframe.model.units import AffineUnits, Standard
 
 # From so many cells on the unlabeled ones of a block stay unwritten where they can.
 WRITTEN_OUT = 20_000_000
+# What is predicted in a column without an observed entry.
+NOT_LEARNT = "Z = 0, not learnt from data"
+MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
+FROM_UNLABELED = "learnt from its unlabeled entries alone"
+# And in a row: all its entries are alike then.
+NOT_RANKED = f"{FROM_UNLABELED}, and which of its columns come first may be rounding"
 
 
 def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
@@ -51,7 +60,7 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def stays_unwritten(model: Model, block: Block) -> bool:
-    """Whether the unlabeled cells of a block, if many, need not be among the entries.
+    """Return True where the unlabeled cells of a block, if many, need not be among the entries.
 
     That takes one convex loss for all of them, of bounded curvature, and a solver that works in
     factors: smooth losses and a norm of all of Z that is a function of singular values and of
@@ -90,3 +99,198 @@ def bound_term(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
 def block_names(model: Model) -> str:
     """The names of a model's blocks, quoted."""
     return ", ".join(repr(block.name) for block in model.blocks)
+
+
+def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
+    """The common number of rows and the common index; a DataError where blocks differ."""
+    named = list(tables)
+    first_name, first = named[0]
+    for name, table in named[1:]:
+        if table.shape[0] != first.shape[0]:
+            raise DataError(
+                f"block {first_name!r} has {first.shape[0]} rows but block {name!r} has"
+                f" {table.shape[0]}; rows are items, so every block needs the same ones,"
+                " in the same order"
+            )
+    indexed = [(name, table) for name, table in named if table.index is not None]
+    for name, table in indexed[1:]:
+        row = first_difference(indexed[0][1].index, table.index)
+        if row is not None:
+            theirs, ours = indexed[0][1].row_label(row), table.row_label(row)
+            raise DataError(
+                f"blocks {indexed[0][0]!r} and {name!r} have different row labels, first"
+                f" {theirs} and {ours} in row {row}; align them first,"
+                " for example with other.reindex(frame.index)"
+            )
+    return first.shape[0], indexed[0][1].index if indexed else None
+
+
+def first_difference(one: Any, other: Any) -> int | None:
+    """Return the place where two equally long indexes differ first; None where all labels agree.
+
+    Of different dtypes they may do so without being ``equals``.
+    """
+    if one.equals(other):
+        return None
+    pairs = enumerate(zip(one, other, strict=True))
+    return next((row for row, labels in pairs if not same_label(*labels)), None)
+
+
+def same_label(one: Any, other: Any) -> bool:
+    """Return True for labels that are equal, or both missing."""
+    missing = [is_missing(label) or label != label for label in (one, other)]  # NaN != NaN
+    return all(missing) if any(missing) else bool(one == other)
+
+
+@attrs.frozen(eq=False)
+class Totals:
+    """Numbers counted over all rows; all else of a problem follows from each row by itself.
+
+    A problem of a part of the rows, bound with the totals of the whole, has the scales, the
+    origins and the likelihoods of the whole, so that the losses of the parts sum to its losses.
+
+    Attributes
+    ----------
+    weights : mapping from block name to float
+        The sums of the weights of entries, by which ``reduce="mean"`` divides.
+    centres : mapping from block name to array (latent columns,)
+        From where the biases of a location are counted, where that is not 0.
+    likelihoods : mapping from block name to Likelihood
+        Each with what it estimates from all observed values.
+    standards : mapping from block name to Standard
+        Units and weights of the columns of each standardised block.
+    """
+
+    weights: Mapping[str, float]
+    centres: Mapping[str, Array]
+    likelihoods: Mapping[str, Likelihood]
+    standards: Mapping[str, Standard]
+
+    @classmethod
+    def of(
+        cls, model: Model, tables: Mapping[str, Table], origins: Mapping[str, Array]
+    ) -> "Totals":
+        """Return the totals of tables that hold all rows, with the origins of their effects.
+
+        Raises
+        ------
+        DataError
+            Where a likelihood cannot estimate from the values what it needs.
+        """
+        observed = {name: table.observed_entries() for name, table in tables.items()}
+        targets = {
+            block.name: targets_of(block, observed[block.name], origins.get(block.name))
+            for block in model.blocks
+        }
+        size = size_of_predictors(model, targets)
+        return cls(
+            weights={name: table.total_weight for name, table in tables.items()},
+            centres={
+                block.name: layout_of(block, observed[block.name]).biases(origins[block.name])
+                for block in model.blocks
+                if block.name in origins
+            },
+            likelihoods={
+                block.name: bound_likelihood(block, tables[block.name], targets[block.name], size)
+                for block in model.blocks
+            },
+            standards={
+                name: table.given.standard for name, table in tables.items() if table.given
+            },
+        )
+
+
+def size_of_predictors(model: Model, targets: Mapping[str, Array]) -> float:
+    """Return the largest target of a location; 1 for others, whose predictors have no unit."""
+    sizes = [
+        float(np.max(np.abs(targets[block.name]), initial=0.0))
+        if block.likelihood.location
+        else 1.0
+        for block in model.blocks
+    ]
+    return max(sizes) or 1.0
+
+
+def bound_likelihood(block: Block, table: Table, targets: Array, size: float) -> Likelihood:
+    """Return the likelihood of a block with what it estimates from the observed values.
+
+    Where all of them are alike, and so 0 once centred, those of the others say how large they are.
+    """
+    known = targets
+    if block.likelihood.location and targets.size and not targets.any():
+        known = np.array([size])
+    try:
+        return block.likelihood.bound_to(table.shape, known)
+    except DataError as error:
+        raise DataError(f"block {block.name!r}: {error}") from None
+
+
+def notes_on_unobserved(
+    model: Model, tables: Mapping[str, Table], n_items: int
+) -> tuple[str, ...]:
+    """Return notes on columns and rows without an observed entry."""
+    counts = {
+        name: np.bincount(table.observed_entries().columns, minlength=table.shape[1])
+        for name, table in tables.items()
+    }
+    seen = np.zeros(n_items, dtype=bool)
+    for table in tables.values():
+        seen[table.observed_entries().rows] = True
+    return notes_on_gaps(model, tables, counts, seen)
+
+
+def notes_on_gaps(
+    model: Model, tables: Mapping[str, Table], counts: Mapping[str, IntArray], seen: Mask
+) -> tuple[str, ...]:
+    """Return those notes from the observed entries of each column, and the rows with any."""
+    notes = []
+    for name, own in counts.items():
+        block = model.block(name)
+        unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
+        empty = np.flatnonzero(own == 0)
+        if empty.size:
+            first = tables[name].column_label(int(empty[0]))
+            others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
+            notes.append(
+                f"block {name!r}: column {first}{others} without one observed entry;"
+                f" what is predicted there is"
+                f" {FROM_UNLABELED if block.likelihood.reads_unlabeled else unlearnt}"
+            )
+    if not seen.all():
+        first_row = int(np.flatnonzero(~seen)[0])
+        others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""
+        unlabeled = any(block.likelihood.reads_unlabeled for block in model.blocks)
+        predicted = NOT_RANKED if unlabeled else "not learnt from that row"
+        notes.append(
+            f"row {first_row}{others} without one observed entry in any block;"
+            f" what is predicted there is {predicted}"
+        )
+    return tuple(notes)
+
+
+def worth_a_warning(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the notes but that on rows without a label, which many tables of labels have."""
+    return tuple(note for note in notes if NOT_RANKED not in note)
+
+
+def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Return notes on terms that state sums of Z where users may mean sums of means."""
+    notes = []
+    for term in model.terms:
+        if term.block is None or not isinstance(term, Sums):
+            continue
+        block = model.block(term.block)
+        beside = {
+            "biases": block.bias,
+            "effects of rows": block.row_effects,
+            "offsets": tables[term.block].offset is not None,
+        }
+        apart = ", ".join(name for name, there in beside.items() if there)
+        if block.likelihood.z_name or apart:
+            notes.append(
+                f"block {term.block!r}: {term.word} is about sums of Z"
+                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
+                + (f", without {apart}" if apart else "")
+                + ", and not about sums of means"
+            )
+    return tuple(notes)

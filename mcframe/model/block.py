@@ -9,8 +9,6 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric
 from mcframe.contracts.validators import positive
 
-__all__ = ["Block"]
-
 
 def is_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a non-empty string."""
@@ -79,7 +77,7 @@ class Block:
     likelihood : Likelihood
         One loss l for every entry of the block.
     weight : float, default 1
-        Positive; how much the block counts beside the others.
+        Positive; how much the block counts relative to the others.
     reduce : "sum" or "mean", default "sum"
         N = 1 for "sum"; for "mean", N is the number of entries in the sum (where they have
         weights, the sum of those).
@@ -94,7 +92,7 @@ class Block:
         infinite where all labels of a column are alike, or all its counts 0: probabilities are
         then exactly 0 or 1. A weight of 0.1 says as much as a tenth of an entry, and keeps
         predictions off 0 and 1 by what the data support. Effects of locations (``Gaussian``,
-        ``Huber``, ``Quantile``, ``Equality``) are finite without it, and would be pulled to 0.
+        ``Huber``, ``Quantile``, ``Equality``) are finite without it, and would be shrunk to 0.
     standardize : False, True, "robust" or "ranks", default False
         Puts the columns on one scale, whatever their own. For likelihoods of locations
         (``Gaussian``, ``Huber``, ``Quantile``, ``Equality``) the values are put in standard units,
@@ -104,7 +102,7 @@ class Block:
         - "robust": ``(y - median) / (interquartile range / 1.349)``; the deviation where that
           range is 0
         - "ranks": normal scores ``Phi^-1((rank - 1/2) / number)``, ties by their average rank; the
-          way back goes along lines between observed values, and not beyond them
+          inverse is linear between observed values, and not beyond them
 
         Weights of entries count as repetitions; the values are those less their offsets; a column
         of equal values has spread 1. Z, the effects, the parameters of the likelihood (``delta``,
@@ -183,10 +181,10 @@ class Block:
 
     @property
     def scales_losses(self) -> bool:
-        """Whether the losses of each column are divided by what its best constant loses."""
+        """True where the losses of each column are divided by the loss at its best constant."""
         return bool(self.standardize) and not self.likelihood.indicator
 
     @property
     def intercept(self) -> bool:
-        """Whether a common intercept stands beside effects of columns and of rows."""
+        """True where a common intercept is fitted with the effects of columns and of rows."""
         return self.bias and self.row_effects and self.effects_weight is not None

@@ -1,5 +1,6 @@
-"""Tables of the forms that data come in: scipy.sparse matrices, DataFrames, arrays."""
+"""Data of a block, sparse, in DataFrames or in arrays, as checked tables of their entries."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -7,20 +8,37 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import NotANumber, floats_of
+from mcframe.contracts.real_numbers import (
+    REAL_KINDS,
+    NotANumber,
+    as_float,
+    floats_of,
+    plain,
+    reads_as_number,
+)
 from mcframe.model.block import Block
-from mcframe.model.frames import numbers_of
-from mcframe.model.refusals import not_a_number
+from mcframe.model.long_lists import refuse_long_list
 from mcframe.model.table import Table
-
-__all__ = ["row_major", "table_of_array", "table_of_numbers", "table_of_pandas", "table_of_sparse"]
 
 # Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.
 UNCLEAR_FORMATS = ("bsr", "dia")
+# How many offending entries a message shows.
+SHOWN = 3
+# Sums of squares of values up to this stay finite.
+LARGEST = 1e140
+# Of data that are all smaller than this squares, and with them the objective, vanish.
+SMALLEST = 1e-150
+ALL_READ = (
+    "Its text reads as numbers: convert it by pandas.to_numeric(column), or by array.astype(float)"
+)
+SOME_READ = (
+    "Some of its text reads as numbers: pandas.to_numeric(column, errors='coerce') converts"
+    " that, and makes NaN of all else"
+)
 
 
 def table_of_sparse(block: Block, given: Any) -> Table:
-    """Stored = observed; entries stored twice are refused, since their sum would be a guess."""
+    """The table of a sparse matrix: what is stored is observed; nothing may be stored twice."""
     if given.ndim != 2:
         raise DataError(
             f"block {block.name!r}: a sparse array of shape {given.shape} was given;"
@@ -66,14 +84,8 @@ def row_major(block: Block, triplets: Any, what: str = "") -> IntArray:
     return order
 
 
-def table_of_pandas(block: Block, given: Any) -> Table:
-    """A DataFrame with its labels; a Series is one column."""
-    names = given.columns if given.ndim == 2 else given.to_frame().columns
-    return table_of_numbers(numbers_of(block, given), index=given.index, names=names)
-
-
 def table_of_array(block: Block, given: Any) -> Table:
-    """Anything numpy reads as a matrix; masked arrays count as missing where masked."""
+    """The table of what numpy reads as a matrix; masked entries of masked arrays are missing."""
     try:
         array = np.ma.asarray(given) if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
     except (TypeError, ValueError, OverflowError):
@@ -100,7 +112,154 @@ def table_of_array(block: Block, given: Any) -> Table:
 
 
 def table_of_numbers(dense: Array, index: Any = None, names: Any = None) -> Table:
-    """A dense float matrix whose NaN are missing."""
+    """The table of a dense matrix of floats, whose NaN are missing."""
     rows, columns = np.nonzero(~np.isnan(dense))
     shape = (int(dense.shape[0]), int(dense.shape[1]))
     return Table(shape, rows, columns, dense[rows, columns], index, names)
+
+
+def is_pandas(given: Any) -> bool:
+    """Return True for a DataFrame or a Series of pandas, which is never imported here."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(given, pandas.DataFrame | pandas.Series)
+
+
+def is_pandas_array(given: Any) -> bool:
+    """Return True for a column of pandas without labels, such as a ``Categorical``."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(given, pandas.api.extensions.ExtensionArray)
+
+
+def numbers_of(block: Block, given: Any) -> Array:
+    """The values of a DataFrame or Series as float64 (rows x columns), NaN where missing.
+
+    Raises
+    ------
+    DataError
+        Where the values are no numbers, or their meaning is unclear: a name that stands
+        twice, sparse columns with zeros that are not stored, a long list of entries.
+    """
+    frame = given.to_frame() if given.ndim == 1 else given
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise DataError(
+            f"block {block.name!r}: column name {plain(repeated[0])!r} stands twice in the"
+            " DataFrame; rename or drop one of them"
+        )
+    refuse_long_list(block, frame)
+    check_stored_zeros(block, frame, "frame" if given.ndim == 2 else "series.to_frame()")
+    numbers = np.empty(frame.shape)
+    for position, name in enumerate(frame.columns):
+        series = frame.iloc[:, position]
+        try:
+            if series.dtype.kind in REAL_KINDS:
+                numbers[:, position] = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            else:
+                numbers[:, position] = floats_of(series.to_numpy(dtype=object))
+        except NotANumber as error:
+            values = series.to_numpy(dtype=object)
+            raise not_a_number(block, repr(plain(name)), error, values, series.dtype) from None
+    return numbers
+
+
+def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
+    """Raise a ``DataError`` where a sparse column leaves zeros out, which may mean missing ones.
+
+    That they are zeros is what pandas says; that they are missing is what a ``scipy.sparse``
+    matrix of the same entries means here. NaN that are left out are missing, and any other number
+    is that number.
+    """
+    sparse = [isinstance(dtype, sys.modules["pandas"].SparseDtype) for dtype in frame.dtypes]
+    for position in np.flatnonzero(sparse):
+        name, column = plain(frame.columns[position]), frame.iloc[:, position]
+        if column.dtype.fill_value != 0 or column.sparse.density == 1.0:
+            continue
+        zeros, missing = f"{called}.sparse.to_dense()", f"{called}.sparse.to_coo()"
+        if not all(sparse):
+            zeros = f"{called}[{name!r}].sparse.to_dense() as the column"
+            missing = f"{called}[{name!r}].sparse.to_dense().astype(float).replace(0, numpy.nan)"
+        raise DataError(
+            f"block {block.name!r}, column {name!r}: the column is sparse (dtype {column.dtype}),"
+            " and what it does not store may be missing or an observed zero. If it is missing,"
+            f" give {missing}; if it is zero, give {zeros}"
+        )
+
+
+def check_observed(block: Block, table: Table) -> None:
+    """Raise a ``DataError`` where not one entry is observed."""
+    if table.n_observed == 0:
+        raise DataError(
+            f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
+            " is observed; leave the block out of the model, or check that its missing values"
+            " and only those are NaN"
+        )
+
+
+def check_values(block: Block, table: Table) -> None:
+    """Raise a ``DataError`` for infinite or huge values, and for those of another domain."""
+    infinite = np.isinf(table.values)
+    if infinite.any():
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, infinite)}; every observed value must be"
+            " finite. Replace infinities by NaN if they stand for missing values"
+        )
+    huge = np.abs(table.values) > LARGEST
+    if huge.any():
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, huge)}; squares of such values overflow."
+            " Rescale the column, or use NaN if they stand for missing values"
+        )
+    largest = float(np.max(np.abs(table.values), initial=0.0, where=~np.isnan(table.values)))
+    if block.likelihood.location and 0.0 < largest < SMALLEST:
+        raise DataError(
+            f"block {block.name!r}: no value is larger than {largest:g}; squares of such values"
+            " vanish. Rescale the columns"
+        )
+    wrong = block.likelihood.invalid(table.values)
+    if wrong.any():
+        likelihood = type(block.likelihood).__name__
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
+            f" {block.likelihood.needs}. {block.likelihood.remedy}"
+        )
+    doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
+    if doubt is not None:
+        raise DataError(f"block {block.name!r}: {doubt}")
+
+
+def check_scale(block: Block, scale: float, table: Table) -> None:
+    """Raise a ``DataError`` where the weight of an entry, times the block's own, overflows."""
+    heaviest = 1.0 if table.weights is None else np.max(table.weights, initial=0.0)
+    with np.errstate(over="ignore"):
+        if np.isfinite(scale * heaviest):
+            return
+    raise DataError(
+        f"block {block.name!r}: with weight={block.weight:g} an entry of weight {heaviest:g}"
+        " counts more than the largest number there is; give weights that are closer to 1"
+    )
+
+
+def entries_of(table: Table, chosen: Any) -> str:
+    """A few offending entries in words: value, column and row of each."""
+    where = np.flatnonzero(chosen)
+    described = [
+        f"value {table.values[i]:g} in column {table.column_label(int(table.columns[i]))},"
+        f" row {table.row_label(int(table.rows[i]))}"
+        for i in where[:SHOWN]
+    ]
+    more = f" and {where.size - SHOWN} more" if where.size > SHOWN else ""
+    return "; ".join(described) + more
+
+
+def not_a_number(
+    block: Block, column: str, error: NotANumber, values: Any, dtype: Any
+) -> DataError:
+    """The error for a value that is no number; the remedy depends on its column's ``values``."""
+    likelihood = block.likelihood
+    strange = [value for value in np.asarray(values).flat if as_float(value) is None]
+    read = [isinstance(value, str | bytes) and reads_as_number(value) for value in strange]
+    remedy = ALL_READ if all(read) else SOME_READ if any(read) else likelihood.words
+    return DataError(
+        f"block {block.name!r}, column {column}: value {error.value!r} is not a number"
+        f" (dtype {dtype}); {type(likelihood).__name__} needs {likelihood.needs}. {remedy}"
+    )

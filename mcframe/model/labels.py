@@ -13,16 +13,14 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import is_missing, plain
 from mcframe.model.series import is_series, nw
 
-__all__ = ["Labels", "code_labels", "in_words", "pandas_index", "some_in_words"]
-
 # So many labels at a time stand in a list, whatever they came in: a list of 20 million texts
 # would take more memory than their codes.
 CHUNK = 1_000_000
-# Kinds of arrays whose elements are told apart by sorting: numbers and times.
+# Kinds of arrays whose elements are distinguished by sorting: numbers and times.
 NUMBERS = "iufmM"
 # How many labels a message shows.
 SHOWN = 3
-# Units of NumPy's times that Python's own have no room for.
+# Units of NumPy's times that are finer than those of Python's.
 FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
 
 
@@ -81,7 +79,7 @@ class Labels:
         return [self.values[place] for place in places]
 
     def equals(self, other: Any) -> bool:
-        """Whether the other ones are the same labels in the same order."""
+        """Return True for the same labels in the same order."""
         return len(self) == len(other) and all(
             mine is theirs or bool(mine == theirs)
             for mine, theirs in zip(self, other, strict=True)
@@ -130,7 +128,7 @@ def code_labels(
     Raises
     ------
     DataError
-        Where a label is missing, cannot be compared, or is not told from another one.
+        Where a label is missing, cannot be compared, or is equal to another one of another kind.
     """
     places: dict[Any, int] = {}
     codes: IntArray = np.empty(len(given), dtype=np.intp)
@@ -148,7 +146,7 @@ def code_labels(
         stop = start + (len(labels) if own is None else own.size)
         codes[start:stop] = found if own is None else np.asarray(found, dtype=np.intp)[own]
         start = stop
-    refuse_mixed_truth_values(kinds, what)
+    check_truth_values(kinds, what)
     if known is not None:
         return known, codes
     for label, place in places.items():
@@ -164,7 +162,7 @@ def code_labels(
 def in_parts(given: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
     """Yield the labels part by part as Python's objects, and which of them stands where.
 
-    Numbers, and what pandas has a dtype for, are told apart in their own library, and yielded
+    Numbers, and what pandas has a dtype for, are distinguished by their own library, and yielded
     once each; of others all are yielded, many at a time, and the second is None.
     """
     if is_series(given) and given.dtype.is_numeric() and not given.dtype.is_decimal():
@@ -231,7 +229,7 @@ def in_microseconds(times: Any) -> Any:
     return coarse
 
 
-def refuse_mixed_truth_values(kinds: set[type], what: Any) -> None:
+def check_truth_values(kinds: set[type], what: Any) -> None:
     """Raise a ``DataError`` where True and 1, which are equal, may both be labels."""
     truths = {kind for kind in kinds if kind in (bool, np.bool_)}
     numbers = {kind for kind in kinds - truths if issubclass(kind, int | float | np.number)}
@@ -256,7 +254,7 @@ def not_hashable(labels: list[Any], what: Any) -> DataError:
 
 
 def absent(label: Any) -> bool:
-    """Whether a label is missing, or a tuple with something that is."""
+    """Return True for a label that is missing, and for a tuple with a missing part."""
     if isinstance(label, tuple):
         return any(map(absent, label))
     return is_missing(label) or bool(label != label)  # NaN != NaN

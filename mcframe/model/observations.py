@@ -6,8 +6,6 @@ import attrs
 
 from mcframe.contracts.errors import DataError
 
-__all__ = ["EntryExposures", "Observations"]
-
 
 @attrs.frozen(eq=False)
 class Observations:

@@ -1,4 +1,4 @@
-"""A model bound to data: checked once, and the one judge of every backend."""
+"""A model bound to data, checked once, and its objective."""
 
 import warnings
 from collections.abc import Mapping
@@ -12,26 +12,25 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
-from mcframe.model.binding import bound_term, tables_of
-from mcframe.model.layout import Layout
-from mcframe.model.left_behind import LeftBehind
+from mcframe.model.binding import (
+    Totals,
+    bound_term,
+    notes_on_sums,
+    notes_on_unobserved,
+    same_rows,
+    tables_of,
+    worth_a_warning,
+)
+from mcframe.model.forms import check_scale
+from mcframe.model.layout import Layout, layout_of, origins_of, targets_of
 from mcframe.model.model import Model, terms_with_weight
-from mcframe.model.notes import notes_on_sums, notes_on_unobserved, worth_a_warning
-from mcframe.model.row_labels import same_rows
 from mcframe.model.standardising import standardised
-from mcframe.model.table import Table
-from mcframe.model.targets import layout_of, origins_of, targets_of
-from mcframe.model.totals import Totals
-from mcframe.model.valid_values import check_scale
+from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unlabeled.blockwise import Blockwise
 from mcframe.numerics.unlabeled.contract import Unwritten
 from mcframe.numerics.unlabeled.uniform import Uniform
-
-__all__ = ["Problem"]
-
-UNLABELED = np.array([np.nan])
 
 # The least weight of a ridge on effects.
 LIGHTEST_RIDGE = 1e-300
@@ -41,7 +40,7 @@ LIGHTEST_RIDGE = 1e-300
 class Problem:
     """A model with data, checked. ``Problem.bind(model, data)`` makes one.
 
-    ``objective`` is the only judge of every backend; it belongs to none of them. Effects are
+    ``objective`` is what every backend minimises, computed apart from all of them. Effects are
     counted from ``origins``, where a block has one: a number for each of them that is close to
     the data, so that a column far from 0 is fitted as exactly as one around 0.
     """
@@ -214,9 +213,10 @@ class Problem:
         return layout_of(self.model.block(name), self.tables[name])
 
     def targets(self, name: str) -> Array:
-        """What the losses of a block are given as y, one for each entry that carries loss.
+        """The y of the losses of a block, one for each entry that carries loss.
 
-        The values; of a location, which sees nothing but differences, less offset and origin.
+        These are the values, of a location less offset and origin, since its losses are functions
+        of differences.
         """
         return targets_of(self.model.block(name), self.tables[name], self.origins.get(name))
 
@@ -227,9 +227,9 @@ class Problem:
         return self.tables[name].offsets
 
     def ridge(self, name: str) -> float:
-        """The weight of the ridge on a block's effects beside the objective's other summands."""
+        """The weight of the ridge on a block's effects, in units of the objective."""
         weight = self.model.block(name).effects_weight
-        # One that underflows is a ridge still, beside which there is an intercept.
+        # A weight that underflows still means a ridge, with which a block has an intercept.
         return max(self.scale(name) * weight, LIGHTEST_RIDGE) if weight else 0.0
 
     def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
@@ -257,37 +257,6 @@ class Problem:
             return likelihood.with_parameters(layout.parameters(effects[name]))
         return likelihood
 
-    def predictor(self, name: str, latent: LowRank, effects: Mapping[str, Array]) -> Array:
-        """Z + effects + offset of a block (n_items x its latent columns), dense.
-
-        In the data's own units; all that the objective is made of is in standard ones.
-        """
-        z = latent.columns(self.columns(name)).dense()
-        for numbers in (effects, self.origins):
-            if name in numbers:
-                z = self.layout(name).add_to(z, numbers[name])
-        table = self.tables[name]
-        return table.natural(z if table.offset is None else z + table.offset.dense())
-
-    def predictor_at(
-        self,
-        name: str,
-        latent: LowRank,
-        effects: Mapping[str, Array],
-        rows: IntArray,
-        columns: IntArray,
-    ) -> Array:
-        """Return Z + effects + offset at some entries, by rows and columns; Z is not formed.
-
-        In the data's own units.
-        """
-        z = self.fitted_at(name, latent, effects, rows, columns)
-        if name in self.origins:  # of a location, which has one latent column for each of its data
-            z = z + self.layout(name).at(rows, columns, self.origins[name])
-        table = self.tables[name]
-        added = table.offset_at(rows, columns)
-        return table.natural_at(z if added is None else z + added, rows, columns)
-
     def compared(
         self, name: str, latent: LowRank, effects: Mapping[str, Array]
     ) -> tuple[Array, Array]:
@@ -299,25 +268,6 @@ class Problem:
         z = self.fitted_at(name, latent, effects, table.rows, table.columns)
         added = self.predictor_offsets(name)
         return z if added is None else z + added, self.targets(name)
-
-    def losses_at(
-        self,
-        name: str,
-        latent: LowRank,
-        effects: Mapping[str, Array],
-        rows: IntArray,
-        columns: IntArray,
-        values: Array,
-    ) -> Array:
-        """The losses of values, as the data have them, at some entries; no weight counts."""
-        fitted = self.tables[name]
-        table = Table(fitted.shape, rows, columns, values, offset=fitted.given_offset)
-        table = table.on_standard_of(fitted)
-        z = self.fitted_at(name, latent, effects, rows, columns)
-        y = targets_of(self.model.block(name), table, self.origins.get(name))
-        if not self.model.block(name).likelihood.location and table.offsets is not None:
-            z = z + table.offsets
-        return self.likelihood(name, effects).value(z, y)
 
     def fitted_at(
         self,
@@ -409,32 +359,6 @@ class Problem:
         given = {name: np.shape(vector) for name, vector in effects.items()}
         if given != wanted:
             raise DataError(f"effects of shapes {given} were given; {wanted} are needed")
-
-    def loss_at_zero(self) -> float:
-        """The losses at Z = 0 and effects of 0, or the values where they are infinite: a size.
-
-        Parameters of a likelihood are the best ones there. Where all losses are 0 the weights
-        stand in for them. No certificate counts with it.
-        """
-        total = counted = 0.0
-        for block in self.model.blocks:
-            table, values = self.tables[block.name], self.targets(block.name)
-            weights = np.ones(table.n_entries) if table.weights is None else table.weights
-            width = block.likelihood.width
-            z = np.zeros((table.n_entries, width)) if width > 1 else np.zeros(table.n_entries)
-            likelihood = self.likelihoods[block.name]
-            if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-                best = likelihood.best_parameters(z, values, weights, None)
-                likelihood = likelihood.with_parameters(best)
-            losses = weights * np.abs(likelihood.value(z, values))
-            losses = np.where(np.isfinite(losses), losses, weights * np.abs(values))
-            total += self.scale(block.name) * float(np.sum(losses))
-            counted += self.scale(block.name) * float(np.sum(weights))
-            if table.unwritten:
-                unlabeled = self.scale(block.name) * (table.n_cells - table.n_entries)
-                total += unlabeled * float(np.abs(likelihood.value(np.zeros(1), UNLABELED))[0])
-                counted += unlabeled
-        return total if total > 0.0 else counted
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]

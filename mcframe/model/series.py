@@ -10,21 +10,11 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import REAL_KINDS, floats_of
 
-__all__ = [
-    "columns_of_frame",
-    "frame_of",
-    "is_frame",
-    "is_series",
-    "numbers_of_column",
-    "nw",
-    "series_of",
-]
-
 nw = Deferred("narwhals", "reading columns of frames")
 
 
 def is_frame(given: Any) -> bool:
-    """Whether an object is a table with named columns, in memory or not."""
+    """Return True for a table with named columns, in memory or not."""
     try:
         table = nw.from_native(given, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -33,7 +23,7 @@ def is_frame(given: Any) -> bool:
 
 
 def is_series(given: Any) -> bool:
-    """Whether an object is a Series of narwhals."""
+    """Return True for a Series of narwhals."""
     return isinstance(given, nw.Series)
 
 

@@ -7,17 +7,76 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
-from mcframe.model.cell_numbers import CellNumbers
 from mcframe.model.labels import pandas_index
 from mcframe.model.units import AffineUnits, Standard
 
-__all__ = ["Given", "Table"]
+
+@attrs.frozen(eq=False)
+class CellNumbers:
+    """Weights or offsets of all cells of a table, looked up where they are asked for.
+
+    Attributes
+    ----------
+    shape : (n_rows, n_columns)
+    numbers : array
+        What numpy spreads over the shape: of the shape itself, (n_rows, 1), (1, n_columns) or
+        (1, 1). With ``cells`` one number for each of them.
+    cells : array of integers, or None
+        Of a sparse matrix the cells ``row * n_columns + column`` whose numbers are stored, in
+        ascending order; those of all others are 0.
+    """
+
+    shape: tuple[int, int]
+    numbers: Array
+    cells: IntArray | None = None
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """Return the numbers of some cells, of the shape that rows and columns have together."""
+        if self.cells is None:
+            found: Array = np.broadcast_to(self.numbers, self.shape)[rows, columns]
+            return found
+        wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
+        if not self.cells.size:
+            return np.zeros(wanted.shape)
+        places = np.minimum(np.searchsorted(self.cells, wanted), self.cells.size - 1)
+        return np.where(self.cells[places] == wanted, self.numbers[places], 0.0)
+
+    def dense(self) -> Array:
+        """Return the numbers of all cells (n_rows x n_columns), perhaps as a read-only view."""
+        if self.cells is None:
+            return np.broadcast_to(self.numbers, self.shape)
+        whole = np.zeros(self.shape)
+        whole.ravel()[self.cells] = self.numbers
+        return whole
+
+    def repeat(self, width: int) -> "CellNumbers":
+        """Return those of a table with ``width`` columns for each of this one, all alike."""
+        shape = (self.shape[0], self.shape[1] * width)
+        if self.cells is not None:
+            cells = (self.cells[:, None] * width + np.arange(width)).ravel()
+            return CellNumbers(shape, np.repeat(self.numbers, width), cells)
+        if self.numbers.shape[1] == 1:
+            return CellNumbers(shape, self.numbers)
+        return CellNumbers(shape, np.repeat(self.numbers, width, axis=1))
+
+    def with_columns(self, places: IntArray, n_columns: int) -> "CellNumbers":
+        """Return those of a wider table that has these columns at some places, 0 elsewhere."""
+        shape = (self.shape[0], n_columns)
+        if self.cells is not None:
+            rows, columns = np.divmod(self.cells, self.shape[1])
+            cells = rows * n_columns + places[columns]
+            order = np.argsort(cells)
+            return CellNumbers(shape, self.numbers[order], cells[order])
+        numbers = np.zeros((self.numbers.shape[0], n_columns))
+        numbers[:, places] = self.numbers
+        return CellNumbers(shape, numbers)
 
 
 @attrs.frozen(eq=False)
 class Given:
-    """What a table in standard units was before, and the ``standard`` that it is on.
+    """The values of a table before they were standardised, and the ``standard`` used.
 
     ``values``, ``weights`` and ``offset`` are those of the entries as the data have them.
     """
@@ -164,7 +223,7 @@ class Table:
 
     @property
     def rows_with_entries(self) -> Mask:
-        """Which rows have an entry that carries loss, or a cell that is no entry and does."""
+        """A mask of the rows with an entry, or an unwritten cell, that carries loss."""
         found = np.full(self.shape[0], self.unwritten)
         found[self.rows] = True
         return found
@@ -210,11 +269,11 @@ class Table:
         return attrs.evolve(self, rows=rows, columns=columns, values=written, unwritten=False)
 
     def column_label(self, column: int) -> str:
-        """How messages call a column: by its name where it has one."""
+        """The name of a column in messages; its number where it has no name."""
         return str(column) if self.names is None else repr(plain(self.names[column]))
 
     def row_label(self, row: int) -> str:
-        """How messages call a row: by its label where it has one."""
+        """The label of a row in messages; its number where it has none."""
         return str(row) if self.index is None else repr(plain(self.index[row]))
 
     def wrap(self, entries: Array, parts: int = 1) -> Any:
@@ -241,3 +300,74 @@ class Table:
         """One number a column in the form the data came in: a Series if they had names."""
         names = pandas_index(self.names)
         return entries if names is None else sys.modules["pandas"].Series(entries, index=names)
+
+
+# Attributes that a table has without its entries, too.
+KEPT = frozenset(
+    {
+        "column_label",
+        "given",
+        "given_offset",
+        "index",
+        "n_cells",
+        "names",
+        "natural",
+        "natural_at",
+        "offset",
+        "offset_at",
+        "row_label",
+        "shape",
+        "unwritten",
+        "wrap",
+        "wrap_column",
+        "wrap_row",
+    }
+)
+
+
+@attrs.frozen(eq=False)
+class LeftBehind:
+    """A block's shape, labels and offset in the place of its ``Table``.
+
+    It answers what these answer. Whatever asks for entries, their values or their weights gets a
+    ``ModelError``, wherever in the package it asks.
+    """
+
+    block: str
+    empty: Table
+    rows_with_entries: Mask
+
+    @property
+    def why(self) -> str:
+        """The reason for having no entries, and a remedy, as a clause."""
+        return "a compact fit has left its data behind; ask the fit that fit.compact() was made of"
+
+    @classmethod
+    def of(cls, block: str, table: "Table | LeftBehind") -> "LeftBehind":
+        """Leave the entries of a table behind, and the way to them."""
+        if isinstance(table, LeftBehind):
+            return table.without_data()
+        nowhere = np.zeros(0, dtype=np.intp)
+        return cls(block, table.select(nowhere), table.rows_with_entries)
+
+    def without_data(self) -> "LeftBehind":
+        """Return what holds no way to the entries either: itself."""
+        return self
+
+    def unobserved_columns(self, row: int) -> Any:
+        """An error that says how to rank columns without the entries of a row."""
+        raise ModelError(
+            f"block {self.block!r}: to leave out the observed columns of a row needs its entries,"
+            f" and {self.why}; observed=True ranks all columns, and top_rows takes the entries of"
+            " a row anew"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in KEPT:
+            return getattr(self.empty, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ModelError(
+            f"block {self.block!r}: this needs the observed entries ({name} of the table), and"
+            f" {self.why}"
+        )

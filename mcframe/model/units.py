@@ -8,17 +8,6 @@ from scipy.special import ndtri
 
 from mcframe.contracts.arrays import Array, IntArray
 
-__all__ = [
-    "AffineUnits",
-    "RankUnits",
-    "Standard",
-    "Units",
-    "affine_units",
-    "affine_units_of",
-    "middles_and_sizes_of",
-    "rank_units",
-]
-
 # The interquartile range of a normal distribution in standard deviations.
 QUARTILES = 1.349
 
@@ -74,7 +63,7 @@ class AffineUnits:
 
 @attrs.frozen(eq=False)
 class RankUnits:
-    """Normal scores of each column, by lines between the values that were observed.
+    """Normal scores of each column, linear between the values that were observed.
 
     Outside of these a value has the score of the smallest or the largest, and a score their value.
     The knots of column j are those from ``starts[j]`` to ``starts[j + 1]``.
@@ -116,14 +105,14 @@ class RankUnits:
 
 @attrs.frozen(eq=False)
 class Standard:
-    """How the columns of a block are put on one scale.
+    """The units and the weights that put the columns of a block on one scale.
 
     Attributes
     ----------
     units : Units or None
         Of values; None for labels, counts and classes, whose predictors have a unit of their own.
     weights : array (n_columns,)
-        What each entry of a column counts beside its own weight.
+        The factor of each column on the weights of its entries.
     """
 
     units: Units | None
@@ -143,7 +132,7 @@ def affine_units(
     interquartile range over 1.349, with the deviation where that is 0. A weight counts as that
     many entries. Spread 1 where all values are alike, and 0 and 1 without any.
     """
-    pivot, size = middles_and_sizes(values, columns, n_columns)
+    pivot, size = middles_and_sizes_of(*ranges_of(values, columns, n_columns))
     scaled = (values - pivot[columns]) / size[columns]  # squares neither overflow nor vanish
     total = np.bincount(columns, weights, n_columns)
     total[total == 0.0] = 1.0
@@ -165,12 +154,12 @@ def affine_units_of(pivot: Array, size: Array, centre: Array, spread: Array) -> 
     )
 
 
-def middles_and_sizes(values: Array, columns: IntArray, n_columns: int) -> tuple[Array, Array]:
-    """Return the middle of the range of each column, and how far its values lie from it."""
-    lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-    np.minimum.at(lowest, columns, values)
-    np.maximum.at(highest, columns, values)
-    return middles_and_sizes_of(lowest, highest)
+def ranges_of(values: Array, groups: IntArray, n_groups: int) -> tuple[Array, Array]:
+    """Return the least and the largest value of each group; inf and -inf without any."""
+    lowest, highest = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+    np.minimum.at(lowest, groups, values)
+    np.maximum.at(highest, groups, values)
+    return lowest, highest
 
 
 def middles_and_sizes_of(lowest: Array, highest: Array) -> tuple[Array, Array]:

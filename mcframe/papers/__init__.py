@@ -9,19 +9,20 @@ from mcframe.papers.goldberg import (
     published_weights,
 )
 from mcframe.papers.hayashi import (
+    GrowingFactors,
+    growing_factors,
     logistic_quantization,
     max_norm_radius,
     nu,
     pn,
     pnu,
     probit_quantization,
+    projected_factors,
     pu,
     punu,
     trace_norm_radius,
     tri,
 )
-from mcframe.papers.hayashi_factors import projected_factors
-from mcframe.papers.hayashi_growth import GrowingFactors, growing_factors
 from mcframe.papers.wang import collective, mc0, tmcc, tmcc_accelerated
 from mcframe.papers.xu import coco, coco_0, coco_subgradient, concatenated
 from mcframe.papers.zheng import gamma, soft_impute, soft_impute_iterations

@@ -2,34 +2,37 @@
 
 The problems they state, as models of one block "labels": three risks and their mixtures, in a
 ball of the max norm or of the trace norm, entries in a box. Labels are 0 and 1 here, NaN where
-they are unobserved; theirs are -1, +1 and 0. ``hayashi_factors`` has their algorithm.
+they are unobserved; theirs are -1, +1 and 0. Then their algorithm, projected gradient in factors
+(section 5.4), for the max norm alone; its step, its start and its end they leave open.
 """
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+import attrs
+import numpy as np
+
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Dual, Point, Settings, Start, run
+from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.constraints import Box, MaxNormBall, NuclearBall
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import number, positive
 from mcframe.likelihoods import Bernoulli
-from mcframe.model import Block, Model
+from mcframe.likelihoods.links.probit import mills
+from mcframe.model import Block, Model, Problem
+from mcframe.numerics.operators import LowRank, Operator
 from mcframe.risks import RiskMixture
 
-__all__ = [
-    "logistic_quantization",
-    "max_norm_radius",
-    "nu",
-    "pn",
-    "pnu",
-    "probit_quantization",
-    "pu",
-    "punu",
-    "trace_norm_radius",
-    "tri",
-]
-
 NormClass = Literal["max", "trace"]
+# The size of the random numbers that factors, or columns that join them, begin with.
+BEGINNING = 0.1
+# The step that is taken where none is given, in units of 1 / (curvature * alpha * longer side).
+STEP = 3.0
 
 
 def probit_quantization(sigma: float = 1.0) -> Bernoulli:
@@ -186,3 +189,335 @@ def within(value: object, name: str, least: float) -> float:
     if not least <= found <= 1.0:
         raise ModelError(f"{name}={value!r} was given; {least:g} to 1 is needed")
     return found
+
+
+def projected_factors(
+    model: Model,
+    data: Mapping[str, Any],
+    width: int,
+    step: float,
+    *,
+    max_iter: int = 1000,
+    max_seconds: float = np.inf,
+    tol: float = 0.0,
+    random_state: int = 0,
+) -> Fit:
+    """Fit factors of one width by section 5.4: gradient steps, then projections.
+
+    **It does not solve the problem**, for two reasons that the fit's ``gap`` shows together:
+    factors of a small width are rank-starved, and the scaling of Eq. 108 is no projection onto
+    the box (see ``ProjectedFactors``); ``fit(model, data)`` adds columns until the gap closes.
+
+    Parameters
+    ----------
+    model : Model
+        As ``tri`` gives it, with the max norm.
+    data : dict with "labels" (0, 1, NaN for unlabeled)
+    width : int
+        Their k.
+    step : float
+        Their tau.
+    max_iter, max_seconds, tol, random_state : as in ``fit``
+    """
+    problem = Problem.bind(model, data)
+    solver = ProjectedFactors(width, step)
+    budget = Budget(tol=tol, max_iter=max_iter, max_seconds=max_seconds)
+    outcome = run(solver, compile_problem(problem), Settings(budget, random_state=random_state))
+    return Fit.of(problem, outcome, solver.name)
+
+
+@attrs.define(eq=False)
+class ProjectedState:
+    """U over V, and the gradients at Z = U V'."""
+
+    stacked: Array
+    evaluation: Evaluation
+    gradient: Operator
+    residual: float = np.inf
+    finished: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """Return the width of the factors."""
+        return int(self.stacked.shape[1])
+
+    @property
+    def objective(self) -> float:
+        """Return the risk at the factors."""
+        return self.evaluation.value
+
+    def sharpen(self) -> None:
+        """Nothing here is approximate."""
+
+
+@attrs.frozen
+class ProjectedFactors(Solver[Program, ProjectedState]):
+    """Eqs. 107 and 108: a gradient step in U and V, long rows cut, both scaled into the box.
+
+    The scaling shrinks all of Z for the sake of its largest entry. Where it alone is at work
+    the iteration rests at ``G V = -c U, G' U = -c V`` with some c > 0, G the gradient of the risk:
+    the equations of a stationary point of ``risk + c (||U||_F^2 + ||V||_F^2) / 2``, which is
+    the risk with a nuclear norm of weight c. So what it finds is the answer to a problem with
+    a penalty, whose weight is such that the largest entry is alpha, and not to Eq. 106.
+
+    Cost of an iteration: three products n_rows x n_columns x width and a pass over the
+    entries.
+    """
+
+    width: int
+    step_size: float = attrs.field(validator=positive)
+
+    name = "projected_factors"
+
+    def refuses(self, program: Program) -> str | None:
+        """Return why a program is not that of a risk over K_max and a box; None if it is."""
+        return None if isinstance(program.main, MaxNormBall) else "it is for K_max alone"
+
+    def init(
+        self, program: Program, start: Point | None, rng: np.random.Generator
+    ) -> ProjectedState:
+        """The start's factors as they are, and small random columns up to the width."""
+        stacked: Array = np.zeros((sum(program.shape), 0))
+        if start is not None:
+            stacked = np.vstack([start.latent.left, start.latent.right])
+        return self.state_at(program, with_random_columns(stacked, self.width, rng))
+
+    def step(self, program: Program, state: ProjectedState) -> None:
+        """One step of the published iteration."""
+        moved = self.state_at(
+            program, gradient_step(state.stacked, state.gradient, self.step_size)
+        )
+        moved.residual = float(np.linalg.norm(moved.stacked - state.stacked)) / self.step_size
+        for field in attrs.fields(ProjectedState):
+            setattr(state, field.name, getattr(moved, field.name))
+
+    def state_at(self, program: Program, stacked: Array) -> ProjectedState:
+        """The state at projected factors."""
+        assert isinstance(program.main, MaxNormBall)
+        bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
+        stacked, latent = project(stacked, program.shape[0], program.main, bound)
+        evaluation = program.evaluate(latent)
+        return ProjectedState(stacked, evaluation, evaluation.gradient)
+
+    def candidate(self, program: Program, state: ProjectedState) -> Point:
+        """The factors; no multiplier of the box is known, so that its dual is 0."""
+        n_rows = program.shape[0]
+        # A hair inside of the box, which rounding would otherwise leave.
+        shorter = 1.0 - 1e-12 if program.terms else 1.0
+        latent = LowRank(shorter * state.stacked[:n_rows], state.stacked[n_rows:])
+        duals = tuple(np.zeros(program.shape) for _ in program.terms)
+        return Point(latent, Dual.of(program, state.evaluation, duals))
+
+
+def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) -> Array:
+    """U over V with small random columns beside them, ``width`` columns in all."""
+    missing = max(width - stacked.shape[1], 0)
+    fresh = BEGINNING * rng.standard_normal((stacked.shape[0], missing))
+    return np.hstack([stacked, fresh])
+
+
+def gradient_step(stacked: Array, gradient: Matrix, step: float) -> Array:
+    """Eq. 107: U - tau G V over V - tau G' U."""
+    n_rows = gradient.shape[0]
+    left, right = stacked[:n_rows], stacked[n_rows:]
+    moved: Array = stacked - step * np.vstack([gradient @ right, gradient.T @ left])
+    return moved
+
+
+def project(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:
+    """Long rows cut to sqrt(R), then Eq. 108: both factors scaled into the box; and Z."""
+    stacked = ball.prox_factors(stacked, 1.0)
+    latent = stacked[:n_rows] @ stacked[n_rows:].T
+    largest = max(float(np.max(latent)), -float(np.min(latent)))
+    if largest > bound:
+        stacked = math.sqrt(bound / largest) * stacked
+        latent *= bound / largest
+        np.clip(latent, -bound, bound, out=latent)
+    return stacked, latent
+
+
+def growing_factors(
+    model: Model,
+    data: Mapping[str, Any],
+    scheme: "GrowingFactors | None" = None,
+    *,
+    random_state: int = 0,
+) -> Fit:
+    """All of section 5.4: ``projected_factors`` with k growing until U V' changes no more.
+
+    **It does not solve the problem**: see ``ProjectedFactors``.
+
+    Parameters
+    ----------
+    model : Model
+        As ``tri`` gives it, with the max norm.
+    data : dict with "labels" (0, 1, NaN for unlabeled)
+    scheme : GrowingFactors, optional
+        The widths, the step, and when a width is done.
+
+    Returns
+    -------
+    Fit
+        Of the last factors, with a certificate where the risk is convex, computed once.
+    """
+    scheme = scheme or GrowingFactors()
+    problem = Problem.bind(model, data)
+    latent = scheme.last_latent(problem, np.random.default_rng(random_state))
+    solver = ProjectedFactors(latent.width, 1.0)
+    settings = Settings(Budget(max_iter=0), start=Start(Point(latent)))
+    outcome = run(solver, compile_problem(problem), settings)
+    return Fit.of(problem, outcome, "growing_factors")
+
+
+@attrs.frozen
+class GrowingFactors:
+    """k from a small number upwards, each width from the factors of the one before.
+
+    The paper leaves all of this open but the idea.
+
+    Attributes
+    ----------
+    step : float, optional
+        Their tau; by default ``3 / (L alpha max(d1, d2))``, L the curvature of the likelihood:
+        about the largest that does not make the risk jump, as ||V||_2^2 is of the order of
+        alpha max(d1, d2).
+    first, growth : int and float
+        The first width, and by how much the next one is larger.
+    largest : int, optional
+        The last width; by default their max(d1, d2).
+    max_iter : int
+        Steps at each width, at most.
+    still : float
+        A width is done when a step moves Z by less than this, relative to its size.
+    change : float
+        All is done when a width has moved Z by less than this.
+    single : bool
+        Compute in single precision, in a third of the time: enough for statistics. What is
+        returned is projected once more in double precision.
+    """
+
+    step: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    first: int = 5
+    growth: float = 2.0
+    largest: int | None = None
+    max_iter: int = 200
+    still: float = 1e-3
+    change: float = 0.1
+    single: bool = False
+
+    def last_latent(self, problem: Problem, rng: np.random.Generator) -> LowRank:
+        """Z of the last width, without a certificate.
+
+        Cost of a step: as of ``ProjectedFactors``, the risk itself not computed.
+        """
+        precision: Any = np.float32 if self.single else np.float64
+        gradients, ball, bound = words_of_tri(problem, precision)
+        n_rows, step = problem.shape[0], self.step
+        if step is None:
+            size = min(ball.radius, bound)
+            step = STEP / (float(gradients.likelihood.curvature) * size * max(problem.shape))
+        stacked: Array = np.zeros((sum(problem.shape), 0))
+        latent: Array = np.zeros(problem.shape)
+        for width in self.widths(max(problem.shape)):
+            before = latent
+            begin = with_random_columns(stacked, width, rng).astype(precision)
+            stacked, latent = project(begin, n_rows, ball, bound)
+            for _ in range(self.max_iter):
+                last = latent
+                stacked = gradient_step(stacked, gradients.at(latent), step)
+                stacked, latent = project(stacked, n_rows, ball, bound)
+                if nearer(latent, last, self.still):
+                    break
+            if nearer(latent, before, self.change):
+                break
+        stacked, _ = project(stacked.astype(np.float64), n_rows, ball, bound)
+        return LowRank(stacked[:n_rows], stacked[n_rows:])
+
+    def widths(self, longest: int) -> Iterator[int]:
+        """The widths in turn."""
+        last = min(longest, self.largest or longest)
+        width = min(self.first, last)
+        while width < last:
+            yield width
+            width = min(last, max(width + 1, round(self.growth * width)))
+        yield last
+
+
+def nearer(latent: Array, other: Array, share: float) -> bool:
+    """Return True where two matrices differ by less than a share of the first one's norm."""
+    difference = float(np.linalg.norm(latent - other))
+    return difference < share * float(np.linalg.norm(latent))
+
+
+def words_of_tri(problem: Problem, precision: Any) -> tuple["RiskGradients", MaxNormBall, float]:
+    """The gradients, the ball and the box of a problem as ``tri`` states it."""
+    block = problem.model.blocks[0]
+    balls = [term for term in problem.terms if isinstance(term, MaxNormBall)]
+    boxes = [term for term in problem.terms if isinstance(term, Box)]
+    table = problem.tables[block.name]
+    alone = len(balls) == 1 and len(balls) + len(boxes) == len(problem.terms)
+    alone &= len(problem.model.blocks) == 1 and not (block.bias or block.row_effects)
+    if not alone or table.offset is not None or table.weights is not None:
+        raise BackendError("section 5.4 is for one risk in K_max alone; see mcframe.papers.tri")
+    bound = min((box.upper for box in boxes), default=np.inf)
+    return RiskGradients.of(problem, block.name, precision), balls[0], bound
+
+
+@attrs.frozen(eq=False)
+class RiskGradients:
+    """The gradient of a risk at a dense Z: ``one l'(z, 1) + zero l'(z, 0)`` at each entry.
+
+    ``both`` is one + zero; ``flat`` says where the entries stand, None where they are all
+    there are.
+    """
+
+    likelihood: Any
+    one: Array
+    zero: Array
+    both: Array
+    flat: IntArray | None
+
+    @classmethod
+    def of(cls, problem: Problem, name: str, precision: Any = np.float64) -> "RiskGradients":
+        """Return the gradients of a block: of a mixture's states, or of PN's labels alone."""
+        risk, table = problem.likelihood(name, {}), problem.tables[name]
+        if not isinstance(risk, RiskMixture):
+            risk = RiskMixture(pn=1.0, likelihood=risk)
+        loss, scale = risk.entries(table.values), problem.scale(name)
+        one = scale * (loss.base * loss.weight + loss.tilt)
+        zero = scale * ((1.0 - loss.base) * loss.weight - loss.tilt)
+        whole = table.n_entries == table.n_cells
+        shape: Any = table.shape if whole else -1
+        one, zero, both = (
+            share.astype(precision).reshape(shape) for share in (one, zero, one + zero)
+        )
+        flat = None if whole else table.rows * table.shape[1] + table.columns
+        return cls(risk.likelihood, one, zero, both, flat)
+
+    def at(self, latent: Array) -> Array:
+        """The gradient, dense."""
+        if self.flat is None:
+            return self.of_entries(latent)
+        whole = np.zeros_like(latent)
+        whole.ravel()[self.flat] = self.of_entries(np.take(latent, self.flat))
+        return whole
+
+    def of_entries(self, z: Array) -> Array:
+        """Gradients at the entries: for the two links without the losses, which take longer."""
+        likelihood = self.likelihood
+        if not isinstance(likelihood, Bernoulli):
+            rises = [likelihood.value_and_gradient(z, np.full_like(z, y))[1] for y in (1.0, 0.0)]
+            return self.one * rises[0] + self.zero * rises[1]
+        if likelihood.link == "probit":
+            margin = z / likelihood.scale
+            gradient = self.zero * mills(-margin) - self.one * mills(margin)
+            return gradient / likelihood.scale
+        # both / (1 + exp(-z / scale)) - one, in place: numpy's exp takes half of expit's time.
+        work = z * (-1.0 / likelihood.scale)
+        with np.errstate(over="ignore"):  # 1 / inf is the 0 that is meant
+            np.exp(work, out=work)
+        work += 1.0
+        np.divide(self.both, work, out=work)
+        work -= self.one
+        work *= 1.0 / likelihood.scale
+        return work

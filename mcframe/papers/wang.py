@@ -13,7 +13,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Settings, run
 from mcframe.calibration import Calibration
-from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.compile import Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
@@ -24,10 +24,8 @@ from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_seed
-from mcframe.papers.evaluated import Evaluated
+from mcframe.papers.dense_state import DenseState
 from mcframe.regularizers import NuclearNorm
-
-__all__ = ["TmccAccelerated", "collective", "mc0", "tmcc", "tmcc_accelerated"]
 
 FEATURES = "features"
 
@@ -161,18 +159,12 @@ def tmcc_accelerated(
 
 
 @attrs.define(eq=False)
-class TmccState(Evaluated):
+class TmccState(DenseState):
     """M, the M before it, and the counter of the momentum."""
 
-    iterate: Array
-    before: Array
-    evaluation: Evaluation
-    latent: LowRank
-    penalty: float
-    step: float
+    before: Array = attrs.field(kw_only=True)
+    step: float = attrs.field(kw_only=True)
     counter: int = 1  # their c
-    residual: float = np.inf
-    finished: str | None = None
 
 
 def step_or_none(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -207,7 +199,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
     def refuses(self, program: Program) -> str | None:
         """Return why a program is not that of TMCC; None if it is."""
         if program.penalty.no_shrinkage is not None or program.main is None:
-            return "its main term must be a nuclear norm"
+            return "its regularizer over all of Z must be a nuclear norm"
         if not program.plain:
             return "Algorithm 1 is for smooth losses and a calibration with a weight"
         return None
@@ -219,7 +211,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         step = self.step_size
         if step is None:
             step = 1.0 / program.curvature_at(program.evaluate(np.ones(program.shape)))
-        return state_at(program, latent, latent.dense(), step)
+        return TmccState.at(program, latent, before=latent.dense(), step=step)
 
     def step(self, program: Program, state: TmccState) -> None:
         """Steps 2 to 12 of Algorithm 1."""
@@ -230,7 +222,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         values = program.penalty.shrink(values, state.step)
         kept = values > 0.0
         latent = LowRank(left[:, kept] * values[kept], right[kept].T)
-        moved = state_at(program, latent, state.iterate, state.step)
+        moved = TmccState.at(program, latent, before=state.iterate, step=state.step)
         moved.counter = 1 if moved.objective > state.objective else state.counter + 1
         moved.residual = float(np.linalg.norm(moved.iterate - ahead)) / state.step
         if abs(moved.objective - state.objective) <= self.kappa:
@@ -238,13 +230,5 @@ class TmccAccelerated(Solver[Program, TmccState]):
         state.become(moved)
 
     def candidate(self, program: Program, state: TmccState) -> Point:
-        """Return the iterate as a point to be judged."""
+        """Return the iterate as a point to be certified."""
         return Point(state.latent)
-
-
-def state_at(program: Program, latent: LowRank, before: Array, step: float) -> TmccState:
-    """The state at some Z."""
-    iterate = latent.dense()
-    evaluation = program.evaluate(iterate)
-    penalty = program.penalty.of_singular_values(latent.singular_values())
-    return TmccState(iterate, before, evaluation, latent, penalty, step)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Dual, Point, Settings, run
-from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.compile import Program, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
@@ -21,11 +21,14 @@ from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.shrinkage import Shrunk, shrink_full, shrink_gram
-from mcframe.papers.evaluated import Evaluated
-from mcframe.papers.polar import nuclear_subgradient
+from mcframe.papers.dense_state import DenseState
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
-__all__ = ["CocoSubgradient", "coco", "coco_0", "coco_subgradient", "concatenated"]
+# A Gram matrix squares the condition number: it serves matrices whose singular values span less
+# than this, and leaves the factor exact to eps / 1e-8.
+GRAM_SPAN = 1e-4
+# Singular values below this share of the largest one count as 0.
+RANK_ROUNDING = 1e-12
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
@@ -132,18 +135,12 @@ def coco_subgradient(
 
 
 @attrs.define(eq=False)
-class CocoState(Evaluated):
-    """Z, the gradients there, and the step."""
+class CocoState(DenseState):
+    """Z with the gradients there, the subgradients of the other terms, and the step."""
 
-    iterate: Array
-    latent: LowRank
-    evaluation: Evaluation
-    duals: tuple[Array, ...]
-    penalty: float
-    step: float
+    duals: tuple[Array, ...] = attrs.field(kw_only=True)
+    step: float = attrs.field(kw_only=True)
     t: int = 0
-    residual: float = np.inf
-    finished: str | None = None
 
 
 @attrs.frozen
@@ -204,7 +201,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
             nuclear, factor = nuclear_subgradient(term.forward(iterate))
             duals.append(term.term.weight * factor)
             penalty += term.term.weight * nuclear
-        return CocoState(iterate, latent, evaluation, tuple(duals), penalty, step)
+        return CocoState(iterate, latent, evaluation, penalty, duals=tuple(duals), step=step)
 
     def candidate(self, program: Program, state: CocoState) -> Point:
         """The iterate, and the subgradients that it was moved by."""
@@ -217,3 +214,39 @@ def subgradient(program: Program, state: CocoState) -> Array:
     for term, dual in zip(program.terms, state.duals, strict=True):
         matrix[:, term.columns] += term.pull(dual)
     return matrix
+
+
+def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
+    """``||A||_*``, and its subgradient U V' at A = U diag(s) V' over the positive s.
+
+    Of all subgradients the one of least norm (Watson, Linear Algebra Appl. 170, 1992). Through
+    the eigenvectors of the Gram matrix of the smaller side, U V' = A (A'A)^(-1/2), where A is
+    far from singular; that takes a quarter of the time of a singular value decomposition,
+    which serves where it is not.
+
+    Parameters
+    ----------
+    matrix : array (n_rows, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.papers.xu import nuclear_subgradient
+    >>> value, factor = nuclear_subgradient(np.diag([3.0, 2.0]))
+    >>> round(value, 12), bool(np.allclose(factor, np.eye(2)))
+    (5.0, True)
+    """
+    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
+    if eigenvalues[0] <= GRAM_SPAN**2 * eigenvalues[-1]:
+        return by_decomposition(matrix)
+    values = np.sqrt(eigenvalues)
+    factor = tall @ ((vectors / values) @ vectors.T)
+    return float(np.sum(values)), factor if tall is matrix else factor.T
+
+
+def by_decomposition(matrix: Array) -> tuple[float, Array]:
+    """Return norm and polar factor by a singular value decomposition."""
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
+    return float(np.sum(values)), left[:, kept] @ right[kept]

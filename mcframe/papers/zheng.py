@@ -12,7 +12,7 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Settings, run
-from mcframe.compile import Evaluation, Program, SpectralPenalty, compile_problem
+from mcframe.compile import Program, SpectralPenalty, compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
@@ -20,10 +20,8 @@ from mcframe.contracts.validators import positive, whole
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
-from mcframe.papers.evaluated import Evaluated
+from mcframe.papers.dense_state import DenseState
 from mcframe.regularizers import NuclearNorm
-
-__all__ = ["SoftImputeIterations", "gamma", "soft_impute", "soft_impute_iterations"]
 
 
 def soft_impute(lam: float, blocks: Sequence[str] = ("features", "labels")) -> Model:
@@ -113,20 +111,8 @@ def soft_impute_iterations(
     return Fit.of(problem, run(solver, compile_problem(problem), settings), solver.name)
 
 
-@attrs.define(eq=False)
-class SoftImputeState(Evaluated):
-    """Z and the losses there."""
-
-    iterate: Array
-    latent: LowRank
-    evaluation: Evaluation
-    penalty: float
-    residual: float = np.inf
-    finished: str | None = None
-
-
 @attrs.frozen
-class SoftImputeIterations(Solver[Program, SoftImputeState]):
+class SoftImputeIterations(Solver[Program, DenseState]):
     """Soft-Impute; see ``soft_impute_iterations``.
 
     Filling in is a gradient step of length 1, so that ``Z_new = shrink(Z - gradient, lambda)``.
@@ -146,33 +132,25 @@ class SoftImputeIterations(Solver[Program, SoftImputeState]):
             return "Soft-Impute needs a nuclear norm"
         return None
 
-    def init(
-        self, program: Program, start: Point | None, rng: np.random.Generator
-    ) -> SoftImputeState:
+    def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> DenseState:
         """Z = 0, or the start."""
-        return state_at(program, LowRank.zeros(program.shape) if start is None else start.latent)
+        return DenseState.at(
+            program, LowRank.zeros(program.shape) if start is None else start.latent
+        )
 
-    def step(self, program: Program, state: SoftImputeState) -> None:
-        """Fill in, shrink, and look whether Z has moved."""
+    def step(self, program: Program, state: DenseState) -> None:
+        """Fill in, shrink, and compare with the Z before."""
         filled = state.iterate - state.evaluation.gradient.dense()
         left, values, right = np.linalg.svd(filled, full_matrices=False)
         values = program.penalty.shrink(values, 1.0)
         kept = values > 0.0
-        moved = state_at(program, LowRank(left[:, kept] * values[kept], right[kept].T))
+        moved = DenseState.at(program, LowRank(left[:, kept] * values[kept], right[kept].T))
         size = float(np.linalg.norm(state.iterate))
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate))
         if size > 0.0 and moved.residual**2 <= self.change * size**2:
             moved.finished = f"Z moved by at most epsilon={self.change:g}"
         state.become(moved)
 
-    def candidate(self, program: Program, state: SoftImputeState) -> Point:
-        """Return the iterate as a point to be judged."""
+    def candidate(self, program: Program, state: DenseState) -> Point:
+        """Return the iterate as a point to be certified."""
         return Point(state.latent)
-
-
-def state_at(program: Program, latent: LowRank) -> SoftImputeState:
-    """The state at some Z."""
-    iterate = latent.dense()
-    evaluation = program.evaluate(iterate)
-    penalty = program.penalty.of_singular_values(latent.singular_values())
-    return SoftImputeState(iterate, latent, evaluation, penalty)

@@ -15,7 +15,7 @@ from mcframe.numerics.row_squares import RowSquares
 
 __all__ = ["GaussianRows"]
 
-# Entries across the diagonal that differ by more than this beside the standard deviations.
+# Entries across the diagonal that differ by more than this share of the standard deviations.
 ASYMMETRY = 1e-8
 # What bounds computed norms of inverses from above.
 ABOVE = 1.0 + 1e-9

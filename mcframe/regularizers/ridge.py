@@ -16,7 +16,7 @@ __all__ = ["Ridge"]
 class Ridge(Regularizer, Spectral):
     """``weight / 2 * ||Z||_F^2`` over every entry of the latent matrix, observed or not.
 
-    With a nuclear norm beside it, the matrix form of the elastic net. It is smooth and
+    Added to a nuclear norm it is the matrix form of the elastic net. It is smooth and
     separable, and its prox divides Z by ``1 + step * weight``. Where a model holds
     ``OnesColumn()``, Z has that column too, which adds the constant
     ``weight / 2 * n_items`` to the value.

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.answer import Fit
+from mcframe.answer import Fit, new_rows
 from mcframe.backends import Point
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
@@ -50,7 +50,7 @@ class Fold:
                 f"folds of rows: path gave a {type(fit).__name__}, which has no answer for new"
                 " rows; a Fit is needed"
             )
-        new = fit.new_rows(self.known)
+        new = new_rows(fit, self.known)
         # Rows that were held out stand in the fitted table, too, without an entry.
         effects = {
             **fit.effects,

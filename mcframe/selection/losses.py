@@ -18,8 +18,8 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import block_name
 from mcframe.model import Block, Model
+from mcframe.model.binding import Totals
 from mcframe.model.table import Table
-from mcframe.model.totals import Totals
 from mcframe.selection.best_constants import best_constants
 from mcframe.selection.criteria import criterion_name, entries_of, likelihood_of
 from mcframe.selection.folds import Held, all_entries

@@ -7,7 +7,7 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import Fit
+from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
@@ -138,10 +138,8 @@ class Declared:
         1    1.85    L
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        new = fit.new_rows(rows.data(self.model))
-        filled = {
-            block.name: np.asarray(fit.filled_rows(block.name, new)) for block in self.model.blocks
-        }
+        new = new_rows(fit, rows.data(self.model))
+        filled = {block.name: np.asarray(new.imputed(block.name)) for block in self.model.blocks}
         return completed_rows(rows, filled)
 
     def predict(self, fit: Fit, name: Any) -> Any:

@@ -35,12 +35,10 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
-from mcframe.model.notes import notes_on_gaps
-from mcframe.model.origin import middles_between
+from mcframe.model.binding import Totals, notes_on_gaps
+from mcframe.model.layout import middles_between, targets_of
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.table import Table
-from mcframe.model.targets import targets_of
-from mcframe.model.totals import Totals
 from mcframe.numerics.unlabeled.background import Background
 
 __all__ = ["bind_partitions", "check_blocks", "mixed_bits", "refusal_of_partitions"]

@@ -18,11 +18,11 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.model import Block, Model, Problem
+from mcframe.model.binding import Totals
 from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
-from mcframe.model.totals import Totals
 
 __all__ = ["BYTES_AT_WORK", "BYTES_PER_ENTRY", "KEPT", "Part", "Source", "read_part"]
 

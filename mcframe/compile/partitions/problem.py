@@ -12,9 +12,9 @@ from mcframe.compile.partitions.numbers import ByRows, effects_by_rows
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array
 from mcframe.model import Model, Problem
+from mcframe.model.binding import Totals
+from mcframe.model.layout import layout_of
 from mcframe.model.table import Table
-from mcframe.model.targets import layout_of
-from mcframe.model.totals import Totals
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
 

@@ -10,8 +10,12 @@ from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.model import Block
-from mcframe.model.best_constant import AtConstants, best_constants, mean_losses
-from mcframe.model.standardising import weights_of_entries
+from mcframe.model.standardising import (
+    AtConstants,
+    best_constants,
+    mean_losses,
+    weights_of_entries,
+)
 from mcframe.model.units import Standard, Units, affine_units_of, middles_and_sizes_of
 
 __all__ = ["ranges_in", "standard_of_partitions"]

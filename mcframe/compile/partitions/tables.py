@@ -8,8 +8,7 @@ import numpy as np
 from mcframe.compile.partitions.part import Source
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
-from mcframe.model.left_behind import LeftBehind
-from mcframe.model.table import Table
+from mcframe.model.table import LeftBehind, Table
 
 __all__ = ["OffsetInPartitions", "TableInPartitions"]
 

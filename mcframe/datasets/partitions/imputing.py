@@ -16,11 +16,10 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.datasets.partitions.header import Written, path_of
 from mcframe.datasets.partitions.workshop import Needed, workshop
-from mcframe.model.left_behind import LeftBehind
 from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
-from mcframe.model.table import Table
+from mcframe.model.table import LeftBehind, Table
 
 __all__ = ["impute_to"]
 

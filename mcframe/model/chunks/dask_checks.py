@@ -12,7 +12,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.chunks.dask_parts import BESIDE, Facts, refuse_labels
 from mcframe.model.chunks.sources import PLACES
-from mcframe.model.frames import numbers_of
+from mcframe.model.forms import numbers_of
 from mcframe.model.long_lists import may_list_entries
 
 __all__ = [

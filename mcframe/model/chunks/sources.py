@@ -15,9 +15,9 @@ from mcframe.model import Block, Observations
 from mcframe.model.chunks.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.model.forms import UNCLEAR_FORMATS
 from mcframe.model.partitioned import is_collection
+from mcframe.model.reading import read_numbers
 from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.table import Table
-from mcframe.model.weights_and_offsets import read_numbers
 
 __all__ = ["PLACES", "chunks_of"]
 

@@ -1,0 +1,325 @@
+"""Predictions of new items, which were not among the rows of a fit."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends.new_rows import RowSpace, best_rows
+from mcframe.compile import Piece
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
+from mcframe.contracts.real_numbers import plain
+from mcframe.model import Layout, Problem
+from mcframe.model.binding import same_rows
+from mcframe.model.labels import Labels, pandas_index
+from mcframe.model.layout import origin_of
+from mcframe.model.partitioned import refuse_partitions
+from mcframe.model.reading import read_table
+from mcframe.model.table import Table
+from mcframe.model.triples import in_columns_of
+from mcframe.prediction import Rows
+
+# Numbers that a batch of rows holds at a time, a few dozen bytes each: its cells, and of blocks of
+# classes the matrices of Newton's equations.
+BATCH = 2_000_000
+# Names that a message lists.
+LISTED = 5
+
+
+@attrs.frozen(eq=False)
+class NewRows(Rows):
+    """New items; the loadings of Z, biases, thresholds and scales of losses are those of the fit.
+
+    Attributes
+    ----------
+    problem, effects
+        Those of the fit.
+    latent : LowRank
+        The rows of Z of the new items (n_new x n_columns).
+    row_effects : dict from block name to array (n_new,)
+        Those of blocks that have them, counted from 0.
+    tables : dict from block name to Table
+        The data of the new items.
+    index : their labels, or None
+    """
+
+    row_effects: Mapping[str, Array]
+    tables: Mapping[str, Table]
+    index: Any
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        effects: Mapping[str, Array],
+        space: RowSpace,
+        data: Mapping[str, Any],
+    ) -> "NewRows":
+        """The rows of new items with these data, some or all blocks of the problem.
+
+        Raises
+        ------
+        DataError
+            Where the data do not fit the model.
+        """
+        tables = tables_of_new_rows(problem, data)
+        n_new, index = same_rows(tables.items())
+        scores: Array = np.empty((n_new, space.directions.shape[1]))
+        own = {name: np.full(n_new, value) for name, value in space.idle.items()}
+        off, size = np.zeros(n_new, dtype=bool), rows_at_a_time(problem, tables, space)
+        for first in range(0, n_new, size):
+            part = slice(first, min(first + size, n_new))
+            batch = Batch.of(problem, effects, tables, part)
+            found = best_rows(batch.n_rows, batch.pieces, batch.columns, space)
+            scores[part], off[part] = found.scores, found.off
+            for name, numbers in batch.row_effects(found.effects, space.idle).items():
+                own[name][part] = numbers
+        if off.any():
+            report(problem, tables, off, index)
+        return cls(problem, effects, space.rows(scores), own, tables, index)
+
+    def table(self, name: str) -> Table:
+        """The observed entries of a block, if it was given, with the labels of an answer."""
+        fitted = self.problem.tables[name]
+        nowhere = np.zeros(0, dtype=np.intp)
+        empty = Table((self.latent.shape[0], fitted.shape[1]), nowhere, nowhere, np.zeros(0))
+        table = self.tables.get(name, empty.on_standard_of(fitted)).observed_entries()
+        names = table.names if fitted.names is None else fitted.names
+        return attrs.evolve(table, index=self.index, names=names)
+
+    def predictor(self, name: str) -> Array:
+        """z + b + a of a block (n_new x its latent columns), with the offset of the new data.
+
+        In the data's own units, by the units of the fit.
+        """
+        z = self.latent.columns(self.problem.columns(name)).dense()
+        fitted, centres = known_effects(self.problem, name, self.effects)
+        z = z + fitted
+        if name in self.row_effects:
+            z = z + self.row_effects[name][:, None]
+        z = z + centres
+        offset = self.tables[name].offset if name in self.tables else None
+        return self.table(name).natural(z if offset is None else z + offset.dense())
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """Some new rows as losses: a piece for each block that has entries there."""
+
+    problem: Problem
+    n_rows: int
+    names: tuple[str, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    origins: tuple[Array | float, ...] = ()  # what row effects are counted from
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        effects: Mapping[str, Array],
+        tables: Mapping[str, Table],
+        rows: slice,
+    ) -> "Batch":
+        """The rows of a slice; entries of tables are in the order of their rows."""
+        batch = cls(problem, rows.stop - rows.start)
+        for name, table in tables.items():
+            first, last = np.searchsorted(table.rows, [rows.start, rows.stop])
+            if first < last:
+                batch = batch.with_block(effects, name, table, slice(first, last), rows.start)
+        return batch
+
+    def with_block(
+        self,
+        effects: Mapping[str, Array],
+        name: str,
+        table: Table,
+        entries: slice,
+        first_row: int,
+    ) -> "Batch":
+        """The batch with the losses of some entries of a block, biases among what is known."""
+        problem, block = self.problem, self.problem.model.block(name)
+        likelihood = problem.likelihood(name, effects)
+        rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
+        offset = table.offset_at(rows, columns)
+        rows = rows - first_row
+        biases, centres = known_effects(problem, name, effects)
+        known = biases.reshape(-1, likelihood.width)[columns]
+        known = known if likelihood.width > 1 else known[:, 0]
+        layout, origin = Layout(n_row_effects=self.n_rows if block.row_effects else 0), None
+        if likelihood.location:  # as ``targets_of`` has it: each of the differences is exact
+            y = (y if offset is None else y - offset) - centres[columns]
+            origin = origin_of(layout, rows, columns, y)
+            y = y if origin is None else y - origin[rows]
+        elif offset is not None:
+            known = known + offset
+        begun = self.pieces[-1].part.stop if self.pieces else 0
+        scale = problem.scale(name)
+        try:
+            piece = Piece.of(
+                layout,
+                problem.ridge(name),
+                origin,
+                likelihood=likelihood,
+                scale=scale if table.weights is None else scale * table.weights[entries],
+                y=y,
+                rows=rows,
+                columns=columns,
+                part=slice(begun, begun + y.size * likelihood.width),
+                offset=known,
+            )
+        except DataError as error:
+            raise DataError(f"block {name!r}: {error}") from None
+        return attrs.evolve(
+            self,
+            names=(*self.names, name),
+            pieces=(*self.pieces, piece),
+            origins=(*self.origins, 0.0 if origin is None else origin),
+        )
+
+    @property
+    def columns(self) -> tuple[slice, ...]:
+        """The columns of Z of each piece."""
+        return tuple(self.problem.columns(name) for name in self.names)
+
+    def row_effects(
+        self, solved: tuple[Array | None, ...], idle: Mapping[str, float]
+    ) -> dict[str, Array]:
+        """Row effects counted from 0, those of rows without an entry at their idle value."""
+        found = {}
+        for name, piece, own, origin in zip(
+            self.names, self.pieces, solved, self.origins, strict=True
+        ):
+            if own is not None:
+                known = np.bincount(piece.rows, minlength=self.n_rows) > 0
+                found[name] = np.where(known, own + origin, idle[name])
+        return found
+
+
+def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any) -> None:
+    """Say which rows the rule has no exact answer for; an error where entries are equalities.
+
+    Raises
+    ------
+    DataError
+        Where no row that the fit can have has the observed entries.
+    """
+    place = int(np.flatnonzero(off)[0])
+    row = str(place) if index is None else repr(plain(index[place]))
+    for name in tables:
+        likelihood = problem.model.block(name).likelihood
+        if likelihood.indicator:
+            raise DataError(
+                f"block {name!r}, row {row}: no row of Z as it was fitted has exactly these"
+                f" observed entries, which {type(likelihood).__name__} asks for; refit with the"
+                " new rows among the data, or take a Gaussian block"
+            )
+    warnings.warn(
+        f"new rows: {np.count_nonzero(off)} of {off.size} are not exactly the best ones, the first"
+        f" of them row {row}",
+        NotCertifiedWarning,
+        stacklevel=5,
+    )
+
+
+def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpace) -> int:
+    """The number of rows to work on at once, by the memory that each of them takes."""
+    n_rows, width = max(table.shape[0] for table in tables.values()), space.directions.shape[1]
+    widths = {name: problem.model.block(name).likelihood.width for name in tables}
+    numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
+    classes = max(widths.values())
+    each = numbers / n_rows + width * (width + classes if classes > 1 else 1)
+    each += sum(own.stop - own.start for own, _, _ in space.bounds)
+    return max(1, int(BATCH / (1.0 + each)))
+
+
+def known_effects(
+    problem: Problem, name: str, effects: Mapping[str, Array]
+) -> tuple[Array, Array]:
+    """The effects common to all rows of a block, for each latent column: a sum in two parts.
+
+    Biases and intercept as they were fitted, and what biases are counted from. They are added one
+    after the other, so that a column far from 0 keeps its digits.
+    """
+    layout, n_latent = problem.layout(name), problem.n_latent(name)
+    fitted, centres = np.zeros(n_latent), np.zeros(n_latent)
+    if layout.n_biases:
+        fitted = fitted + layout.biases(effects[name])
+        if name in problem.origins:
+            centres = centres + layout.biases(problem.origins[name])
+    if layout.n_intercepts:
+        fitted = fitted + layout.intercept(effects[name] + problem.origins.get(name, 0.0))
+    return fitted, centres
+
+
+def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, Table]:
+    """The new data of each block that is given, in the order of the fit, columns as in the fit.
+
+    A block may hold nothing but missing entries, as the labels of new items do.
+    """
+    known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    refuse_partitions(data)
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"the data of new rows are a {type(data).__name__}; a dict with some of {known} is"
+            f" needed, such as {{{problem.model.blocks[0].name!r}: rows}}"
+        )
+    if not data:
+        raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
+    for name in data:
+        problem.model.block(name)
+    tables = {}
+    for block in problem.model.blocks:
+        if block.name in data:
+            fitted = problem.tables[block.name]
+            given = in_columns_of(fitted, block.name, data[block.name])
+            table = with_columns_of_fit(problem, block.name, read_table(block, given))
+            tables[block.name] = table.on_standard_of(fitted)
+    return tables
+
+
+def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
+    """A table of new rows with its columns in the order of the fit, by names if there are any.
+
+    Columns that are absent count as missing, with one warning for all of them.
+    """
+    fitted = problem.tables[name]
+    aligned = isinstance(table.names, Labels)  # of triples, see ``in_columns_of``
+    if aligned or table.names is None or fitted.names is None:
+        if table.shape[1] != fitted.shape[1]:
+            raise DataError(
+                f"block {name!r}: new rows with {table.shape[1]} columns were given; the fit has"
+                f" {fitted.shape[1]}. One new item is one row, [[...]]"
+            )
+        return table
+    known = pandas_index(fitted.names, always=True)
+    places = np.asarray(known.get_indexer(table.names), dtype=np.intp)
+    unknown = [table.names[k] for k in np.flatnonzero(places < 0)]
+    if unknown:
+        raise DataError(
+            f"block {name!r}: new rows have {listed(unknown)}, which the fit does not have; its"
+            f" columns are {listed(known, kind='')}. Rename or drop what is no column of"
+            " the fit"
+        )
+    absent = [known[k] for k in np.setdiff1d(np.arange(fitted.shape[1]), places)]
+    if absent:
+        is_missing = "it counts as missing" if len(absent) == 1 else "they count as missing"
+        warnings.warn(
+            f"block {name!r}: new rows lack {listed(absent)} of the fit; {is_missing}",
+            UnobservedWarning,
+            stacklevel=6,
+        )
+    elif np.array_equal(places, np.arange(places.size)):
+        return table
+    moved = table.with_columns(places, fitted.names)
+    unlabeled = problem.model.block(name).likelihood.reads_unlabeled and table.weights is None
+    return moved.with_all_cells() if unlabeled else moved
+
+
+def listed(names: Any, kind: str = "column") -> str:
+    """Some names of columns for a message, the first few of them quoted."""
+    quoted = ", ".join(repr(plain(name)) for name in list(names)[:LISTED])
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"{kind}{'s' * bool(kind and len(names) > 1)} {quoted}{more}".lstrip()
