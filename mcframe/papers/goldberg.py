@@ -21,7 +21,7 @@ from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.papers.fixed_point import FixedPoint, Stage, decreasing
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.grids import checked_weights
+from mcframe.selection.paths import checked_weights
 
 __all__ = [
     "fixed_point_mc_1",

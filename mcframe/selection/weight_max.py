@@ -1,10 +1,12 @@
 """The verb ``weight_max``: the weight of a term from which on the answer is trivial."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.splitting import piece_stiffness, smooth_curvature
@@ -16,18 +18,17 @@ from mcframe.contracts.term import (
     Composed,
     Norm,
     Prox,
+    Regularizer,
     RowQuadratic,
     SmoothTerm,
     Spectral,
     Term,
 )
 from mcframe.model import Model, Problem
+from mcframe.numerics.descent.quasi_newton import descent
 from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.intercepts import Intercepts
-
-__all__ = ["largest_weight", "weight_max"]
 
 # A smooth term never leaves Z = 0: its path begins where it bends so many times as much as all
 # losses together.
@@ -39,6 +40,13 @@ CLOSE = 1e-6
 ROUGHLY = 1e-2
 # What is left of a pull and is this small beside it is rounding.
 ROUNDING = 1e-10
+# Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
+# beside the gradients at c = 0.
+STEPS, LOOKS, STILL = 10, 30, 1e-8
+# The accuracy of the weight, and what counts as none beside the gradients.
+ACCURACY, NEAR_ZERO = 1e-6, 1e-6
+# How often the bracket of the weight is widened.
+DOUBLINGS = 60
 
 
 def weight_max(
@@ -275,3 +283,126 @@ def less_absorbed(term: Attached, dense: Array, pull: Array, program: Program) -
 def typical_size(program: Program) -> float:
     """The size of predictors that fit the data roughly."""
     return float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
+
+
+def chosen_place(model: Model, term: object) -> int:
+    """Return the place, among the model's terms, of the one whose weight changes."""
+    if not isinstance(model, Model):
+        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
+    if term is None:
+        norms = [k for k in weighted if isinstance(model.terms[k], Norm)]
+        found = norms or weighted
+    elif isinstance(term, type):
+        found = [k for k in weighted if isinstance(model.terms[k], term)]
+    else:
+        found = [k for k in weighted if isinstance(term, Term) and model.terms[k] == term]
+    if len(found) == 1:
+        return found[0]
+    if not weighted:
+        words = ", ".join(each.word for each in model.terms)
+        raise ModelError(
+            f"the model has no term with a weight (its terms are {words}); a path and weight_max"
+            " are about the weight of one, such as mc.NuclearNorm or mc.MaxNorm"
+        )
+    known = ", ".join(str(model.terms[k]) for k in weighted)
+    asked = "no term" if term is None else f"term={getattr(term, '__name__', repr(term))}"
+    raise ModelError(
+        f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
+        f" the model has {known}: name the class of one, or give that term itself"
+    )
+
+
+def has_weight(term: Term) -> bool:
+    """Whether a term is declared with a weight."""
+    kind: type = type(term)
+    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
+    return isinstance(term, Regularizer) and "weight" in declared
+
+
+@attrs.frozen(eq=False)
+class Intercepts:
+    """``Z = 1 (c', 1)``, what is left of Z under a nuclear norm beside a column of ones.
+
+    The intercepts c (n_columns - 1) minimise
+    ``F(1 c') + weight sqrt(n_items (1 + |c|^2)) + ridge n_items |c|^2 / 2``, as the nuclear norm
+    of Z is that root. F is smooth.
+    """
+
+    program: Program
+
+    def latent(self, c: Array) -> LowRank:
+        """Z = 1 (c, 1)' in factors."""
+        return LowRank(np.ones((self.program.shape[0], 1)), np.append(c, 1.0)[:, None])
+
+    def value_and_gradient(self, c: Array, weight: float) -> tuple[float, Array]:
+        """The objective and its gradient in c."""
+        at, n_rows = self.program.evaluate(self.latent(c)), self.program.shape[0]
+        ridge, squares = self.program.penalty.ridge, float(np.dot(c, c))
+        root = float(np.sqrt(n_rows * (1.0 + squares)))
+        value = at.value + weight * root + 0.5 * ridge * n_rows * squares
+        sums = at.gradient.T @ np.ones(n_rows)
+        return value, sums[:-1] + (weight / root + ridge) * n_rows * c
+
+    @cached_property
+    def size(self) -> float:
+        """The size of the gradients of entries at c = 0."""
+        start = self.latent(np.zeros(self.program.shape[1] - 1))
+        return float(np.linalg.norm(self.program.evaluate(start).entry_gradients))
+
+    def best(self, weight: float, begin: Array | None = None) -> Array:
+        """c, from those of a weight close by, or from one step down the gradient at 0."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow on the way
+            c = self.first(weight) if begin is None else begin
+            for _ in range(LOOKS):
+                if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= STILL * self.size:
+                    break
+                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
+        return c
+
+    def first(self, weight: float) -> Array:
+        """One step down the gradient at c = 0, shorter where a loss overflows there."""
+        n_rows, n_columns = self.program.shape
+        c: Array = np.zeros(n_columns - 1)
+        value, gradient = self.value_and_gradient(c, weight)
+        if np.linalg.norm(gradient) > STILL * self.size:
+            at_zero = self.program.evaluate(LowRank.zeros(self.program.shape))
+            c = -gradient / (n_rows * self.program.curvature_at(at_zero))
+            while not self.value_and_gradient(c, weight)[0] <= value:
+                c = 0.5 * c
+        return c
+
+    def norm_beside(self, c: Array) -> float:
+        """``||(I - 11'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
+
+        Z is optimal where that is at most the weight: with the multiplier of the fixed column the
+        dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
+        orthogonal to u and takes v to 0, has that norm over the weight.
+        """
+        gradient = self.program.evaluate(self.latent(c)).gradient.dense()[:, :-1]
+        beside = gradient - gradient.mean(axis=0)
+        return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
+
+    def largest_weight(self) -> float:
+        """The weight from which no more than the intercepts is left."""
+        last: Array | None = None
+
+        def excess(weight: float) -> float:
+            nonlocal last
+            last = self.best(weight, last)
+            return self.norm_beside(last) - weight
+
+        high = self.size
+        if high == 0.0:
+            return 0.0
+        for _ in range(DOUBLINGS):
+            if excess(high) < 0.0:
+                break
+            high *= 2.0
+        # The norm falls with the weight, as c does, and slowly: the root is close to it.
+        low = self.norm_beside(self.best(high, last))
+        if excess(low) <= 0.0:
+            low, high = NEAR_ZERO * high, low
+            if excess(low) <= 0.0:
+                return 0.0
+        return float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)
