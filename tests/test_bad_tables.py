@@ -24,7 +24,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def completed():
-    return mc.complete(table(), budget_seconds=PLENTY)
+    return mc.complete(table(), max_seconds=PLENTY)
 
 
 @pytest.fixture(params=["declare", "complete", "complete_rows", "rows"])
@@ -105,7 +105,7 @@ def test_columns_that_say_nothing_keep_their_holes_with_one_warning():
         frame.loc[3, kind] = None
     aside = list(frame)[7:]
     with pytest.warns(UserWarning, match="keep their holes") as told:
-        found = mc.complete(frame, budget_seconds=PLENTY)
+        found = mc.complete(frame, max_seconds=PLENTY)
     [said] = [str(each.message) for each in told]
     assert said.startswith(
         "columns that are set aside play no part, and keep their holes: 'nothing'"
@@ -129,7 +129,7 @@ def test_columns_in_another_order_come_back_in_it(completed):
 
 def test_labels_of_rows_that_repeat_come_back_as_they_were(completed):
     alike = table().set_axis(["i"] * 60)
-    found = mc.complete(alike, budget_seconds=PLENTY)
+    found = mc.complete(alike, max_seconds=PLENTY)
     assert list(found.table.index) == ["i"] * 60
     pd.testing.assert_frame_equal(found.table.reset_index(drop=True), completed.table)
     new = found.complete_rows(alike.iloc[:4])
@@ -143,7 +143,7 @@ def test_dates_with_a_zone_come_back_with_it():
     days = pd.Series(pd.date_range("2020-03-01", periods=60, tz="Europe/Berlin"))
     days[5] = pd.NaT
     frame = table().assign(day=days)
-    found = mc.complete(frame, {"day": "date"}, budget_seconds=PLENTY)
+    found = mc.complete(frame, {"day": "date"}, max_seconds=PLENTY)
     assert found.table["day"].dtype == days.dtype
     back = found.complete_rows(frame.iloc[4:7])
     assert back["day"].dtype == days.dtype

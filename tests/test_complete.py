@@ -221,7 +221,7 @@ def test_what_is_printed(completed):
 
 def test_the_seed_draws_the_folds():
     frame = mixed()[["length", "ill", "sex"]].dropna(how="all")
-    first, again, other = (mc.complete(frame, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (mc.complete(frame, random_state=seed) for seed in (0, 0, 1))
     pd.testing.assert_frame_equal(again.table, first.table)
     assert again.scores == first.scores
     assert other.scores != first.scores
@@ -276,11 +276,11 @@ def test_rows_without_an_entry_are_said_once():
 )
 def test_a_budget_that_is_too_small_is_said_and_gives_an_answer(method, sentence):
     with pytest.warns(UserWarning, match="ended the search") as told:
-        completed = mc.complete(mixed(), TYPES, method=method, budget_seconds=1e-6)
+        completed = mc.complete(mixed(), TYPES, method=method, max_seconds=1e-6)
     assert f"{completed.cut_short}" in [str(each.message) for each in told]
     assert sentence in completed.cut_short
     assert "the budget ended the search at " in completed.cut_short
-    assert "a larger budget_seconds tries more" in completed.cut_short
+    assert "a larger max_seconds tries more" in completed.cut_short
     assert str(completed).endswith(f"  cut short: {completed.cut_short}")
     assert not completed.table.isna().to_numpy().any()
 
@@ -292,7 +292,7 @@ def test_fits_that_the_budget_ended_early_are_counted(monkeypatch):
         mc.complete(frame, method="likelihoods")
     assert re.fullmatch(
         r"\d+ of the \d+ fits by which the weight was chosen ended before they were certified; a"
-        " larger budget_seconds may choose another",
+        " larger max_seconds may choose another",
         str(told[0].message),
     )
 
@@ -319,9 +319,9 @@ def test_an_answer_does_not_depend_on_the_clock(method, budget, monkeypatch):
         mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"),
         time.perf_counter,
     )
-    first = mc.complete(frame, method=method, budget_seconds=budget)
+    first = mc.complete(frame, method=method, max_seconds=budget)
     monkeypatch.setattr(time, "perf_counter", lambda: 1e6 * clock())
-    again = mc.complete(frame, method=method, budget_seconds=budget)
+    again = mc.complete(frame, method=method, max_seconds=budget)
     pd.testing.assert_frame_equal(again.table, first.table)
     assert again.cut_short == first.cut_short
     assert (again.log_likelihood is None) == (method == "likelihoods")
@@ -330,20 +330,20 @@ def test_an_answer_does_not_depend_on_the_clock(method, budget, monkeypatch):
 def test_a_budget_never_changes_the_method(monkeypatch):
     monkeypatch.setattr(completing, "SPEED", 1.0)
     with pytest.warns(UserWarning, match="ended the search"):
-        completed = mc.complete(mixed(), TYPES, budget_seconds=1e-9)
+        completed = mc.complete(mixed(), TYPES, max_seconds=1e-9)
     assert isinstance(completed.model.terms[0], mc.GaussianRows)
 
 
 @pytest.mark.parametrize("budget", [0.0, -1.0, np.inf, NAN, None, "1"])
 def test_a_budget_is_a_positive_number(budget):
-    with pytest.raises(mc.ModelError, match="budget_seconds"):
-        mc.complete(mixed(), budget_seconds=budget)
+    with pytest.raises(mc.ModelError, match="max_seconds"):
+        mc.complete(mixed(), max_seconds=budget)
 
 
 @pytest.mark.parametrize("seed", [0.5, -1, None, "1"])
 def test_a_seed_is_a_whole_number_from_0(seed):
-    with pytest.raises(mc.ModelError, match="seed"):
-        mc.complete(mixed(), seed=seed)
+    with pytest.raises(mc.ModelError, match="random_state"):
+        mc.complete(mixed(), random_state=seed)
 
 
 def test_few_entries_are_enough():
@@ -360,7 +360,7 @@ def test_few_entries_are_enough():
 def test_nothing_is_answered_worse_than_by_the_constant(drawn, hasty):
     """On held-out entries, and at holes up to what chance allows; whatever the budget and unit."""
     whole, frame = drawn
-    completed = mc.complete(frame, budget_seconds=1e-3 if hasty else 1e3)
+    completed = mc.complete(frame, max_seconds=1e-3 if hasty else 1e3)
     assert isinstance(completed.model.terms[0], mc.GaussianRows)
     assert not completed.table.isna().to_numpy().any()
     report = completed.report().set_index("column")[2:].dropna(subset="loss")

@@ -26,19 +26,19 @@ from mcframe.contracts.term import (
 )
 from mcframe.model import Model, Problem
 from mcframe.numerics.descent.quasi_newton import descent
-from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.operators import LowRank
 from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 from mcframe.regularizers import NuclearNorm
 
-# A smooth term never leaves Z = 0: its path begins where it bends so many times as much as all
-# losses together.
+# Under a smooth term Z is 0 at no weight: its path begins where its curvature is so many times
+# that of all losses together.
 RULING = 100.0
 # How wide the kink of a nonsmooth loss becomes, and how long the step of a prox, beside the size
 # of predictors: subgradients are those at Z up to that.
 CLOSE = 1e-6
 # That width where intercepts have to be found, in many steps if it is small.
 ROUGHLY = 1e-2
-# What is left of a pull and is this small beside it is rounding.
+# What is left of a direction and is this small beside it is rounding.
 ROUNDING = 1e-10
 # Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
 # beside the gradients at c = 0.
@@ -71,7 +71,7 @@ def weight_max(
       estimate of where Z has no more rank than that point.
 
     A smooth term (``Ridge``, a ``Calibration`` with a weight) reaches its limit at no weight.
-    There the answer is the weight at which it bends 100 times as much as all losses: under a
+    There the answer is the weight at which its curvature is 100 times that of all losses: under a
     ``Ridge`` alone entries of Z are then about a hundredth of what they are without it.
 
     Parameters
@@ -112,11 +112,20 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
     problem = compiled.problem
     term, name = problem.terms[place], problem.model.terms[place].word
     program = rest_of(compiled, term, name)
-    refuse_overflow(program, name)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = smooth(program).evaluate(LowRank.zeros(program.shape)).finite
+    if not finite:
+        raise ModelError(
+            "a loss overflows at Z = 0, so that its gradient says nothing of a weight; rescale the"
+            f" columns of the data, look at the offsets, or {remedy(name)}"
+        )
     if isinstance(term, Norm):
         found = norm_weight(program, problem, term)
-    elif bend_of(term) > 0.0:
-        found = RULING * curvature_beside(program, term) / bend_of(term)
+    elif curvature_of(term) > 0.0:
+        others = tuple(each for each in program.terms if each.term is not term)
+        without = attrs.evolve(program, terms=others)
+        beside = smooth_curvature(without, LowRank.zeros(program.shape))
+        found = RULING * beside / curvature_of(term)
     else:
         raise ModelError(
             f"no weight of {name} is known to leave a trivial answer, so that a path has no"
@@ -124,8 +133,8 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
         )
     if found == 0.0:
         raise NoInfluence(
-            f"the weight of {name} has no influence: nothing pulls Z away from 0, or from the"
-            " point next to it that meets all constraints, so that the answer is the same at"
+            f"the weight of {name} has no influence: the gradient of all else is 0 at Z = 0, or at"
+            " the point next to it that meets all constraints, so that the answer is the same at"
             f" every weight; {remedy(name)}"
         )
     return found
@@ -136,19 +145,8 @@ def remedy(name: str) -> str:
     return f"give weights=[...], descending, for {name}"
 
 
-def refuse_overflow(program: Program, name: str) -> None:
-    """Raise a ``ModelError`` where a gradient at Z = 0 is not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        at = smooth(program).evaluate(LowRank.zeros(program.shape))
-    if not at.finite:
-        raise ModelError(
-            "a loss overflows at Z = 0, so that its gradient says nothing of a weight; rescale the"
-            f" columns of the data, look at the offsets, or {remedy(name)}"
-        )
-
-
 def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
-    """The program of a problem whose main term is this one, if it covers all of Z.
+    """The program of a problem whose regularizer of all of Z is this term, if it is one.
 
     Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0 they
     have the gradient 0.
@@ -163,11 +161,11 @@ def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
         ) from None
 
 
-def bend_of(term: Term) -> float:
+def curvature_of(term: Term) -> float:
     """The curvature of a smooth term at the weight 1; 0 for others.
 
-    And 0 for a square of each row: it bends least where its covariance is largest, so that weights
-    from there on down to where the data rule are many times as many as a path has.
+    And 0 for a square of each row: its curvature is least where its covariance is largest, so
+    that weights from there on down to where the data rule are many times as many as a path has.
     """
     at_one: Any = attrs.evolve(term, weight=1.0)  # type: ignore[misc]
     if isinstance(at_one, RowQuadratic):
@@ -177,38 +175,32 @@ def bend_of(term: Term) -> float:
     return at_one.quadratic_weight if isinstance(at_one, Spectral) else 0.0
 
 
-def curvature_beside(program: Program, term: Term) -> float:
-    """The curvature at Z = 0 of losses and smooth terms but for one."""
-    others = tuple(each for each in program.terms if each.term is not term)
-    return smooth_curvature(attrs.evolve(program, terms=others), LowRank.zeros(program.shape))
-
-
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
-    """The dual norm of the gradient at the trivial answer, less what other terms take up of it."""
+    """The dual norm of the gradient at the trivial answer, less what other terms absorb of it."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
     ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
     nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
-    if not (ones or nonsmooth or exact or others_of(problem, term)):
-        return float(term.dual_norm(gradient_at_zero(smooth(program))))
+    # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
+    norms: list[Any] = [
+        each
+        for each in problem.terms
+        if each is not term and isinstance(each, Norm) and not isinstance(each, Prox)
+    ]
     begin = LowRank.zeros(program.shape)
+    if not (ones or nonsmooth or exact or norms):
+        return float(term.dual_norm(smooth(program).evaluate(begin).gradient))
     if ones:
         intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
         if isinstance(term, NuclearNorm) and not (nonsmooth or exact):
             return weight
         begin = intercepts.latent(intercepts.best(weight))
-    pull, unabsorbed = pulls(program, begin)
-    for other in others_of(problem, term):
-        pull = pull - other.nearest_dual(pull)
-    if np.linalg.norm(pull) <= ROUNDING * np.linalg.norm(unabsorbed):
-        pull = unabsorbed  # where the sets absorb everything the weight has to outdo a ridge
-    return float(term.dual_norm(pull))
-
-
-def others_of(problem: Problem, term: Term) -> list[Any]:
-    """Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball."""
-    others = [each for each in problem.terms if each is not term]
-    return [each for each in others if isinstance(each, Norm) and not isinstance(each, Prox)]
+    left, whole = descent_directions(program, begin)
+    for other in norms:
+        left = left - other.nearest_dual(left)
+    if np.linalg.norm(left) <= ROUNDING * np.linalg.norm(whole):
+        left = whole  # where the sets absorb everything the weight has to outdo a ridge
+    return float(term.dual_norm(left))
 
 
 def smooth(program: Program, width: float = CLOSE) -> Program:
@@ -229,17 +221,12 @@ def smooth(program: Program, width: float = CLOSE) -> Program:
     )
 
 
-def gradient_at_zero(program: Program) -> Operator:
-    """The gradient of a smooth program but for its main term at Z = 0, effects solved out."""
-    return program.evaluate(LowRank.zeros(program.shape)).gradient
-
-
-def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
+def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     """Minus the gradient at the nearest feasible point, less what nonsmooth parts absorb; and all.
 
-    A nonsmooth term f takes up the subgradient Y of f at Z that leaves least of a pull D: for a
-    small step t it is ``(Z + t D - prox_tf(Z + t D)) / t``. The multipliers of exact losses take
-    up all that is at their entries.
+    A nonsmooth term f absorbs the subgradient Y of f at Z that leaves least of a direction D: for
+    a small step t it is ``(Z + t D - prox_tf(Z + t D)) / t``. The multipliers of exact losses
+    absorb all that is at their entries.
     """
     rounded = smooth(program)
     dense = made_feasible(program, begin, rounded.evaluate(begin).effects)[0].dense()
@@ -248,41 +235,33 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     for part in exact:
         evaluation.entry_gradients[part] = 0.0
     whole = -evaluation.gradient.dense() - program.penalty.ridge * dense
-    pull = whole.copy()
+    left = whole.copy()
     for part in exact:
-        pull.ravel()[program.entries.flat[part]] = 0.0
+        left.ravel()[program.entries.flat[part]] = 0.0
     if any(isinstance(each.term, OnesColumn) for each in program.terms):
-        pull = beside_intercepts(pull, dense)
+        # Off equal rows; the multiplier of the fixed column lets it take Z's right factor to 0.
+        left -= left.mean(axis=0)
+        left[:, -1] = -left[:, :-1] @ dense[:, :-1].mean(axis=0)
     for each in program.terms:
         if not each.smooth and each.fixed is None:
-            pull = less_absorbed(each, dense, pull, program)
-    return pull, whole
+            left = less_absorbed(each, dense, left, program)
+    return left, whole
 
 
-def beside_intercepts(pull: Array, dense: Array) -> Array:
-    """A pull off equal rows; the fixed column's multiplier lets it take Z's right factor to 0."""
-    beside = pull - pull.mean(axis=0)
-    beside[:, -1] = -beside[:, :-1] @ dense[:, :-1].mean(axis=0)
-    return beside
-
-
-def less_absorbed(term: Attached, dense: Array, pull: Array, program: Program) -> Array:
-    """A pull at Z without the subgradient of a nonsmooth term that leaves least of it."""
-    largest = float(np.max(np.abs(pull), initial=0.0))
+def less_absorbed(term: Attached, dense: Array, left: Array, program: Program) -> Array:
+    """A direction at Z without the subgradient of a nonsmooth term that leaves least of it."""
+    largest = float(np.max(np.abs(left), initial=0.0))
     if largest == 0.0:
-        return pull
-    size = float(np.max(np.abs(dense), initial=0.0)) or typical_size(program)
+        return left
+    size = float(np.max(np.abs(dense), initial=0.0))
+    if size == 0.0:  # then that of predictors that fit the data roughly
+        size = float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
     step = CLOSE * size / largest
-    image = term.forward((dense + step * pull)[:, term.columns])
+    image = term.forward((dense + step * left)[:, term.columns])
     nearest, _ = term.prox(image, step)
-    rest = pull.copy()
+    rest = left.copy()
     rest[:, term.columns] -= term.pull((image - nearest) / step)
     return rest
-
-
-def typical_size(program: Program) -> float:
-    """The size of predictors that fit the data roughly."""
-    return float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
 
 
 def chosen_place(model: Model, term: object) -> int:

@@ -75,8 +75,8 @@ def complete(
     types: Mapping[Any, Any] | None = None,
     *,
     method: Literal["gaussian", "likelihoods"] | None = None,
-    budget_seconds: float = 60.0,
-    seed: int = 0,
+    max_seconds: float = 60.0,
+    random_state: int = 0,
     groups: Any = None,
 ) -> Completion:
     """Fill the holes of a table of numbers, labels, counts, levels and categories.
@@ -107,12 +107,12 @@ def complete(
         Default: "gaussian", but "likelihoods" where ``types`` gives a likelihood, which the other
         has no use for, and where the table has so many columns that EM takes more than 3e11
         multiplications. That depends on the shape of the table and on its holes alone.
-    budget_seconds : float, default 60
+    max_seconds : float, default 60
         How much work choosing and fitting may be, at 4e9 multiplications a second: about the
         seconds of one core. It is counted by the sizes of matrices and not by a clock, so that a
         seed has one answer on every machine, and it never changes the method. What it cuts short,
         such as priors or weights that were not tried, a warning says, and ``print``.
-    seed : int, default 0
+    random_state : int, default 0
         Draws the folds.
     groups : sequence with a label for each row, optional
         Rows that belong together, such as ``groups=frame["patient"]`` of several visits: all of a
@@ -129,9 +129,9 @@ def complete(
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; a budget that is no positive number; a seed below 0; fewer groups than
-        3, or not a label for each row; a method that is neither, or "gaussian" beside a
-        likelihood.
+        As in ``declare``; ``max_seconds`` that are no positive number; a ``random_state`` below
+        0; fewer groups than 3, or not a label for each row; a method that is neither, or
+        "gaussian" beside a likelihood.
 
     Examples
     --------
@@ -143,21 +143,21 @@ def complete(
     >>> completed.table.isna().to_numpy().any()
     np.False_
     """
-    if not 0.0 < number(budget_seconds, "budget_seconds") < np.inf:
+    if not 0.0 < number(max_seconds, "max_seconds") < np.inf:
         raise ModelError(
-            f"budget_seconds={budget_seconds!r} was given; a positive number of seconds is needed"
+            f"max_seconds={max_seconds!r} was given; a positive number of seconds is needed"
         )
     checked_method(method, types)
-    seed = whole(seed, "seed", 0)
+    seed = whole(random_state, "random_state", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit at the end says it once
         declared = declare(frame, types)
-        work = CHOOSING * budget_seconds * SPEED
+        work = CHOOSING * max_seconds * SPEED
         gaussian = (method or usual_method(declared, types)) == "gaussian"
         chosen = (by_covariance if gaussian else by_likelihoods)(declared, work, seed, groups)
     if chosen.cut_short:
         warnings.warn(chosen.cut_short, UserWarning, stacklevel=2)
-    n_steps = steps_of(declared, (1.0 - CHOOSING) * budget_seconds * SPEED)
+    n_steps = steps_of(declared, (1.0 - CHOOSING) * max_seconds * SPEED)
     final = fit(chosen.model, chosen.declared.data, max_iter=n_steps, random_state=seed)
     warn_of_aside(ASIDE, aside(declared.columns))
     return Completion(
@@ -206,7 +206,7 @@ def by_covariance(declared: Declared, work: float, seed: int, groups: Any) -> Ch
     chosen = choose_prior(declared, folds_of(declared, groups, rows), rows, most, rng)
     cut_short = (
         f"the budget ended the search at {chosen}, after {len(chosen.search.priors)} that were"
-        " tried; a larger budget_seconds tries more"
+        " tried; a larger max_seconds tries more"
     )
     numbers = gaussian_table(declared, chosen)
     said = cut_short if chosen.search.ended else ""

@@ -58,13 +58,13 @@ def chosen_weight(
     if path.n_open:
         said.append(
             f"{path.n_open} of the {path.n_fits} fits by which the weight was chosen ended"
-            " before they were certified; a larger budget_seconds may choose another"
+            " before they were certified; a larger max_seconds may choose another"
         )
     n_tried = np.count_nonzero(~np.isnan(chosen.means))
     if path.ended and chosen.best[1] == n_tried - 1:
         said.append(
             f"the budget ended the search at the weight {chosen.best_weight:.3g}, the best of the"
-            f" {n_tried} that were tried and the smallest; a larger budget_seconds tries more"
+            f" {n_tried} that were tried and the smallest; a larger max_seconds tries more"
         )
     weight = chosen.best_weight
     scores = tuple(judged.at(weight, position) for position in range(len(declared.columns)))
