@@ -21,7 +21,14 @@ from mcframe.model import Problem
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine.locks import held
-from mcframe.selection import HeldOutLoss, LabelError, RelativeError, RowFolds, paths, scoring
+from mcframe.selection import (
+    HeldOutLoss,
+    LabelError,
+    RelativeError,
+    RowFolds,
+    cross_validation,
+    paths,
+)
 from mcframe.storage import Archive, Entry, fit_from_entry, fit_to_entry
 
 from .strategies import damaged
@@ -235,7 +242,7 @@ if __name__ == "__main__":
         mc.path(model, {"x": x}, count=6, checkpoint=file)
     else:
         criterion = mc.selection.RelativeError("x")
-        mc.cross_validate(model, {"x": x}, criterion=criterion, count=4, folds=3, checkpoint=file)
+        mc.cross_validate(model, {"x": x}, criterion=criterion, count=4, cv=3, checkpoint=file)
 """
 
 
@@ -271,7 +278,7 @@ def test_a_killed_cross_validation_goes_on_within_a_fold(tmp_path, monkeypatch):
     beside = tmp_path / "work.npz.model0.fold1"
     assert beside.exists()
     made = counting(monkeypatch)
-    options = {"criterion": RelativeError("x"), "count": 4, "folds": 3}
+    options = {"criterion": RelativeError("x"), "count": 4, "cv": 3}
     found = mc.cross_validate(CASES["a bias"][0], {"x": X}, checkpoint=file, **options)
     assert len(made) == 2 + 4
     assert sorted(tmp_path.glob("work.npz*")) == [file]
@@ -284,7 +291,7 @@ def test_a_killed_cross_validation_goes_on_within_a_fold(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_cross_validation_goes_on(tmp_path, monkeypatch):
-    calls, original = [], scoring.score_of
+    calls, original = [], cross_validation.score_of
 
     def interrupted(*arguments):
         calls.append(1)
@@ -293,14 +300,14 @@ def test_an_interrupted_cross_validation_goes_on(tmp_path, monkeypatch):
         return original(*arguments)
 
     file = tmp_path / "work.npz"
-    options = {"criterion": HeldOutLoss(), "count": 3, "folds": 3, "checkpoint": file}
+    options = {"criterion": HeldOutLoss(), "count": 3, "cv": 3, "checkpoint": file}
     options["patience"] = None
     with monkeypatch.context() as patch:
-        patch.setattr(scoring, "score_of", interrupted)
+        patch.setattr(cross_validation, "score_of", interrupted)
         with pytest.warns(mc.NotCertifiedWarning, match="interrupted after 2 of 3"):
             partial = mc.cross_validate(CASES["a bias"][0], {"x": X}, **options)
     made = counting(monkeypatch)
-    found = mc.cross_validate(CASES["a bias"][0], {"x": X}, jobs=1, **options)
+    found = mc.cross_validate(CASES["a bias"][0], {"x": X}, n_jobs=1, **options)
     assert len(made) == 1
     assert not found.partial
     known = ~np.isnan(partial.scores)
@@ -308,9 +315,9 @@ def test_an_interrupted_cross_validation_goes_on(tmp_path, monkeypatch):
 
 
 def test_processes_write_into_the_same_file(tmp_path, monkeypatch):
-    options = {"criterion": RelativeError("x"), "count": 3, "folds": 3}
+    options = {"criterion": RelativeError("x"), "count": 3, "cv": 3}
     options["checkpoint"] = tmp_path / "work.npz"
-    found = mc.cross_validate(CASES["a bias"][0], {"x": X}, jobs=2, **options)
+    found = mc.cross_validate(CASES["a bias"][0], {"x": X}, n_jobs=2, **options)
     made = counting(monkeypatch)
     again = mc.cross_validate(CASES["a bias"][0], {"x": X}, **options)
     assert not made
@@ -319,7 +326,7 @@ def test_processes_write_into_the_same_file(tmp_path, monkeypatch):
 
 
 def test_all_criteria_are_kept(tmp_path, monkeypatch):
-    options = {"criterion": [RelativeError("x"), HeldOutLoss()], "count": 3, "folds": 3}
+    options = {"criterion": [RelativeError("x"), HeldOutLoss()], "count": 3, "cv": 3}
     options["checkpoint"] = tmp_path / "work.npz"
     found = mc.cross_validate(CASES["a bias"][0], {"x": X}, **options)
     made = counting(monkeypatch)
@@ -339,7 +346,7 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
     def itself(fit, held):
         return fit
 
-    options = {"criterion": itself, "path": path, "weights": [1.0, 0.5, 0.2, 0.1], "folds": 2}
+    options = {"criterion": itself, "path": path, "weights": [1.0, 0.5, 0.2, 0.1], "cv": 2}
     options |= {"patience": 1, "checkpoint": tmp_path / "work.npz"}
     printed = []
     for _ in range(2):
@@ -355,8 +362,8 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
         ({"criterion": HeldOutLoss("x")}, "different criterion"),
         ({"criterion": lambda fit, held: 2.0}, "different criterion"),
         ({"random_state": 1}, "different folds"),
-        ({"folds": 3}, "different folds"),
-        ({"folds": RowFolds(2)}, "different folds"),
+        ({"cv": 3}, "different folds"),
+        ({"cv": RowFolds(2)}, "different folds"),
         ({"criterion": [RelativeError("x"), HeldOutLoss()]}, "different criterion"),
         ({"criterion": {"error": RelativeError("x")}}, "different criterion"),
         ({"patience": None}, "patience is 2 there and None here"),
@@ -367,7 +374,7 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
     ],
 )
 def test_a_file_of_another_cross_validation_is_refused(tmp_path, change, named):
-    options = {"models": CASES["a bias"][0], "data": {"x": X}, "weights": [1.0, 0.5], "folds": 2}
+    options = {"models": CASES["a bias"][0], "data": {"x": X}, "weights": [1.0, 0.5], "cv": 2}
     options |= {"criterion": RelativeError("x"), "checkpoint": tmp_path / "work.npz"}
     mc.cross_validate(**options)
     with pytest.raises(mc.DataError, match=f"another cross-validation: .*{named}"):

@@ -75,7 +75,7 @@ def test_a_reference_path_compiles_once(model, table, compilations):
 
 def test_a_cross_validation_compiles_each_table_once(model, table, compilations):
     """All data for the grid and the backend, then each fold for its path."""
-    mc.cross_validate(model, table, criterion=RelativeError("features"), count=3, folds=4)
+    mc.cross_validate(model, table, criterion=RelativeError("features"), count=3, cv=4)
     assert len(compilations) == 1 + 4
 
 

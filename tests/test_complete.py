@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import Budget
 from mcframe.selection import EntryFolds
-from mcframe.selection.work import CertifiedPath
+from mcframe.selection.paths import CertifiedPath
 from mcframe.tables import coding, completing, gaussian_table, missingness, nuclear_weight
 from mcframe.tables.judging import JudgedColumns
 from mcframe.tables.short_path import ShortPath
@@ -132,9 +132,11 @@ def test_rows_of_a_group_are_held_out_together(method):
     types, drawn = {"patient": "skip"}, []
 
     class Watched(completing.RowFolds):
-        def draw(self, *arguments):
-            drawn.extend(super().draw(*arguments))
-            return tuple(drawn)
+        def split(self, problem, random_state=0):
+            rows = problem.tables["numbers"].observed_entries().rows
+            for train, test in super().split(problem, random_state):
+                drawn.append((rows[train["numbers"]], rows[test["numbers"]]))
+                yield train, test
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(completing, "RowFolds", Watched)
@@ -142,10 +144,10 @@ def test_rows_of_a_group_are_held_out_together(method):
     assert grouped.fit.status == "certified"
     assert not grouped.table.isna().to_numpy().any()
     assert len(drawn) == 3
-    for fold in drawn:
-        new = np.unique(fold.held["numbers"].rows)
-        told = frame["patient"].to_numpy()
-        assert not np.isin(told[new], told[~np.isnan(fold.data["numbers"]).all(axis=1)]).any()
+    patients = frame["patient"].to_numpy()
+    for seen, new in drawn:
+        assert new.size
+        assert not np.isin(patients[new], patients[seen]).any()
     with pytest.raises(mc.DataError, match="groups"):
         mc.complete(frame, types, groups=frame["patient"][:-1])
     with pytest.raises(mc.DataError, match="there are 2 groups"):

@@ -33,7 +33,7 @@ def searched(**options):
         "criterion": itself,
         "path": bowl,
         "weights": [1.0, 0.5, 0.25],
-        "folds": 3,
+        "cv": 3,
     } | options
     return search_block_weights(MODEL, DATA, **options)
 
@@ -78,7 +78,7 @@ def test_a_gain_within_the_error_of_the_differences_is_not_gone_to():
 
 @pytest.mark.filterwarnings("ignore:the lowest mean stands at")
 def test_every_step_is_a_cross_validation_on_the_same_folds(model, table):
-    options = {"criterion": HeldOutLoss("features"), "count": 3, "folds": 2, "tol": 1e-2}
+    options = {"criterion": HeldOutLoss("features"), "count": 3, "cv": 2, "tol": 1e-2}
     found = search_block_weights(model, table, factors=[0.5], rounds=1, random_state=3, **options)
     blocks = [model.blocks[0], attrs.evolve(model.blocks[1], weight=0.25)]
     by_hand = mc.cross_validate(

@@ -12,7 +12,14 @@ import mcframe as mc
 from mcframe.model import Problem
 from mcframe.papers import fixed_point_path, mc_b
 from mcframe.plots import draw_scores
-from mcframe.selection import EntryFolds, HeldOutLoss, LabelError, RelativeError, drawn_folds
+from mcframe.selection import (
+    EntryFolds,
+    HeldOutLoss,
+    LabelError,
+    RelativeError,
+    Splitter,
+    folds_of,
+)
 
 # A best weight at an edge is said by a warning, which has tests of its own below.
 pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
@@ -49,7 +56,7 @@ def judged(scores, patience=None, **options):
         criterion=itself,
         path=made_up(scores),
         weights=0.5 ** np.arange(len(scores)),
-        folds=scores.shape[1],
+        cv=scores.shape[1],
         patience=patience,
         **options,
     )
@@ -64,7 +71,7 @@ def spread(means, noise=1e-3):
 
 def test_every_observed_entry_is_held_out_once(model, table):
     problem = Problem.bind(model, table)
-    folds = drawn_folds(problem, table, 4, np.random.default_rng(0))
+    folds = folds_of(EntryFolds(4), problem, table)
     for name, given in table.items():
         held = np.zeros(given.shape, dtype=int)
         for fold in folds:
@@ -82,9 +89,9 @@ def test_every_observed_entry_is_held_out_once(model, table):
 
 
 def test_scores_are_those_of_paths_fitted_by_hand(model, table):
-    options = {"criterion": LabelError("labels"), "weights": WEIGHTS, "folds": 3, "tol": 1e-6}
+    options = {"criterion": LabelError("labels"), "weights": WEIGHTS, "cv": 3, "tol": 1e-6}
     found = mc.cross_validate(model, table, effects_weight=None, **options)
-    folds = drawn_folds(Problem.bind(model, table), table, 3, np.random.default_rng(0))
+    folds = folds_of(EntryFolds(3), Problem.bind(model, table), table)
     for k, fold in enumerate(folds):
         path = mc.path(model, fold.data, weights=WEIGHTS)
         held = fold.held["labels"]
@@ -101,10 +108,10 @@ def test_several_models_and_processes_give_the_same(model, table):
         attrs.evolve(model, blocks=[blocks[0], attrs.evolve(blocks[1], weight=weight)])
         for weight in (0.1, 1.0)
     ]
-    options = {"criterion": HeldOutLoss(), "weights": WEIGHTS[:2], "folds": 2, "random_state": 5}
+    options = {"criterion": HeldOutLoss(), "weights": WEIGHTS[:2], "cv": 2, "random_state": 5}
     alone = mc.cross_validate(models, table, **options)
     assert alone.scores.shape == (2, 2, 2)
-    together = mc.cross_validate(models, table, jobs=2, **options)
+    together = mc.cross_validate(models, table, n_jobs=2, **options)
     np.testing.assert_array_equal(alone.scores, together.scores)
     rng = np.random.default_rng(5)
     drawn = mc.cross_validate(models, table, **(options | {"random_state": rng}))
@@ -144,7 +151,7 @@ def noisy_tables():
 @pytest.mark.parametrize(("word", "table"), list(noisy_tables()))
 def test_the_default_tolerance_chooses_as_exact_fits_do(word, table):
     model = mc.Model([mc.Block("y", word, bias=True)], [mc.NuclearNorm(1.0)])
-    options = {"criterion": HeldOutLoss(), "count": 12, "folds": 3, "random_state": 1}
+    options = {"criterion": HeldOutLoss(), "count": 12, "cv": 3, "random_state": 1}
     found = mc.cross_validate(model, {"y": table}, **options)
     exact = mc.cross_validate(model, {"y": table}, tol=1e-6, **options)
     assert found.best == exact.best
@@ -159,7 +166,7 @@ def test_patience_ends_a_path_for_all_folds_at_once(model, table):
     options = {
         "criterion": RelativeError("features"),
         "weights": np.geomspace(0.1, 1e-4, 10),
-        "folds": 5,
+        "cv": 5,
         "random_state": 1,
         "tol": 1e-2,
     }
@@ -235,18 +242,18 @@ def test_processes_that_walk_a_fold_each_end_where_one_process_does():
         "criterion": score,
         "path": lambda model, data, weights: range(len(weights)),
         "weights": 0.5 ** np.arange(11),
-        "folds": 3,
+        "cv": 3,
     }
     one = mc.cross_validate(gaussian(x), {"x": x}, **options)
-    two = mc.cross_validate(gaussian(x), {"x": x}, jobs=2, **options)
+    two = mc.cross_validate(gaussian(x), {"x": x}, n_jobs=2, **options)
     assert np.isnan(one.means).sum() == 5
     np.testing.assert_array_equal(one.scores, two.scores)
 
 
 def test_a_fold_alone_ends_no_path(table):
-    class OneFold:
-        def draw(self, problem, data, rng):
-            return EntryFolds(2).draw(problem, data, rng)[:1]
+    class OneFold(Splitter):
+        def split(self, problem, random_state=0):
+            yield next(EntryFolds(2).split(problem, random_state))
 
     falls_once = np.array([[9.0], [8.0], *[[8.1]] * 9])
     found = mc.cross_validate(
@@ -255,7 +262,7 @@ def test_a_fold_alone_ends_no_path(table):
         criterion=itself,
         path=made_up(falls_once),
         weights=0.5 ** np.arange(11),
-        folds=OneFold(),
+        cv=OneFold(),
     )
     np.testing.assert_array_equal(found.means[0], falls_once[:, 0])
 
@@ -281,9 +288,9 @@ def test_a_path_of_ones_own(table):
         criterion=LabelError(),
         weights=[0.1, 0.025],
         path=fixed_point_path,
-        folds=2,
+        cv=2,
     )
-    fold = drawn_folds(Problem.bind(mc_b(1.0), table), table, 2, np.random.default_rng(0))[1]
+    fold = folds_of(EntryFolds(2), Problem.bind(mc_b(1.0), table), table)[1]
     *_, fit = fixed_point_path(mc_b(1.0), fold.data, [0.1, 0.025])
     assert found.scores[1, 1, 1] == LabelError()(fit, fold.held)
 
@@ -297,23 +304,18 @@ def test_frames_sparse_matrices_and_observations_stay_what_they_are(table):
         "sparse": sp.csr_array(sp.coo_array((x[seen], np.nonzero(seen)), shape=x.shape)),
         "weighted": mc.Observations(x, weights=np.ones(x.shape)),
     }
-    options = {"criterion": RelativeError("x"), "weights": WEIGHTS, "folds": 3}
+    options = {"criterion": RelativeError("x"), "weights": WEIGHTS, "cv": 3}
     expected = mc.cross_validate(model, {"x": x}, **options)
     for name, given in forms.items():
-        folds = drawn_folds(
-            Problem.bind(model, {"x": given}), {"x": given}, 3, np.random.default_rng(0)
-        )
+        folds = folds_of(EntryFolds(3), Problem.bind(model, {"x": given}), {"x": given})
         kind = sp.coo_array if name == "sparse" else type(given)
         assert isinstance(folds[0].data["x"], kind)
         found = mc.cross_validate(model, {"x": given}, **options)
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
     assert list(forms["frame"].index) == list(
-        drawn_folds(
-            Problem.bind(model, {"x": forms["frame"]}),
-            {"x": forms["frame"]},
-            2,
-            np.random.default_rng(0),
-        )[0]
+        folds_of(EntryFolds(2), Problem.bind(model, {"x": forms["frame"]}), {"x": forms["frame"]})[
+            0
+        ]
         .data["x"]
         .index
     )
@@ -351,8 +353,8 @@ def test_fits_without_a_certificate_are_said_once(model, table):
         ({"path": lambda *_: [1] * 9, "criterion": itself}, "more fits than the 4 weights"),
         ({"random_state": 1.5}, "random_state=1.5 was given; an integer from 0, a numpy"),
         ({"weights": [0.1, 0.2]}, "they must descend"),
-        ({"folds": 1}, "folds=1"),
-        ({"folds": 500}, "'features': 500 folds were asked for, and"),
+        ({"cv": 1}, "cv=1"),
+        ({"cv": 500}, "'features': 500 folds were asked for, and"),
         ({"patience": 0}, "patience=0"),
         ({"random_state": -1}, "random_state=-1"),
         ({"tol": -1.0}, "tol=-1.0"),
@@ -372,8 +374,8 @@ def test_what_no_process_can_be_sent_is_said(model, table):
         with lock:
             return 0.0
 
-    with pytest.raises(mc.ModelError, match=r"cannot be sent .*lock.* or jobs=1"):
-        mc.cross_validate(model, table, criterion=locked, weights=WEIGHTS, jobs=2)
+    with pytest.raises(mc.ModelError, match=r"cannot be sent .*lock.* or n_jobs=1"):
+        mc.cross_validate(model, table, criterion=locked, weights=WEIGHTS, n_jobs=2)
 
 
 def test_functions_without_a_module_can_be_sent(model, table):
@@ -383,7 +385,7 @@ def test_functions_without_a_module_can_be_sent(model, table):
         criterion=lambda fit, held: fit,
         path=lambda model, data, weights: weights,
         weights=WEIGHTS,
-        jobs=2,
+        n_jobs=2,
     )
     assert found.best_weight == WEIGHTS[-1]
 
@@ -404,14 +406,14 @@ def test_a_block_of_as_many_entries_as_folds():
     few = np.full((6, 4), np.nan)
     few[[0, 0, 1, 1], [0, 1, 0, 1]] = [1.0, 2.0, 3.0, 4.0]
     found = mc.cross_validate(
-        gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=4
+        gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], cv=4
     )
     assert np.isfinite(found.scores).all()
     few[[0, 1, 1], [1, 0, 1]] = np.nan
     few[1, 1] = 3.0
     with pytest.raises(mc.DataError, match="2 entries are observed, of which 0 can be held out"):
         mc.cross_validate(
-            gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], folds=2
+            gaussian(few), {"x": few}, criterion=HeldOutLoss(), weights=WEIGHTS[:2], cv=2
         )
 
 
@@ -462,7 +464,7 @@ def test_each_model_has_a_grid_of_its_own(model, table):
         for weight in (0.01, 100.0)
     ]
     found = mc.cross_validate(
-        models, table, criterion=HeldOutLoss("features"), count=4, folds=2, tol=1e-3
+        models, table, criterion=HeldOutLoss("features"), count=4, cv=2, tol=1e-3
     )
     assert found.grids.shape == (2, 4)
     for own, grid in zip(models, found.grids, strict=True):
@@ -476,7 +478,7 @@ def test_each_model_has_a_grid_of_its_own(model, table):
         table,
         criterion=HeldOutLoss("features"),
         weights=found.grids[1],
-        folds=2,
+        cv=2,
         tol=1e-3,
     )
     np.testing.assert_array_equal(alone.scores[0], found.scores[1])
@@ -491,7 +493,7 @@ def test_models_may_differ_in_their_norm(table):
     blocks = gaussian(table).blocks
     models = [mc.Model(blocks, [term]) for term in (mc.NuclearNorm(1.0), mc.MaxNorm(1.0))]
     found = mc.cross_validate(
-        models, {"x": table["features"]}, criterion=HeldOutLoss(), count=2, folds=2, tol=1e-2
+        models, {"x": table["features"]}, criterion=HeldOutLoss(), count=2, cv=2, tol=1e-2
     )
     assert "2 weights of NuclearNorm or MaxNorm each" in repr(found)
     assert type(found.best_model.terms[0]) is type(models[found.best[0]].terms[0])
@@ -552,7 +554,7 @@ def test_one_fold_has_no_standard_error_to_go_by():
 
 def test_the_table_has_a_row_for_each_model_and_weight(model, table):
     criteria = {"features": RelativeError(), "labels": LabelError()}
-    found = mc.cross_validate([model, model], table, criterion=criteria, weights=WEIGHTS, folds=3)
+    found = mc.cross_validate([model, model], table, criterion=criteria, weights=WEIGHTS, cv=3)
     frame = found.table
     assert list(frame.columns) == [
         *("model", "weight", "mean", "standard_error", "folds", "features", "labels")

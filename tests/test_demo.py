@@ -21,7 +21,7 @@ from mcframe.demo import (
     prepare,
     search,
 )
-from mcframe.demo.wording import grid, verdict
+from mcframe.demo.report import grid, verdict
 from mcframe.plots import draw_pixels
 
 QUICK = ["demo", "--items", "120", "--weight", "0.0003", "--tol", "1e-4"]
@@ -276,7 +276,7 @@ def test_an_interrupted_search_keeps_what_it_has(monkeypatch):
         with pytest.warns(mc.NotCertifiedWarning):
             return mc.fit(model, data, **options, callback=lambda record: True)
 
-    monkeypatch.setattr("mcframe.demo.choosing.fit", stopped)
+    monkeypatch.setattr("mcframe.demo.experiment.fit", stopped)
     choice = search(experiment().hide_more(0.2, np.random.default_rng(0)))
     assert choice.interrupted
     assert len(choice.scores) == 1

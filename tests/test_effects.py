@@ -133,7 +133,7 @@ def test_cross_validation_is_not_decided_by_one_entry():
     y = (z > 0).astype(float)
     y[:, 0], y[0, 0] = 0.0, 1.0
     model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [NORM])
-    options = {"criterion": HeldOutLoss(), "count": 5, "ratio": 1e-3, "folds": 3, "tol": 1e-3}
+    options = {"criterion": HeldOutLoss(), "count": 5, "ratio": 1e-3, "cv": 3, "tol": 1e-3}
     chosen = mc.cross_validate(model, {"y": y}, **options)
     assert chosen.means.max() < 1.0
     assert chosen.effects_weight == 0.1
@@ -148,7 +148,7 @@ def test_cross_validation_is_not_decided_by_one_entry():
 
 def test_a_declared_ridge_is_kept_in_cross_validation():
     model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True, effects_weight=2.0)], [NORM])
-    options = {"criterion": HeldOutLoss(), "weights": [1.0, 0.3], "folds": 2, "tol": 1e-3}
+    options = {"criterion": HeldOutLoss(), "weights": [1.0, 0.3], "cv": 2, "tol": 1e-3}
     y = labels()
     ours = mc.cross_validate(model, {"y": y}, **options)
     same = mc.cross_validate(model, {"y": y}, effects_weight=None, **options)

@@ -16,8 +16,9 @@ from mcframe.selection import (
     RelativeError,
     RowFolds,
     TimeFolds,
-    drawn_folds,
+    folds_of,
 )
+from mcframe.selection.cross_validation import checked_splitter
 
 EDGE = "ignore:the lowest mean stands at"
 GAUSSIAN = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
@@ -28,7 +29,7 @@ MIXED = mc.Model(
 
 
 def draw(folds, model, data, seed=0):
-    return folds.draw(mc.Problem.bind(model, data), data, np.random.default_rng(seed))
+    return folds_of(folds, mc.Problem.bind(model, data), data, seed)
 
 
 def times_held(folds, name, shape):
@@ -145,8 +146,7 @@ def test_each_fold_has_its_share_of_every_column():
 
 def test_random_folds_are_those_of_a_number():
     x = np.random.default_rng(0).standard_normal((20, 5))
-    problem = mc.Problem.bind(GAUSSIAN, {"x": x})
-    numbered = drawn_folds(problem, {"x": x}, 3, np.random.default_rng(4))
+    numbered = draw(checked_splitter(3), GAUSSIAN, {"x": x}, np.random.default_rng(4))
     named = draw(EntryFolds(3), GAUSSIAN, {"x": x}, seed=4)
     assert [fold.digest for fold in numbered] == [fold.digest for fold in named]
     other = draw(EntryFolds(3), GAUSSIAN, {"x": x}, seed=5)
@@ -158,7 +158,7 @@ def test_one_column_has_no_entry_that_could_be_held_out():
         mc.DataError,
         match=r"block 'x': 5 folds were asked for, and 30 entries are observed, of which 0 can be"
         r" held out: each other one is the only entry of its row or of its column; ask for fewer"
-        r" folds, at least 2, or hold out whole rows by folds=RowFolds\(5\) of mcframe.selection",
+        r" folds, at least 2, or hold out whole rows by cv=RowFolds\(5\) of mcframe.selection",
     ):
         draw(EntryFolds(5), GAUSSIAN, {"x": np.arange(30.0)})
 
@@ -169,7 +169,7 @@ def test_new_rows_are_judged_as_predict_rows_answers(model, table):
     folds = RowFolds(3, given=["features"])
     weights = [0.05, 0.01]
     found = mc.cross_validate(
-        model, table, criterion=HeldOutLoss("labels"), folds=folds, weights=weights, tol=1e-8,
+        model, table, criterion=HeldOutLoss("labels"), cv=folds, weights=weights, tol=1e-8,
         effects_weight=None,
     )  # fmt: skip
     drawn = draw(folds, model, table)
@@ -257,7 +257,7 @@ def test_rows_are_held_out_of_data_of_every_form(form):
     x = rng.standard_normal((24, 2)) @ rng.standard_normal((2, 6))
     x[rng.random(x.shape) < 0.2] = np.nan
     seen, options = ~np.isnan(x), {"criterion": RelativeError("x"), "weights": [2.0, 0.5]}
-    options["folds"] = RowFolds(3)
+    options["cv"] = RowFolds(3)
     forms = {
         "frame": pd.DataFrame(x, columns=list("abcdef"), index=[f"i{k}" for k in range(24)]),
         "sparse": sp.csr_array(sp.coo_array((x[seen], np.nonzero(seen)), shape=x.shape)),
@@ -278,7 +278,7 @@ def test_the_future_is_held_out_entry_by_entry():
     x, y = rng.standard_normal((30, 4)), rng.standard_normal((30, 2))
     when = rng.permutation(120).reshape(30, 4)
     model = mc.Model([*GAUSSIAN.blocks, mc.Block("y", mc.Gaussian())], GAUSSIAN.terms)
-    folds = draw(TimeFolds({"x": when}, count=4), model, {"x": x, "y": y})
+    folds = draw(TimeFolds({"x": when}, n_splits=4), model, {"x": x, "y": y})
     last = -1
     for fold in folds:
         fitted = when[~np.isnan(fold.data["x"])]
@@ -292,8 +292,8 @@ def test_the_future_is_held_out_entry_by_entry():
 
 @pytest.mark.filterwarnings(EDGE)
 def test_blocks_without_a_held_out_entry_do_not_count(model, table):
-    folds = TimeFolds({"labels": np.arange(20.0)[:, None]}, count=2)
-    options = {"folds": folds, "weights": [0.05, 0.01], "tol": 1e-2}
+    folds = TimeFolds({"labels": np.arange(20.0)[:, None]}, n_splits=2)
+    options = {"cv": folds, "weights": [0.05, 0.01], "tol": 1e-2}
     several = [
         HeldOutLoss(),
         HeldOutLoss("labels"),
@@ -311,7 +311,7 @@ def test_blocks_without_a_held_out_entry_do_not_count(model, table):
 def test_entries_of_one_time_are_not_parted():
     years = np.array([[2019, 2019, 2019, 2020, 2020, 2021]])
     x = np.random.default_rng(0).standard_normal((7, 6))
-    folds = draw(TimeFolds({"x": years}, count=2), GAUSSIAN, {"x": x})
+    folds = draw(TimeFolds({"x": years}, n_splits=2), GAUSSIAN, {"x": x})
     held = [np.unique(years[0, fold.held["x"].columns]).tolist() for fold in folds]
     assert held == [[2020], [2021]]
 
@@ -322,13 +322,16 @@ X = np.random.default_rng(0).standard_normal((6, 4))
 @pytest.mark.parametrize(
     ("folds", "named"),
     [
-        (lambda: EntryFolds(1), "EntryFolds: count=1 was given; a whole number of at least 2"),
-        (lambda: RowFolds(1.5), "RowFolds: count=1.5 was given"),
+        (lambda: EntryFolds(1), "EntryFolds: n_splits=1 was given; a whole number of at least 2"),
+        (lambda: RowFolds(1.5), "RowFolds: n_splits=1.5 was given"),
         (lambda: RowFolds(groups=[1] * 6, order=[1] * 6), "groups and order were both given"),
         (lambda: RowFolds(hidden=1.0), "hidden=1.0 was given; a share between 0 and 1"),
         (lambda: RowFolds(given=[3]), r"given=\[3\] was given; names of blocks are needed"),
-        (lambda: RowFolds(7), "count=7 was given, and there are 6 rows; ask for fewer"),
-        (lambda: RowFolds(3, groups=list("aabbab")), "count=3 was given, and there are 2 groups"),
+        (lambda: RowFolds(7), "n_splits=7 was given, and there are 6 rows; ask for fewer"),
+        (
+            lambda: RowFolds(3, groups=list("aabbab")),
+            "n_splits=3 was given, and there are 2 g",
+        ),
         (lambda: RowFolds(2, groups=list("ab")), r"groups has the shape \(2,\); one value for"),
         (lambda: RowFolds(2, groups=["a", "b", "a", None, "b", "b"]), "row 3 has no group"),
         (lambda: RowFolds(2, groups=[1, 2, np.nan, 1, 2, 1]), "row 2 has no group"),
@@ -346,16 +349,14 @@ X = np.random.default_rng(0).standard_normal((6, 4))
             r" entry, a column \(6 x 1\) or a row \(1 x 4\)",
         ),
         (lambda: TimeFolds({"x": [[1, 2, 2, 2]]}, 2), "2 distinct times cannot be cut into 3"),
-        (lambda: RowFolds, "folds=<class .*RowFolds'> was given; a whole number"),
-        (lambda: "rows", "folds='rows' was given; a whole number of at least 2 is needed"),
-        (lambda: True, "folds=True was given"),
+        (lambda: RowFolds, "cv=<class .*RowFolds'> was given; a whole number"),
+        (lambda: "rows", "cv='rows' was given; a whole number of at least 2 is needed"),
+        (lambda: True, "cv=True was given"),
     ],
 )
 def test_wrong_folds_are_named(folds, named):
     with pytest.raises((mc.ModelError, mc.DataError), match=named):
-        mc.cross_validate(
-            GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), folds=folds(), weights=[1.0]
-        )
+        mc.cross_validate(GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), cv=folds(), weights=[1.0])
 
 
 def test_dates_beside_numbers_are_refused():
@@ -376,7 +377,7 @@ def test_a_fold_that_leaves_nothing_of_a_block_is_said():
 def test_folds_of_rows_need_fits():
     with pytest.raises(mc.ModelError, match="path gave a int, which has no answer for new rows"):
         mc.cross_validate(
-            GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), folds=RowFolds(2), weights=[1.0],
+            GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), cv=RowFolds(2), weights=[1.0],
             path=lambda *_: [1],
         )  # fmt: skip
 

@@ -310,7 +310,7 @@ def test_a_path_needs_weights(mixed):
     x = hidden(np.random.default_rng(0).multivariate_normal(np.zeros(4), covariance_of(4), 60))
     alone = mc.Model([block_of(mc.Gaussian(0.01))], [mc.GaussianRows(covariance_of(4))])
     weights = [1e3, 1e2, 1.0, 1e-1]
-    chosen = mc.cross_validate(alone, {"x": x}, weights=weights, criterion=HeldOutLoss(), folds=3)
+    chosen = mc.cross_validate(alone, {"x": x}, weights=weights, criterion=HeldOutLoss(), cv=3)
     assert chosen.best_weight == 1.0
 
 

@@ -43,7 +43,7 @@ def judged(at, models=1, patience=None, **options):
     listed = [MODEL] * models
     options |= {"patience": patience}
     return mc.cross_validate(
-        listed, {"x": X}, criterion=score, path=stopping(at), weights=WEIGHTS, folds=3, **options
+        listed, {"x": X}, criterion=score, path=stopping(at), weights=WEIGHTS, cv=3, **options
     )
 
 
@@ -104,7 +104,7 @@ def test_an_interrupted_fit_is_not_judged():
             single = mc.Model(model.blocks, [mc.NuclearNorm(weight)])
             yield mc.fit(single, data, callback=callback, tol=1e-4)
 
-    options = {"path": path, "weights": WEIGHTS, "folds": 3, "patience": None}
+    options = {"path": path, "weights": WEIGHTS, "cv": 3, "patience": None}
     with pytest.warns(mc.NotCertifiedWarning) as said:
         found = mc.cross_validate(MODEL, {"x": X}, criterion=HeldOutLoss(), **options)
     assert len(fits) == len(WEIGHTS) + 2
@@ -117,7 +117,7 @@ def test_control_c_between_tasks(monkeypatch):
         yield 0, tasks[0]()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcframe.selection.results.results_as_finished", interrupted)
+    monkeypatch.setattr("mcframe.selection.cross_validation.results_as_finished", interrupted)
     with pytest.warns(mc.NotCertifiedWarning, match="after 1 of 3 paths"):
         assert judged(100).partial
 
@@ -125,7 +125,7 @@ def test_control_c_between_tasks(monkeypatch):
 def test_an_interruption_within_a_worker_ends_the_others():
     with pytest.raises(KeyboardInterrupt):
         mc.cross_validate(
-            MODEL, {"x": X}, criterion=score, path=forbidden, weights=WEIGHTS, folds=3, jobs=2
+            MODEL, {"x": X}, criterion=score, path=forbidden, weights=WEIGHTS, cv=3, n_jobs=2
         )
 
 
@@ -155,7 +155,7 @@ if __name__ == "__main__":
     x = np.arange(1.0, 41.0).reshape(8, 5)
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     found = mc.cross_validate(
-        model, {"x": x}, criterion=score, path=slow, weights=[1.0, 0.5], folds=4, jobs=2
+        model, {"x": x}, criterion=score, path=slow, weights=[1.0, 0.5], cv=4, n_jobs=2
     )
     print("partial", found.partial, found.counted.sum(), flush=True)
 """
@@ -194,8 +194,8 @@ def test_control_c_with_processes_keeps_what_is_finished_and_ends_them(tmp_path,
 
 @pytest.mark.parametrize("given", [0, 1.5, "two", None])
 def test_a_wrong_number_of_jobs_is_named(given):
-    with pytest.raises(mc.ModelError, match="jobs="):
-        judged(100, jobs=given)
+    with pytest.raises(mc.ModelError, match="n_jobs="):
+        judged(100, n_jobs=given)
 
 
 def test_jobs_end_when_they_are_left_early():

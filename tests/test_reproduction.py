@@ -27,8 +27,8 @@ from papers.runner import Interrupted, attempts
 from papers.store import Header, Result, Store
 
 import mcframe as mc
-from mcframe.selection.progress import duration
-from mcframe.selection.progress import lines as progress_lines
+from mcframe.selection.jobs import duration
+from mcframe.selection.jobs import lines as progress_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 FULL = ["noise-table1", "--jobs", "1"]
@@ -564,7 +564,7 @@ def test_durations(seconds, said):
 
 def test_lines_of_progress_come_now_and_then(capsys, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("mcframe.selection.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("mcframe.selection.jobs.time.monotonic", lambda: clock[0])
     advance = progress_lines("x", 5, "trials")
     for now in (20.0, 30.0, 60.0, 70.0, 80.0):
         clock[0] = now

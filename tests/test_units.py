@@ -12,7 +12,7 @@ import mcframe as mc
 from mcframe.contracts import Conjugate, Likelihood
 from mcframe.contracts.term import Sums
 from mcframe.model.units import affine_units, rank_units
-from mcframe.selection import HeldOutLoss, RelativeError, drawn_folds
+from mcframe.selection import EntryFolds, HeldOutLoss, RelativeError, folds_of
 
 from .catalogue import LIKELIHOODS
 
@@ -378,12 +378,12 @@ def test_cross_validation_judges_in_the_units_of_the_data():
     x = table_of(seed=13, shape=(20, 4), missing=0.1)
     s, c = np.array([1e-6, 1e6, 1.0, 1.0]), np.array([0.0, 1e9, -3.0, 0.0])
     model = model_of(mc.Block("x", mc.Gaussian(), standardize=True))
-    options = {"criterion": HeldOutLoss(), "count": 4, "folds": 3}
+    options = {"criterion": HeldOutLoss(), "count": 4, "cv": 3}
     plain = mc.cross_validate(model, {"x": x}, **options)
     other = mc.cross_validate(model, {"x": s * x + c}, **options)
     np.testing.assert_allclose(other.scores, plain.scores, rtol=1e-2)
     problem = mc.Problem.bind(model, {"x": s * x + c})
-    fold = drawn_folds(problem, {"x": s * x + c}, 3, np.random.default_rng(0))[0]
+    fold = folds_of(EntryFolds(3), problem, {"x": s * x + c})[0]
     held = fold.held["x"]
     np.testing.assert_array_equal(held.values, (s * x + c)[held.rows, held.columns])
     fit = mc.fit(model, fold.data)

@@ -23,7 +23,7 @@ from runs import Runs, seeds_of
 import mcframe as mc
 from mcframe.datasets import read_multilabel
 from mcframe.estimators import MatrixCompletionClassifier
-from mcframe.selection import EntryFolds
+from mcframe.selection import EntryFolds, folds_of
 
 DATA = ("emotions", "yeast", "CAL500")
 N_SETTINGS = 12
@@ -44,12 +44,12 @@ def hidden_labels(labels, share, seed):
     return hidden
 
 
-def folds_of(features, labels):
+def held_labels(features, labels):
     """The places of held-out labels of three folds, drawn as mcframe draws them."""
     blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli())]
     data = {"x": features, "y": labels}
     problem = mc.Problem.bind(mc.Model(blocks, [mc.NuclearNorm(1.0)]), data)
-    drawn = EntryFolds(3).draw(problem, data, np.random.default_rng(0))
+    drawn = folds_of(EntryFolds(3), problem, data)
     return [(fold.held["y"].rows, fold.held["y"].columns) for fold in drawn]
 
 
@@ -70,7 +70,7 @@ def tuned(predictions):
 
         features = StandardScaler().fit_transform(features)
         errors = np.zeros(N_SETTINGS)
-        for rows, columns in folds_of(features, labels):
+        for rows, columns in held_labels(features, labels):
             less = labels.copy()
             less[rows, columns] = np.nan
             for label in np.unique(columns):

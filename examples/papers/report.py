@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import attrs
 
-from mcframe.selection.progress import duration
+from mcframe.selection.jobs import duration
 from papers.experiment import Experiment, Measured, Published, Trial, summarised
 from papers.store import Store
 

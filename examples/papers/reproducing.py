@@ -10,8 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from mcframe.selection.jobs import joblib
-from mcframe.selection.progress import progress
+from mcframe.selection.jobs import joblib, progress
 from papers.experiment import Experiment, Trial, summarised
 from papers.picture import draw
 from papers.registry import find

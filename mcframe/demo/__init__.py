@@ -1,8 +1,17 @@
 """The demo, above all floors: half a table hidden, completed, judged, compared, drawn."""
 
-from mcframe.demo.baseline import Baseline, best_baseline, fit_baseline
-from mcframe.demo.choosing import Choice, declare, largest_weight, search
-from mcframe.demo.experiment import Errors, Experiment, prepare
+from mcframe.demo.experiment import (
+    Baseline,
+    Choice,
+    Errors,
+    Experiment,
+    best_baseline,
+    declare,
+    fit_baseline,
+    largest_weight,
+    prepare,
+    search,
+)
 from mcframe.demo.report import Demo, demonstrate
 
 __all__ = [

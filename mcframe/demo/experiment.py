@@ -1,13 +1,18 @@
-"""A table with some of its entries hidden, and the judge of what is predicted for them."""
+"""A table with hidden entries, and what competes for them: a declared model, and a baseline."""
+
+import warnings
 
 import attrs
 import numpy as np
 
+from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
 from mcframe.datasets import MultiLabel, hide
-
-__all__ = ["Errors", "Experiment", "prepare"]
+from mcframe.fitting import fit
+from mcframe.likelihoods import Bernoulli, Gaussian
+from mcframe.model import Block, Model
+from mcframe.regularizers import NuclearNorm
 
 # The farthest from certainty that a log loss is charged for.
 CAUTION = 1e-6
@@ -135,3 +140,143 @@ def prepare(
     spread = np.sqrt(Experiment(centred**2, data.labels, *masks).means("features"))
     scaled = centred / np.where(spread > 0, spread, 1.0)
     return Experiment(scaled, data.labels, *masks)
+
+
+SCALES = (0.3, 0.1, 0.03, 0.01)
+# Nuclear weights, as fractions of the smallest one at which Z = 0.
+FRACTIONS = tuple(2.0**-k for k in range(2, 9))
+# A ranking needs no more digits than this gap gives, nor more iterations.
+ROUGH, PATIENCE = 3e-3, 400
+
+
+def declare(scale: float, weight: float) -> Model:
+    """Declare MC-b of Goldberg et al. (2010), with a bias for both blocks.
+
+    The labels' scale says how large a z makes a label certain, in the units of the features:
+    the nuclear norm charges both blocks alike. Their weight is the scale as well, so that the
+    largest gradient of a label's loss is 1 / N_labels at every scale.
+    """
+    return Model(
+        blocks=[
+            Block("features", Gaussian(), reduce="mean", bias=True),
+            Block("labels", Bernoulli(scale=scale), weight=scale, reduce="mean", bias=True),
+        ],
+        terms=[NuclearNorm(weight)],
+    )
+
+
+def largest_weight(experiment: Experiment) -> float:
+    """Compute the smallest nuclear weight at which Z = 0 is optimal: ||gradient at 0||_2.
+
+    At Z = 0 the best biases predict column means, so that an observed entry contributes
+    (mean - y) / N of its block, at every scale of the labels.
+    """
+    gradients = []
+    for block, entries in experiment.observed.items():
+        known = ~np.isnan(entries)
+        gradients.append(np.where(known, experiment.means(block) - entries, 0.0) / known.sum())
+    return float(np.linalg.norm(np.hstack(gradients), ord=2))
+
+
+@attrs.frozen
+class Choice:
+    """Every score that was computed, by (scale, weight); the lowest is the choice.
+
+    ``interrupted`` says that Ctrl-C ended the search early.
+    """
+
+    scores: dict[tuple[float, float], float]
+    interrupted: bool = False
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The scale and the weight with the lowest score."""
+        return min(self.scores, key=lambda pair: self.scores[pair])
+
+
+def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> Choice:
+    """Score a grid of label scales and nuclear weights on the entries hidden in ``validation``.
+
+    At each scale the weights go down, each fit from the one before, until the score rises.
+    """
+    if weights is None:
+        largest = largest_weight(validation)
+        weights = tuple(float(f"{fraction * largest:.2g}") for fraction in FRACTIONS)
+    scores: dict[tuple[float, float], float] = {}
+    for scale in SCALES:
+        start, lowest = None, np.inf
+        for weight in weights:
+            start = quick_fit(declare(scale, weight), validation, start)
+            score = validation.score(start.predict("features"), start.predict("labels"))
+            scores[scale, weight] = score
+            if start.status == "interrupted":
+                return Choice(scores, interrupted=True)
+            if score > lowest:
+                break
+            lowest = score
+    return Choice(scores)
+
+
+def quick_fit(model: Model, experiment: Experiment, start: Fit | None) -> Fit:
+    """Fit well enough for a ranking: that it is not certified is no cause for a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        warnings.simplefilter("ignore", UnobservedWarning)
+        return fit(model, experiment.observed, tol=ROUGH, max_iter=PATIENCE, start=start)
+
+
+# scikit-learn's C, the inverse of the ridge weight.
+STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+MAX_ITER = 5000
+
+
+@attrs.frozen(eq=False)
+class Baseline:
+    """What the baseline predicts: features (hidden ones by means) and label probabilities.
+
+    ``unconverged`` counts labels whose regression stopped at its iteration limit.
+    """
+
+    features: Array
+    probabilities: Array
+    strength: float
+    unconverged: int
+
+
+def fit_baseline(experiment: Experiment, strength: float) -> Baseline:
+    """Impute means, then fit a logistic regression for each label on its observed entries.
+
+    A label with one class observed is predicted to be that class always, one without any
+    observation to be 0.
+    """
+    seen = experiment.observed
+    known = ~np.isnan(seen["features"])
+    features = np.where(known, seen["features"], experiment.constant("features"))
+    probabilities = experiment.constant("labels").copy()
+    unconverged = 0
+    for column, labels in enumerate(seen["labels"].T):
+        if np.unique(labels[~np.isnan(labels)]).size == 2:
+            probabilities[:, column], done = regression(features, labels, strength)
+            unconverged += not done
+    return Baseline(features, probabilities, strength, unconverged)
+
+
+def regression(features: Array, labels: Array, strength: float) -> tuple[Array, bool]:
+    """Predict the probability of one label for every item; say whether the solver converged."""
+    from sklearn.linear_model import LogisticRegression  # only here: importing it is slow
+
+    known = ~np.isnan(labels)
+    model = LogisticRegression(C=strength, max_iter=MAX_ITER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it warns of, no convergence, is reported instead
+        model.fit(features[known], labels[known])
+    probability: Array = model.predict_proba(features)[:, 1]
+    return probability, bool(np.max(model.n_iter_) < MAX_ITER)
+
+
+def best_baseline(validation: Experiment) -> float:
+    """Choose the strength with the lowest log loss on the labels hidden in ``validation``."""
+    return min(
+        STRENGTHS,
+        key=lambda strength: validation.log_loss(fit_baseline(validation, strength).probabilities),
+    )

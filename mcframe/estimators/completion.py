@@ -22,9 +22,9 @@ from mcframe.model.partitioned import refuse_partitions
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import cross_validate, weight_max
 from mcframe.selection.choice import edges_unsaid
-from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.criteria import Criterion
-from mcframe.selection.entry_folds import fewest_free
+from mcframe.selection.splitters import fewest_free
+from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.columns import read_frame
 
 __all__ = ["Completion"]
@@ -205,7 +205,7 @@ class Completion(BaseEstimator):
                 data,
                 criterion=criterion,
                 count=self.n_weights,
-                folds=self.cv,
+                cv=self.cv,
                 random_state=self.random_state,
             )
         return self.cross_validation_.best_model

@@ -4,16 +4,15 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Factored, Term
-from mcframe.laws.duality import at_least
-from mcframe.laws.samples import STEPS, feasible_samples, product, stacked_samples
-from mcframe.laws.violations import close, demand
-
-__all__ = [
-    "factors_bound_the_value",
-    "factors_reach_the_conjugate",
-    "multipliers_bound_the_conjugate",
-    "prox_of_factors",
-]
+from mcframe.laws.checking import (
+    STEPS,
+    at_least,
+    close,
+    demand,
+    feasible_samples,
+    product,
+    stacked_samples,
+)
 
 DESCENT_STEPS = 3000
 

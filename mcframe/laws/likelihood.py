@@ -1,44 +1,45 @@
-"""The laws of likelihoods, gathered: points that stress them, and the public check."""
+"""The laws of likelihoods, and the public check of all of them."""
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable, TwiceDifferentiable
-from mcframe.laws.biases import bias_is_best
-from mcframe.laws.conjugates import conjugate_keeps_its_digits, fenchel_young
-from mcframe.laws.distributions import log_likelihood_is_loss, samples_match, z_has_its_name
-from mcframe.laws.gradients import (
-    curvature_bounds,
-    gradient_is_derivative,
-    second_derivative_bends,
+from mcframe.backends.conic import cp
+from mcframe.compile.effects import declared_effects
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import (
+    Approximated,
+    Conjugate,
+    Distribution,
+    Likelihood,
+    Parametric,
+    Proximable,
+    TwiceDifferentiable,
 )
-from mcframe.laws.loss_proximal import (
-    prox_gradient_is_derivative,
-    prox_is_minimiser,
-    prox_solves_its_program,
-)
+from mcframe.laws.checking import close, demand, demand_unharmed, law, unit_of
 from mcframe.laws.losses import (
     bounded_below,
+    conjugate_keeps_its_digits,
     convex,
+    curvature_bounds,
     far_out_finite,
+    fenchel_young,
+    gradient_is_derivative,
     indicator_is_one,
     labels_differ_linearly,
     location_is_one,
     one_value,
+    prox_gradient_is_derivative,
+    prox_is_minimiser,
+    prox_solves_its_program,
+    second_derivative_bends,
     units_are_exchangeable,
 )
-from mcframe.laws.parameters import fit_parameters, parameters_are_best
-from mcframe.laws.statements import (
-    approximation_is_bound,
-    expression_is_definition,
-    joint_statement_is_definition,
-)
-from mcframe.laws.violations import demand, demand_unharmed, law
-
-__all__ = ["LIKELIHOOD_LAWS", "check_likelihood"]
+from mcframe.model import Layout
 
 Law = Callable[[Likelihood, Array, Array], None]
 
@@ -145,6 +146,250 @@ def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     demand(twin == likelihood and hash(twin) == hash(likelihood), "a copy is not equal to it")
     demand(likelihood.formula("z", "y").strip() != "", "its formula is empty")
     demand(likelihood.latex("z", "y").strip() != "", "its LaTeX is empty")
+
+
+def bias_is_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The bias solved for is the best constant: moving it either way does not help."""
+    if not isinstance(likelihood, TwiceDifferentiable) or not likelihood.convex:
+        return
+    if likelihood.width > 1:
+        biases_of_classes_are_best(likelihood, z, y)
+        return
+    columns = np.arange(z.size) % 3
+    if likelihood.reads_unlabeled:
+        kept = has_best_bias(likelihood, y, columns)[columns]
+        z, y, columns = z[kept], y[kept], columns[kept]
+    bias = solved_biases(likelihood, z, y, columns)
+    best = np.sum(likelihood.value(z + bias[columns], y))
+    for move in (1e-3, -1e-3, 1.0, -1.0):
+        other = np.sum(likelihood.value(z + bias[columns] + move, y))
+        demand(other >= best - 1e-12 * (1 + abs(best)), f"a bias moved by {move:g} is better")
+
+
+def has_best_bias(likelihood: Likelihood, y: Array, columns: IntArray) -> Mask:
+    """The columns whose loss rises on both sides: a risk of many positives may fall forever."""
+    far = np.full_like(y, 1e3 / np.sqrt(likelihood.curvature))
+    up, down = (
+        np.bincount(columns, weights=likelihood.value_and_gradient(side * far, y)[1])
+        for side in (1.0, -1.0)
+    )
+    return (up > 0.0) & (down < 0.0)
+
+
+def solved_biases(likelihood: Likelihood, z: Array, y: Array, columns: IntArray) -> Array:
+    """The biases of three columns as a fit solves for them."""
+    rows = np.arange(columns.size)
+    layout = Layout(n_biases=3 * likelihood.width)
+    effects = declared_effects(layout, likelihood, y, rows, columns, 1.0)
+    return np.asarray(effects.solve(likelihood, z, y, 1.0, None))
+
+
+def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """A bias of each class is best: moving one of them does not help."""
+    width, columns = likelihood.width, np.arange(len(z)) % 3
+    bias = solved_biases(likelihood, z, y, columns)
+    columns = columns[:, None] * width + np.arange(width)
+    best = np.sum(likelihood.value(z + bias[columns], y))
+    for k in range(width):
+        for move in (1e-3, -1e-3, 1.0, -1.0):
+            moved = z + bias[columns] + move * np.eye(width)[k]
+            other = np.sum(likelihood.value(moved, y))
+            demand(other >= best - 1e-12 * (1 + abs(best)), f"a bias moved by {move:g} is better")
+
+
+def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """Over many draws the mean is the mean response and the gradient averages to 0.
+
+    Within six standard errors. The second is the zero mean of the score: it ties the mean,
+    through the sampler, to the loss.
+    """
+    if not isinstance(likelihood, Distribution):
+        return
+    few = z[:: max(1, len(z) // 8)]
+    many = np.concatenate([few] * 20_000)
+    draws = likelihood.sample(many, np.random.default_rng(1))
+    demand(not np.any(likelihood.invalid(draws)), "a draw lies outside the domain")
+    gradients = likelihood.value_and_gradient(many, draws)[1].reshape(-1, *few.shape)
+    # Of classes, coded 0, 1, ..., the mean response is the probability of each code.
+    coded = draws if few.ndim == 1 else draws[:, None] == np.arange(likelihood.width)
+    coded = np.asarray(coded, dtype=float).reshape(-1, *few.shape)
+    for sample, wanted, what in (
+        (coded, likelihood.mean(few), "the mean of draws"),
+        (gradients, np.zeros(few.shape), "the mean gradient of draws"),
+    ):
+        size = float(np.max(np.abs(sample)))
+        error = np.maximum(np.std(sample, axis=0) / np.sqrt(len(sample)), 1e-3 * size)
+        away = float(np.max(np.abs(sample.mean(axis=0) - wanted) / error))
+        demand(away < 6.0, f"{what} is {away:.1f} standard errors off")
+
+
+def log_likelihood_is_loss(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """log p(y | z) + l(z, y) is a function of y alone."""
+    if not isinstance(likelihood, Distribution):
+        return
+    sums, size = [], np.ones(y.shape)
+    for w in (z, np.roll(z, 7, axis=0), 0.0 * z):
+        value, log_likelihood = likelihood.value(w, y), likelihood.log_likelihood(w, y)
+        demand(log_likelihood.shape == y.shape, f"log_likelihood of shape {log_likelihood.shape}")
+        sums.append(log_likelihood + value)
+        size = np.maximum(size, np.abs(log_likelihood) + np.abs(value))
+    for other in sums[1:]:
+        change = float(np.max(np.abs(other - sums[0]) / size))
+        demand(change <= 1e-12, f"with z it changes by {change:g}, relatively")
+
+
+def z_has_its_name(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """z has a name of its own where the mean response is something else, and only there."""
+    mean = np.allclose(likelihood.mean(z), z, rtol=1e-9)
+    demand(
+        mean == (likelihood.z_name is None),
+        f"z_name={likelihood.z_name!r}, and z is {'' if mean else 'not '}the mean response",
+    )
+
+
+def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """No move of the parameters helps, their gradient vanishes, a weight of 2 counts twice."""
+    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
+        return
+    weights = 1.0 + np.arange(y.size) % 2
+    kept = [z.copy(), y.copy(), weights.copy()]
+    best = likelihood.best_parameters(z, y, weights, None)
+    demand(best.shape == (likelihood.n_parameters,), f"parameters of shape {best.shape}")
+    for before, after in zip(kept, (z, y, weights), strict=True):
+        demand(np.array_equal(before, after), "an argument was changed in place")
+    total = total_loss(likelihood, z, y, weights)
+    reached, unit = total(best), unit_of(z)
+    size = 1.0 + abs(reached)
+    moves = [*np.eye(best.size), np.ones(best.size)]
+    for move, far in itertools.product(moves, (1e-3, -1e-3, 0.1, -0.1, 1.0, -1.0)):
+        other = total(best + far * unit * move)
+        demand(other >= reached - 1e-12 * size, f"parameters moved by {far:g} are better")
+    h = 1e-4 * unit
+    for move in moves:
+        ahead, behind = (total(best + sign * h * move) for sign in (1.0, -1.0))
+        far_ahead, far_behind = (total(best + 2 * sign * h * move) for sign in (1.0, -1.0))
+        gradient = (8 * (ahead - behind) - (far_ahead - far_behind)) / 12
+        demand(
+            abs(gradient) <= 1e-12 * size,
+            f"the gradient in the parameters is {gradient / h:g}, not 0",
+        )
+    twice = np.repeat(np.arange(y.size), weights.astype(np.intp))
+    repeated = likelihood.best_parameters(z[twice], y[twice], np.ones(twice.size), None)
+    close(repeated, best, 1e-9, "parameters for repeated entries")
+    warm = likelihood.best_parameters(z, y, weights, best + 0.01 * unit)
+    close(warm, best, 1e-9, "parameters from a start close by")
+
+
+def fit_parameters(likelihood: Likelihood, z: Array, y: Array) -> Likelihood:
+    """The likelihood with its parameters, if it has any, fitted to these points."""
+    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
+        return likelihood
+    best = likelihood.best_parameters(z, y, np.ones(y.size), None)
+    return likelihood.with_parameters(best)
+
+
+def total_loss(
+    likelihood: Parametric, z: Array, y: Array, weights: Array
+) -> Callable[[Array], float]:
+    """The weighted sum of losses as a function of the parameters; inf where they are refused."""
+
+    def total(parameters: Array) -> float:
+        try:
+            at = likelihood.with_parameters(parameters)
+        except ModelError:
+            return np.inf
+        return float(weights @ at.value(z, y))
+
+    return total
+
+
+def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The CVXPY expression has the same value, entry by entry, and is convex by its rules.
+
+    Where its constraints do not hold the value is infinite, and only there. Of an approximation
+    the value lies nowhere above.
+    """
+    if not likelihood.convex:
+        return
+    value = likelihood.value(z, y)
+    finite = np.isfinite(value)
+    for i in np.flatnonzero(~finite)[:5]:
+        outside = cp.Variable(z[i : i + 1].shape, value=z[i : i + 1])
+        _, constraints = likelihood.statement(cp, outside, y[i : i + 1])
+        held = all(bool(np.all(c.value())) for c in constraints)
+        demand(not held, "its CVXPY constraints hold where it is infinite")
+    z, y, value = z[finite], y[finite], value[finite]
+    variable = cp.Variable(z.shape, value=z)
+    expression, constraints = likelihood.statement(cp, variable, y)
+    demand(expression.shape == y.shape, f"its expression has shape {expression.shape}")
+    demand(expression.is_convex(), "its expression is not convex by CVXPY's rules")
+    with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
+        found = np.asarray(expression.value)
+    if not is_exact(likelihood, z, y):
+        found = np.maximum(found, value)
+    close(found, value, 1e-9, "expression")
+    constraints_hold(constraints)
+
+
+def constraints_hold(constraints: list[Any]) -> None:
+    """Each constraint is convex by CVXPY's rules, and met at the values of its variables."""
+    for constraint in constraints:
+        demand(constraint.is_dcp(), "its constraint is not convex by CVXPY's rules")
+        demand(np.all(constraint.value()), "its CVXPY constraints are broken where it is finite")
+
+
+def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The joint CVXPY statement has the losses at given parameters, and is convex in both."""
+    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
+        return
+    variable, parameters = cp.Variable(z.shape), cp.Variable(likelihood.n_parameters)
+    expression, constraints = likelihood.statement(cp, variable, y, parameters=parameters)
+    demand(expression.shape == y.shape, f"its joint statement has shape {expression.shape}")
+    demand(expression.is_convex(), "its joint statement is not convex by CVXPY's rules")
+    best = likelihood.best_parameters(z, y, np.ones(y.size), None)
+    variable.value = z
+    for moved in (best, best + 0.5 * unit_of(z), 1.5 * best):
+        parameters.value = moved
+        with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
+            found = np.asarray(expression.value)
+        wanted = likelihood.with_parameters(moved).value(z, y)
+        close(found, wanted, 1e-9, "joint statement")
+        constraints_hold(constraints)
+
+
+def is_exact(likelihood: Likelihood, z: Array, y: Array) -> bool:
+    """Whether its expression is the loss itself: no error is stated, however far it looks."""
+    if not isinstance(likelihood, Approximated):
+        return True
+    return not np.any(likelihood.statement_error((np.roll(z, 5), 1.0), z, y))
+
+
+def approximation_is_bound(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The bound near some points lies below the loss by the error that it states.
+
+    It touches the loss at those points, and within the spread s of them it misses no more than
+    a tangent there does: curvature s^2 / 2.
+    """
+    if not isinstance(likelihood, Approximated):
+        return
+    unit = float(np.max(np.abs(z))) / 6
+    for spread in (1e-3 * unit, unit):
+        for near in (z, z + 0.9 * spread, z - 0.9 * spread, np.roll(z, 5)):
+            error = likelihood.statement_error((near, spread), z, y)
+            demand(np.all(error >= 0.0), f"it states an error of {float(np.min(error)):g}")
+            value = likelihood.value(z, y)
+            variable = cp.Variable(z.shape, value=z)
+            bound, constraints = likelihood.statement(cp, variable, y, near=(near, spread))
+            constraints_hold(constraints)
+            demand(bound.shape == y.shape, f"its bound has shape {bound.shape}")
+            demand(bound.is_convex(), "its bound is not convex by CVXPY's rules")
+            with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
+                found = np.asarray(bound.value)
+            close(found + error, value, 1e-9, "the bound and its error")
+            missed = error - 0.5 * likelihood.curvature * np.square(z - near)
+            missed[np.abs(z - near) > spread] = 0.0
+            worst = float(np.max(missed / (1.0 + np.abs(value))))
+            demand(worst <= 1e-9, f"within the spread it misses {worst:g} more than a tangent")
 
 
 LIKELIHOOD_LAWS: dict[str, Law] = {

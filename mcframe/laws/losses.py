@@ -1,22 +1,22 @@
-"""The laws of a loss: its values, gradients, curvature and bounds."""
+"""The laws of a loss: values, gradients, curvature and bounds, its conjugate, its prox."""
+
+import itertools
 
 import numpy as np
 
+from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Likelihood, LinearDifference
-from mcframe.laws.directions import along
-from mcframe.laws.violations import close, demand
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Likelihood,
+    LinearDifference,
+    Proximable,
+    TwiceDifferentiable,
+)
+from mcframe.laws.checking import along, close, demand, directions, unit_of
 
-__all__ = [
-    "bounded_below",
-    "convex",
-    "far_out_finite",
-    "indicator_is_one",
-    "labels_differ_linearly",
-    "location_is_one",
-    "one_value",
-    "units_are_exchangeable",
-]
+# Prox steps, in units of the predictors.
+STEPS = (0.01, 0.3, 1.0, 10.0)
 
 
 def one_value(likelihood: Likelihood, z: Array, y: Array) -> None:
@@ -98,3 +98,227 @@ def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
     if np.isfinite(likelihood.curvature):
         demand(np.all(np.isfinite(value)) and np.all(np.isfinite(gradient)), "infinite at +-1e4")
     demand(not np.any(np.isnan(likelihood.mean(far))), "a mean at +-1e4 is NaN")
+
+
+def gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The gradient is the derivative, by a central difference of fourth order."""
+    if not likelihood.smooth:
+        return
+    for direction in directions(z):
+        gradient_is_derivative_along(likelihood, z, y, direction)
+
+
+def gradient_is_derivative_along(
+    likelihood: Likelihood, z: Array, y: Array, direction: Array
+) -> None:
+    """The gradient along one direction is the derivative along it."""
+    h = 1e-3 * max(float(np.max(np.abs(z))) / 6, 1e-300)
+    move = h * direction
+    ahead, behind = likelihood.value(z + move, y), likelihood.value(z - move, y)
+    far_ahead, far_behind = likelihood.value(z + 2 * move, y), likelihood.value(z - 2 * move, y)
+    numeric = (8 * (ahead - behind) - (far_ahead - far_behind)) / (12 * h)
+    gradient = along(likelihood.value_and_gradient(z, y)[1], direction)
+    size = float(np.max(np.abs(gradient)))
+    # Within reach of a kink no difference quotient is accurate, but a convex loss keeps it
+    # between the gradients on both sides.
+    before, after = (
+        along(likelihood.value_and_gradient(z + s * move, y)[1], direction) for s in (-2, 2)
+    )
+    kink = np.abs(after - 2 * gradient + before) > 0.05 * (after - before) + 1e-9 * size
+    kink &= likelihood.convex  # a concave stretch has falling gradients, and must have no kink
+    demand(np.mean(kink) < 0.2, "its gradient jumps or bends sharply nearly everywhere")
+    close(gradient[~kink] / size, numeric[~kink] / size, 1e-6, "gradient")
+    low, high = (
+        before[kink] - 0.5 * (after - before)[kink],
+        after[kink] + 0.5 * (after - before)[kink],
+    )
+    held = np.all((numeric[kink] >= low) & (numeric[kink] <= high))
+    demand(held, "at a kink the values rise faster or slower than the gradients on both sides")
+
+
+def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """|l'(z) - l'(w)| <= curvature |z - w|, close and far."""
+    curvature = likelihood.curvature
+    demand(curvature > 0.0, f"curvature={curvature!r}; a positive number or inf is needed")
+    if not likelihood.smooth:
+        demand(np.isinf(curvature), f"curvature={curvature!r} of a loss that is not smooth")
+        return
+    spread = float(np.max(np.abs(z)))
+    gradient = likelihood.value_and_gradient(z, y)[1]
+    for distance, direction in itertools.product((1e-4, 1e-2, 1.0), directions(z)):
+        move = distance * spread * direction
+        turn = likelihood.value_and_gradient(z + move, y)[1] - gradient
+        rise = float(np.max(np.sqrt(along(turn, turn) / along(move, move))))
+        demand(
+            rise <= curvature * (1 + 1e-7),
+            f"the gradient changes by {rise:g} per unit, above the curvature {curvature:g}",
+        )
+        if likelihood.quadratic:
+            close(rise, curvature, 1e-7, "curvature of a quadratic loss")
+
+
+def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The second derivative is the derivative of the gradient, and at most the curvature."""
+    if not isinstance(likelihood, TwiceDifferentiable):
+        return
+    h = 1e-4 * float(np.max(np.abs(z))) / 6
+    second = likelihood.second_derivative(z, y)
+    size = float(np.max(np.abs(second)))
+    for k, direction in enumerate(directions(z)):
+        move = h * direction
+        ahead = likelihood.value_and_gradient(z + move, y)[1]
+        behind = likelihood.value_and_gradient(z - move, y)[1]
+        found = likelihood.hessian_product(z, y, direction)
+        sides = [likelihood.hessian_product(z + side * move, y, direction) for side in (-1, 1)]
+        smooth = np.abs(sides[1] - sides[0]) <= 0.05 * size
+        demand(np.mean(smooth) > 0.8, "it jumps nearly everywhere")
+        numeric = (ahead - behind) / (2 * h)
+        close(found[smooth] / size, numeric[smooth] / size, 1e-5, "second derivative")
+        if k < likelihood.width:
+            own = along(found, direction)
+            diagonal = along(second, direction)
+            close(diagonal / size, own / size, 1e-12, "diagonal of the Hessian")
+    demand(np.all(second <= likelihood.curvature * (1 + 1e-12)), "it exceeds the curvature")
+
+
+def fenchel_young(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """l*(s) >= s w - l(w) for every w, with equality at the gradient s of w.
+
+    And ``nearest_gradient`` leads shorter gradients back into the domain, and leaves gradients
+    alone.
+    """
+    if not isinstance(likelihood, Conjugate) or not likelihood.convex:
+        return
+    finite = np.isfinite(likelihood.value(z, y))
+    z, y = z[finite], y[finite]
+    value, gradient = likelihood.value_and_gradient(z, y)
+    conjugate = likelihood.conjugate(gradient, y)
+    close(conjugate, along(gradient, z) - value, 1e-9, "conjugate at the gradient")
+    # Gradients of the other sign or too long may lie outside the domain, where it is inf.
+    for factor in (-0.5, 0.0, 0.3, 0.9, 1.5):
+        there = likelihood.conjugate(factor * gradient, y)
+        for w in (z, np.roll(z, 11, axis=0), 30.0 * z):
+            least = factor * along(gradient, w) - likelihood.value(w, y)
+            short = least - there
+            demand(
+                np.all(short <= 1e-9 * (1 + np.abs(least))),
+                f"the conjugate is {float(np.max(short)):g} too small at {factor:g} gradient",
+            )
+    close(
+        likelihood.nearest_gradient(gradient, y),
+        gradient,
+        1e-12,
+        "the nearest gradient to a gradient",
+    )
+    for factor in (0.0, 0.3, 0.9):
+        nearest = likelihood.nearest_gradient(factor * gradient, y)
+        inside = np.isfinite(likelihood.conjugate(nearest, y))
+        demand(
+            np.all(inside),
+            f"the nearest gradients to {factor:g} gradient have no finite conjugate",
+        )
+
+
+def conjugate_keeps_its_digits(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """l*(s) = s z - l(z) relative to its summands, where a loss is almost 0.
+
+    An entry may count a million times.
+    """
+    if not isinstance(likelihood, Conjugate) or likelihood.location:
+        return
+    if not (likelihood.smooth and likelihood.convex and likelihood.infimum == 0.0):
+        return
+    for factor in (1.0, 3.0, 8.0):
+        value, gradient = likelihood.value_and_gradient(factor * z, y)
+        product, conjugate = along(gradient, factor * z), likelihood.conjugate(gradient, y)
+        sizes = along(np.abs(gradient), np.abs(factor * z)) + value + np.abs(conjugate)
+        small = (value > 1e-100) & (value < 1e-2)
+        off = np.abs(conjugate - product + value)[small]
+        demand(bool(np.all(off <= 1e-9 * sizes[small])), "digits of the conjugate are lost")
+
+
+def prox_is_minimiser(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The prox minimises l(x) + (x - z)^2 / (2 step), and (z - prox) / step is a subgradient."""
+    if not isinstance(likelihood, Proximable):
+        return
+    unit = unit_of(z)
+    for size in STEPS:
+        step = steps_for(z, size)
+        there = likelihood.prox(z, y, step)
+        value = likelihood.value(there, y)
+        demand(np.all(np.isfinite(value)), "the loss at the prox is not finite")
+
+        def objective(x: Array, step: Array = step) -> Array:
+            return likelihood.value(x, y) + along(x - z, (x - z) / (2.0 * step))
+
+        reached, gradient = objective(there), (z - there) / step
+        moves = (sign * far * unit for sign in (-1.0, 1.0) for far in (1e-3, 0.1, 1.0))
+        rivals: list[Array] = [there + move for move in moves]
+        rivals += [z, likelihood.start(y), 0.5 * (there + z)]
+        for rival in rivals:
+            theirs = objective(rival)
+            demand(
+                np.all(theirs >= reached - 1e-10 * (1.0 + np.abs(reached))),
+                f"another point is better than the prox by {float(np.max(reached - theirs)):g}",
+            )
+            tangent = value + along(gradient, rival - there)
+            above = likelihood.value(rival, y) - tangent
+            demand(
+                np.all(above >= -1e-10 * (1.0 + np.abs(tangent))),
+                "(z - prox) / step is no subgradient at the prox",
+            )
+        if isinstance(likelihood, Conjugate):
+            nearest = likelihood.nearest_gradient(gradient, y)
+            wanted = along(nearest, there) - value
+            close(likelihood.conjugate(nearest, y), wanted, 1e-9, "conjugate at (z - prox) / step")
+
+
+def prox_gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The gradient of the prox is its derivative; at a kink of the prox it is one side's."""
+    if not isinstance(likelihood, Proximable):
+        return
+    h = 1e-4 * unit_of(z)
+    for size in STEPS:
+        step = steps_for(z, size)
+        here = likelihood.prox(z, y, step)
+        after = (likelihood.prox(z + h, y, step) - here) / h
+        before = (here - likelihood.prox(z - h, y, step)) / h
+        found = likelihood.prox_gradient(z, y, step)
+        demand(np.all((found >= 0.0) & (found <= 1.0)), "a gradient of the prox is not in [0, 1]")
+        low, high = np.minimum(before, after), np.maximum(before, after)
+        held = (found >= low - 1e-3) & (found <= high + 1e-3)
+        demand(np.all(held), "a gradient of the prox is not its derivative")
+        smooth = np.abs(after - before) <= 1e-3
+        # A third of the points may stand at a kink of the prox, where losses start.
+        demand(np.mean(smooth) > 0.5, "the gradient of the prox jumps nearly everywhere")
+        middle = 0.5 * (before + after)
+        close(found[smooth], middle[smooth], 1e-6, "gradient of the prox")
+
+
+def prox_solves_its_program(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The prox is what CVXPY finds for the definition."""
+    if not isinstance(likelihood, Proximable):
+        return
+    z, y = z[::9], y[::9]
+    unit = unit_of(z)
+    for size in (0.3, 3.0):
+        step = steps_for(z, size)
+        variable = cp.Variable(z.shape)
+        # In units of the predictors, where the solver's tolerances mean what they say.
+        x = unit * variable
+        away = cp.multiply(0.5 * unit**2 / step, cp.square(variable - z / unit))
+        losses, constraints = likelihood.statement(cp, x, y)
+        total = cp.sum(losses) + cp.sum(away)
+        program = cp.Problem(cp.Minimize(total / unit), constraints)
+        demand(program.is_dcp(), "its definition is not convex by CVXPY's rules")
+        with np.errstate(all="ignore"):  # the conic solver's own arithmetic
+            program.solve(solver="CLARABEL")
+        close(
+            likelihood.prox(z, y, step) / unit, np.asarray(variable.value), 1e-5, "prox in CVXPY"
+        )
+
+
+def steps_for(z: Array, size: float) -> Array:
+    """Prox steps of about one size, none equal to the next."""
+    steps = size * unit_of(z) * np.linspace(0.5, 1.5, z.size)
+    return steps.reshape(z.shape)

@@ -14,13 +14,11 @@ from mcframe.compile import CompiledProblem
 from mcframe.constraints import Box, OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.fitting import fit
-from mcframe.laws.violations import demand, demand_unharmed, law
+from mcframe.laws.checking import demand, demand_unharmed, law
 from mcframe.likelihoods import Bernoulli, Gaussian, Quantile
 from mcframe.model import Block, Model, Problem
 from mcframe.regularizers import GaussianRows, MaxNorm, NuclearNorm, Ridge
 from mcframe.verification import Verification
-
-__all__ = ["SOLVER_LAWS", "Agreement", "Trial", "check_agreement", "check_solver", "examples"]
 
 # The relative gap up to which a reference counts as exact.
 REFERENCE_TOL = 1e-6

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -9,25 +10,27 @@ import numpy as np
 
 from mcframe.backends.conic import cp
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Constraint, Factored, Prox, SmoothTerm, Spectral, Term
-from mcframe.laws.duality import composition, fenchel_young
+from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
+from mcframe.laws.checking import (
+    STEPS,
+    at_least,
+    close,
+    data_of,
+    demand,
+    demand_unharmed,
+    feasible_samples,
+    law,
+    least_value,
+    stacked_samples,
+)
 from mcframe.laws.factors import (
     factors_bound_the_value,
     factors_reach_the_conjugate,
     multipliers_bound_the_conjugate,
     prox_of_factors,
 )
-from mcframe.laws.proximal import (
-    firmly_nonexpansive,
-    prox_beats_rivals,
-    prox_solves_its_program,
-    sets_are_sets,
-    value_at_prox,
-)
-from mcframe.laws.samples import STEPS, Law, data_of, least_value, stacked_samples
-from mcframe.laws.violations import close, demand, demand_unharmed, law
 
-__all__ = ["TERM_LAWS", "check_regularizer"]
+Law = Callable[[Term, list[Array]], None]
 
 
 def check_regularizer(
@@ -204,6 +207,146 @@ def arguments_unharmed(term: Term, points: list[Array]) -> None:
     twin = copy.deepcopy(term)
     demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
     demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")
+
+
+def value_at_prox(term: Term, points: list[Array]) -> None:
+    """The value that prox returns is the value there."""
+    if not isinstance(term, Prox):
+        return
+    for point in points:
+        for step in STEPS:
+            there, value = term.prox(point, step)
+            close(value, term.value(there), 1e-9, "value returned by prox")
+
+
+def prox_beats_rivals(term: Term, points: list[Array]) -> None:
+    """No random rival has a lower value(X) + ||X - Z||^2 / (2 step)."""
+    if not isinstance(term, Prox):
+        return
+    rng = np.random.default_rng(0)
+    for point in points:
+        for step in STEPS:
+            there, value = term.prox(point, step)
+            reached = value + distance(there, point) / (2 * step)
+            for size in (1e-3, 0.1, 1.0):
+                # Rivals on the segment to the point itself and around the prox.
+                rival = there + size * (point - there)
+                shaken = there + size * rng.standard_normal(point.shape)
+                for other in (rival, shaken, term.prox(shaken, 1e-6)[0]):
+                    theirs = term.value(other) + distance(other, point) / (2 * step)
+                    demand(
+                        theirs >= reached - 1e-8 * (1 + abs(reached)),
+                        f"a rival reaches {theirs:g} where the prox reaches {reached:g}"
+                        f" with step {step:g}",
+                    )
+
+
+def distance(a: Array, b: Array) -> float:
+    """||a - b||_F^2."""
+    return float(np.sum(np.square(a - b)))
+
+
+def firmly_nonexpansive(term: Term, points: list[Array]) -> None:
+    """||P x - P y||^2 <= <P x - P y, x - y>."""
+    if not isinstance(term, Prox):
+        return
+    for x, y in itertools.pairwise(points):
+        for step in STEPS:
+            moved = term.prox(x, step)[0] - term.prox(y, step)[0]
+            inner = float(np.vdot(moved, x - y))
+            demand(
+                float(np.vdot(moved, moved)) <= inner + 1e-9 * (1 + abs(inner)),
+                f"two points move apart with step {step:g}",
+            )
+
+
+def prox_solves_its_program(term: Term, points: list[Array]) -> None:
+    """The definition is convex by CVXPY's rules, and the prox is what CVXPY finds for it."""
+    for point in points[:2]:
+        variable = cp.Variable(point.shape)
+        objective, constraints = term.statement(cp, variable)
+        program = cp.Problem(cp.Minimize(objective), constraints)
+        demand(program.is_dcp(), "its definition is not convex by CVXPY's rules")
+        if isinstance(term, Prox):
+            least_value(objective + cp.sum_squares(variable - point) / 2, constraints)
+            size = 1 + float(np.max(np.abs(point)))
+            nearest = term.prox(point, 1.0)[0]
+            close(nearest / size, variable.value / size, 1e-4, "prox against CVXPY")
+
+
+def sets_are_sets(term: Term, points: list[Array]) -> None:
+    """A constraint's projection is feasible, idempotent and free of the step."""
+    if not isinstance(term, Constraint):
+        return
+    if isinstance(term, Prox):
+        for point in points:
+            there, value = term.prox(point, 1.0)
+            demand(value == 0.0 and term.value(there) == 0.0, "the projection is not in the set")
+            close(term.prox(there, 1.0)[0], there, 1e-12, "projection of a projection")
+            close(term.prox(point, 50.0)[0], there, 1e-12, "projection with another step")
+    if isinstance(term, Factored):
+        for stacked in stacked_samples(points):
+            cut = term.prox_factors(stacked, 1.0)
+            demand(term.of_factors(cut) == 0.0, "the projection of factors is not in the set")
+            close(term.prox_factors(cut, 1.0), cut, 1e-12, "projection of projected factors")
+            close(term.prox_factors(stacked, 50.0), cut, 1e-12, "their projection, another step")
+
+
+def fenchel_young(term: Term, points: list[Array]) -> None:
+    """f*(Y) >= <Y, X> - f(X) for every X, with equality at the subgradient that prox shows.
+
+    Y is any matrix of ``nearest_dual``, at which the conjugate must be finite and which must
+    stay where it is.
+    """
+    inside = feasible_samples(term, points)
+    values = [term.value(point) for point in inside]
+    duals = [*points, *(0.1 * point for point in points)]
+    if isinstance(term, Prox):
+        for point in points:
+            there, value = term.prox(point, 1.0)
+            dual = term.nearest_dual(point - there)
+            close(dual, point - there, 1e-8, "the nearest dual to a subgradient")
+            wanted = float(np.vdot(dual, there)) - value
+            close(term.conjugate(dual), wanted, 1e-8, "conjugate at a subgradient")
+            duals += [point - there, 0.5 * (point - there)]
+    for dual in duals:
+        near = term.nearest_dual(dual)
+        conjugate = term.conjugate(near)
+        demand(np.isfinite(conjugate), f"the conjugate at a nearest dual is {conjugate}")
+        close(term.nearest_dual(near), near, 1e-12, "the nearest dual to a nearest dual")
+        for point, value in zip(inside, values, strict=True):
+            at_least(conjugate, float(np.vdot(near, point)) - value)
+            at_least(term.conjugate(dual), float(np.vdot(dual, point)) - value)
+
+
+def composition(term: Term, points: list[Array]) -> None:
+    """inner(forward(Z)) is the value; forward is affine, with this adjoint and ||K|| <= 1."""
+    if not isinstance(term, Composed):
+        return
+    shift = term.forward(np.zeros_like(points[0]))
+    for point, other in zip(points, reversed(points), strict=True):
+        image = term.forward(point)
+        close(term.inner.value(image), term.value(point), 1e-12, "inner after forward")
+        linear = image - shift
+        demand(
+            float(np.linalg.norm(linear)) <= float(np.linalg.norm(point)) * (1 + 1e-12),
+            "forward makes a matrix longer",
+        )
+        dual = np.resize(other, image.shape)
+        close(
+            float(np.vdot(term.adjoint(dual), point)),
+            float(np.vdot(dual, linear)),
+            1e-12,
+            "adjoint",
+        )
+        close(term.pairing(dual), -float(np.vdot(dual, shift)), 1e-12, "pairing")
+        inner_dual = image - term.inner.prox(image, 1.0)[0]
+        inner_dual = term.inner.nearest_dual(inner_dual)
+        conjugate = term.inner.conjugate(inner_dual) + term.pairing(inner_dual)
+        demand(np.isfinite(conjugate), "inner's conjugate at its nearest dual is not finite")
+        pull = term.adjoint(inner_dual)
+        for rival in points:
+            at_least(conjugate, float(np.vdot(pull, rival)) - term.value(rival))
 
 
 TERM_LAWS: dict[str, Law] = {

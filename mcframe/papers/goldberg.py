@@ -24,7 +24,7 @@ from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.grids import checked_weights
+from mcframe.selection.paths import checked_weights
 
 FINISHED = "stopped by its own rule: the objective changed by less, relatively, than it asks"
 UNFINISHED = "max_iter iterations were made before its own rule stopped it"

@@ -1,23 +1,23 @@
 """Floor 7: one model at many weights, and which of them to take."""
 
-from mcframe.selection.block_criteria import (
+from mcframe.selection.choice import CrossValidation
+from mcframe.selection.coordinates import CoordinateSearch, search_block_weights
+from mcframe.selection.criteria import (
+    CheckedCriterion,
+    Criterion,
+    HeldOutLoss,
     LabelError,
     LogLoss,
     MeanAbsoluteError,
     OneMinusAUC,
     OrdinalDistance,
+    RelativeDeviance,
     RelativeError,
 )
-from mcframe.selection.choice import CrossValidation
-from mcframe.selection.coordinates import CoordinateSearch, search_block_weights
-from mcframe.selection.criteria import CheckedCriterion, Criterion
 from mcframe.selection.cross_validation import cross_validate
-from mcframe.selection.entry_folds import EntryFolds, drawn_folds
-from mcframe.selection.folds import Fold, Folds, Held
-from mcframe.selection.losses import HeldOutLoss, RelativeDeviance
+from mcframe.selection.folds import Fold, Held, folds_of
 from mcframe.selection.paths import Path, path
-from mcframe.selection.row_folds import RowFolds
-from mcframe.selection.time_folds import TimeFolds
+from mcframe.selection.splitters import EntryFolds, RowFolds, Splitter, TimeFolds
 from mcframe.selection.weight_max import weight_max
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "CrossValidation",
     "EntryFolds",
     "Fold",
-    "Folds",
     "Held",
     "HeldOutLoss",
     "LabelError",
@@ -39,9 +38,10 @@ __all__ = [
     "RelativeDeviance",
     "RelativeError",
     "RowFolds",
+    "Splitter",
     "TimeFolds",
     "cross_validate",
-    "drawn_folds",
+    "folds_of",
     "path",
     "search_block_weights",
     "weight_max",

@@ -13,9 +13,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
-from mcframe.selection.finite_effects import may_be_infinite
-
-__all__ = ["AT_EDGE", "CrossValidation", "edges_unsaid"]
+from mcframe.selection.paths import may_be_infinite
 
 pandas = Deferred("pandas", "the table of a cross-validation")
 

@@ -12,10 +12,8 @@ from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model
 from mcframe.selection.choice import AT_EDGE, CrossValidation, edges_unsaid
-from mcframe.selection.cross_validation import cross_validate, generator
-from mcframe.selection.scoring import clearly_above
-
-__all__ = ["CoordinateSearch", "Step", "search_block_weights"]
+from mcframe.selection.cross_validation import clearly_above, cross_validate
+from mcframe.selection.splitters import generator
 
 
 @attrs.frozen
@@ -126,7 +124,7 @@ def search_block_weights(
     >>> blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(), bias=True)]
     >>> model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
     >>> found = search_block_weights(
-    ...     model, data, criterion=RelativeDeviance(), count=5, folds=3, rounds=1
+    ...     model, data, criterion=RelativeDeviance(), count=5, cv=3, rounds=1
     ... )
     >>> [block.weight for block in found.best_model.blocks]
     [1.0, 2.0]

@@ -1,32 +1,42 @@
-"""What a criterion of cross-validation is, and the checks of those that are given."""
+"""Criteria of cross-validation: what a fit got wrong on held-out entries, the lower the better."""
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
+import attrs
 import numpy as np
 
 from mcframe.answer import Fit
+from mcframe.backends import Point
+from mcframe.compile import compile_problem
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Likelihood
-from mcframe.model import Model
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    Likelihood,
+    Parametric,
+    TwiceDifferentiable,
+)
+from mcframe.contracts.validators import block_name
+from mcframe.model import Block, Model, Problem
+from mcframe.model.table import Table
+from mcframe.numerics.operators import LowRank
+from mcframe.regularizers import NuclearNorm
 from mcframe.selection.folds import Held
-from mcframe.selection.value_kinds import reads_classes, reads_labels
+from mcframe.selection.paths import with_ridge
+from mcframe.selection.splitters import kinds_of
+from mcframe.selection.weight_max import smooth
 
-__all__ = [
-    "CheckedCriterion",
-    "Criterion",
-    "checked_criteria",
-    "criterion_name",
-    "entries_of",
-    "likelihood_of",
-    "score_of",
-    "takes",
-]
-
+metrics = Deferred("sklearn.metrics", "the area under a curve")
 
 # Columns of the table of a cross-validation, beside one for each criterion.
 RESERVED = ("model", "weight", "mean", "standard_error", "folds")
+# Of the ridge on best constants, as in the fits that are compared: a tenth of an entry.
+EFFECTS_WEIGHT = 0.1
 
 
 class Criterion(Protocol):
@@ -42,12 +52,8 @@ class Criterion(Protocol):
 
 
 @runtime_checkable
-class CheckedCriterion(Protocol):
+class CheckedCriterion(Criterion, Protocol):
     """A criterion that knows, before anything is fitted, which models it can judge."""
-
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
-        """The score of one fit on one fold."""
-        ...
 
     def check(self, model: Model) -> None:
         """Raise a ``ModelError`` where fits of that model cannot be judged."""
@@ -61,13 +67,13 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
     else, before anything is fitted.
     """
     if isinstance(given, Mapping):
-        listed = [(name, each) for name, each in given.items()]
-    elif isinstance(given, list | tuple):
-        listed = [(criterion_name(each), each) for each in given]
+        listed = list(given.items())
     else:
-        listed = [(criterion_name(given), given)]
+        several = given if isinstance(given, list | tuple) else [given]
+        listed = [(criterion_name(each), each) for each in several]
     if not listed:
         raise ModelError(f"criterion={given!r} was given; one criterion at least is needed")
+    names = [name for name, _ in listed]
     for name, each in listed:
         if not isinstance(name, str):
             raise ModelError(f"criterion has the name {name!r}; a string is needed")
@@ -77,12 +83,10 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
                 " already; give it another"
             )
         check_criterion(each, models)
-    names = [name for name, _ in listed]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ModelError(
-            f"criterion has two that are called {twice}; give a dict from a name to each"
-        )
+        if names.count(name) > 1:
+            raise ModelError(
+                f"criterion has two that are called {name}; give a dict from a name to each"
+            )
     return dict(listed)
 
 
@@ -106,7 +110,7 @@ def suitable(model: Model) -> list[str]:
     """Criteria that judge a model as they are written, one for each kind of its blocks."""
     found: dict[str, str] = {}
     for block in model.blocks:
-        labels = reads_labels(block.likelihood) or reads_classes(block.likelihood)
+        labels = kinds_of(block.likelihood) & {"labels", "classes"}
         word = "LabelError" if labels else "RelativeError"
         found.setdefault(word, f"{word}({block.name!r})")
     return [*found.values(), "HeldOutLoss()"]
@@ -140,31 +144,412 @@ def score_of(criterion: Criterion, fit: Any, held: Mapping[str, Held]) -> float:
 
 
 def criterion_name(criterion: object) -> str:
-    """How messages call a criterion: a function by its name."""
+    """The name of a criterion in messages: of a function its own."""
     return str(getattr(criterion, "__name__", repr(criterion)))
 
 
-def entries_of(criterion: Criterion, block: str, fit: Any, held: Mapping[str, Held]) -> Held:
-    """The held-out entries of a block of a fit that the criterion can judge."""
-    if isinstance(fit, Fit) and isinstance(criterion, CheckedCriterion):
-        criterion.check(fit.model)
-    if block not in held:
-        raise missing_block(criterion, block, held)
-    return held[block]
+@attrs.frozen
+class OfBlocks:
+    """A criterion of the held-out entries of one block, or of all where ``block`` is None."""
+
+    block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
+
+    def check(self, model: Model) -> None:
+        """Raise a ``ModelError`` where the block is missing, or cannot be judged."""
+        likelihoods = {block.name: block.likelihood for block in model.blocks}
+        for name in self.names(likelihoods):
+            reason = self.refusal(likelihoods[name], name)
+            if reason is not None:
+                raise ModelError(f"criterion {criterion_name(self)}: block {name!r} {reason}")
+
+    def refusal(self, likelihood: Likelihood, block: str) -> str | None:
+        """Why a block of this likelihood cannot be judged, and what can; None if it can."""
+        return None
+
+    def names(self, known: Mapping[str, Any]) -> list[str]:
+        """The names of the judged blocks, or a ``ModelError`` that names those there are."""
+        if self.block is not None and self.block not in known:
+            word, names = type(self).__name__, [repr(name) for name in known]
+            raise ModelError(
+                f"criterion {criterion_name(self)}: there is no block {self.block!r}; the blocks"
+                f" are {', '.join(names)}: write {word}({names[0]})"
+            )
+        return list(known) if self.block is None else [self.block]
+
+    def entries(self, fit: Any, held: Mapping[str, Held]) -> dict[str, Held]:
+        """The held-out entries of the blocks of a fit that the criterion can judge."""
+        if isinstance(fit, Fit):
+            self.check(fit.model)
+        return {name: held[name] for name in self.names(held)}
 
 
-def likelihood_of(criterion: Criterion, block: str, model: Model) -> Likelihood:
-    """The likelihood of a block, or a ``ModelError`` that names the blocks there are."""
-    likelihoods = {each.name: each.likelihood for each in model.blocks}
-    if block not in likelihoods:
-        raise missing_block(criterion, block, likelihoods)
-    return likelihoods[block]
+@attrs.frozen
+class OfOneBlock(OfBlocks):
+    """A criterion of one block; NaN where none of its entries was held out on a fold."""
+
+    # What a block without the right kind of observations holds or lacks, and what judges it.
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    lacks: ClassVar[str]
+    instead: ClassVar[str] = "RelativeError"
+
+    block: str = attrs.field(validator=block_name)
+
+    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+        """The score of one fit on one fold."""
+        (entries,) = self.entries(fit, held).values()
+        return float(self.score(fit, entries)) if entries.values.size else np.nan
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """The score of one fit at some entries, one at least."""
+        raise NotImplementedError
+
+    def predicted(self, fit: Any, entries: Held) -> Any:
+        """The mean response at the entries, of classes a probability each."""
+        return np.asarray(fit.predict(self.block, entries.rows, entries.columns))
+
+    def refusal(self, likelihood: Likelihood, block: str) -> str | None:
+        """Why a block without the right kind of observations cannot be judged."""
+        if self.kinds & kinds_of(likelihood) or (not self.kinds and likelihood.width == 1):
+            return None
+        word = "LabelError" if likelihood.width > 1 else self.instead
+        return (
+            f"holds {self.lacks}, as {type(likelihood).__name__} needs {likelihood.needs}; take"
+            f" {word}({block!r}) or HeldOutLoss({block!r})"
+        )
 
 
-def missing_block(criterion: Criterion, block: str, known: Mapping[str, Any]) -> ModelError:
-    """The error of a criterion for a block that there is not."""
-    word, names = type(criterion).__name__, [repr(name) for name in known]
-    return ModelError(
-        f"criterion {criterion_name(criterion)}: there is no block {block!r}; the blocks are"
-        f" {', '.join(names)}: write {word}({names[0]})"
+@attrs.frozen
+class LabelError(OfOneBlock):
+    """The share of held-out labels or classes of a block predicted wrongly.
+
+    Of 0/1 labels 1 is predicted where its probability is above 0.5, of classes the most
+    probable one. Other likelihoods are refused by a ``ModelError``.
+    """
+
+    kinds = frozenset({"labels", "classes"})
+    lacks = "neither labels 0 and 1 nor classes"
+    block: str = attrs.field(default="labels", validator=block_name)
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """The share on this fold."""
+        predicted = self.predicted(fit, entries)
+        answers = np.argmax(predicted, axis=1) if predicted.ndim > 1 else predicted > 0.5
+        return np.mean(answers != entries.values)
+
+
+@attrs.frozen
+class RelativeError(OfOneBlock):
+    """``sum (x - x_hat)^2 / sum x^2`` over the held-out entries of a block, x_hat by ``predict``.
+
+    NaN where all of them are 0. Classes, whose codes have no size, are refused by a
+    ``ModelError``.
+    """
+
+    lacks = "classes, whose codes have no size to compare an error with"
+    block: str = attrs.field(default="features", validator=block_name)
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """The ratio on this fold."""
+        squares = np.sum(np.square(entries.values))
+        missed = self.predicted(fit, entries) - entries.values
+        return np.sum(np.square(missed)) / squares if squares > 0.0 else np.nan
+
+
+@attrs.frozen
+class MeanAbsoluteError(OfOneBlock):
+    """The mean of ``|x - x_hat|`` over the held-out entries of a block, x_hat by ``predict``.
+
+    In the units of the data, so that a column of large numbers outweighs one of small ones. Of
+    labels x_hat is a probability, of levels the expected one. Classes, whose codes have no size,
+    are refused by a ``ModelError``.
+    """
+
+    lacks = RelativeError.lacks
+    block: str = attrs.field(default="features", validator=block_name)
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """The mean on this fold."""
+        return np.mean(np.abs(self.predicted(fit, entries) - entries.values))
+
+
+@attrs.frozen
+class OrdinalDistance(OfOneBlock):
+    """The mean of ``|level - predicted level|`` over the held-out entries of a block of levels.
+
+    The predicted level is the median of the levels' probabilities at z, the lowest one plus the
+    number of thresholds below z: no other has a smaller expected distance. Likelihoods other than
+    ``Ordinal`` are refused by a ``ModelError``.
+    """
+
+    kinds = frozenset({"levels"})
+    lacks = "no ordered levels"
+    instead = "MeanAbsoluteError"
+    block: str = attrs.field(default="levels", validator=block_name)
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """The mean on this fold."""
+        likelihood = fit.likelihood(self.block)
+        z = fit.natural(self.block, entries.rows, entries.columns)
+        levels = likelihood.lowest + np.searchsorted(likelihood.thresholds, z)
+        return np.mean(np.abs(levels - entries.values))
+
+
+@attrs.frozen
+class OneMinusAUC(OfOneBlock):
+    """1 - AUC of a block of labels: the lower the better, 0.5 where the ranking is one by chance.
+
+    AUC is the area under the receiver operating characteristic of z within a column, the share of
+    pairs of a held-out 1 and a held-out 0 that z puts in this order. The score is 1 minus the mean
+    over the columns with both labels held out on that fold (macro average), NaN where there is
+    none. Other likelihoods than those of labels 0 and 1 are refused by a ``ModelError``.
+    """
+
+    kinds = frozenset({"labels"})
+    lacks = "no labels 0 and 1"
+    block: str = attrs.field(default="labels", validator=block_name)
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """1 minus the mean area on this fold."""
+        z = np.asarray(fit.natural(self.block, entries.rows, entries.columns))
+        order = np.argsort(entries.columns, kind="stable")
+        ends = np.flatnonzero(np.diff(entries.columns[order])) + 1
+        areas = [
+            metrics.roc_auc_score(entries.values[column], z[column])
+            for column in np.split(order, ends)
+            if np.ptp(entries.values[column]) > 0.0
+        ]
+        return 1.0 - np.mean(areas) if areas else np.nan
+
+
+@attrs.frozen
+class LogLoss(OfOneBlock):
+    """The mean of ``-log p(y | z)`` over the held-out entries of a block, in nats.
+
+    With every constant, so that it compares likelihoods of one kind of data, as ``Poisson`` with
+    ``NegativeBinomial``. For labels, classes, levels, counts and positive numbers; losses without
+    a distribution are refused by a ``ModelError``, and so are those of a location
+    (``Gaussian``), whose density is a matter of units.
+    """
+
+    block: str = attrs.field(default="labels", validator=block_name)
+
+    def score(self, fit: Any, entries: Held) -> Any:
+        """The mean on this fold."""
+        z = fit.natural(self.block, entries.rows, entries.columns)
+        return -np.mean(fit.likelihood(self.block).log_likelihood(z, entries.values))
+
+    def refusal(self, likelihood: Likelihood, block: str) -> str | None:
+        """Why losses without a distribution, and locations, cannot be judged."""
+        word = type(likelihood).__name__
+        remedy = f"take RelativeDeviance({block!r}) or HeldOutLoss({block!r})"
+        if not isinstance(likelihood, Distribution):
+            return f"has {word}, a loss without a distribution; {remedy}"
+        if likelihood.location:
+            return f"has {word}, whose density depends on the units of the data; {remedy}"
+        return None
+
+
+@attrs.frozen
+class HeldOutLoss(OfBlocks):
+    """The mean loss l(z, y) of the held-out entries of one block, or of all blocks together.
+
+    Over several blocks it is the sum of all their losses over the number of all their entries,
+    so that a block counts by its entries: one column of classes does not outweigh a hundred of
+    measurements. Weights of blocks and of entries play no part, so that models with different
+    ones can be compared. Of a block of standardised values l is in its standard units, those of
+    the entries that the fit has seen: models that standardize differently are compared by
+    ``RelativeError``, which is in the data's own units. NaN where nothing was held out on a fold.
+    """
+
+    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+        """The mean loss on this fold."""
+        entries = self.entries(fit, held)
+        total = sum(float(np.sum(losses_at(fit, name, own))) for name, own in entries.items())
+        count = sum(own.values.size for own in entries.values())
+        return total / count if count else np.nan
+
+
+@attrs.frozen
+class RelativeDeviance(OfBlocks):
+    """Held-out deviance beside that of the best constants: 1 is no better than a constant.
+
+    With the deviance ``d(z, y) = l(z, y) - min over z' of l(z', y)`` and the best constant c_j of
+    the entries of column j that the fit has seen (with a ridge of 0.1 where it may be infinite),
+
+    ``sum d(z_ij, y_ij) / u_j  /  sum d(c_j, y_ij) / u_j``
+
+    over the held-out entries of a block. u_j is 1 where losses are in nats, as of labels,
+    classes, levels and counts. Of locations (``Gaussian``, ``Huber``, ``Quantile``), whose losses
+    have the units of their column, it is the mean of ``d(c_j, y_ij)`` over the entries of the
+    column that were seen. Then no scale or offset of a column plays a part, and of a Gaussian
+    block of standardised columns the score is about ``1 - R^2``. Columns of a location that are
+    all alike where they were seen are left out: they leave nothing to be explained.
+
+    Without ``block`` the score is the mean over all blocks, each of them relative to its own
+    constants: numbers, labels and classes count alike in a mixed table. Weights of blocks play no
+    part, those of entries only in the constants. NaN where no block has anything to be explained
+    on a fold.
+
+    Parameters
+    ----------
+    block : str, optional
+
+    Raises
+    ------
+    ModelError
+        Before anything is fitted: where the block is missing; for ``Equality``, whose loss is 0
+        or infinite, and a ``RiskMixture``, whose entries without a label carry loss too.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> from mcframe.selection import Held, RelativeDeviance
+    >>> x = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, np.nan]])
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
+    >>> held = {"x": Held(np.array([2]), np.array([1]), np.array([30.0]))}
+    >>> round(RelativeDeviance()(mc.fit(model, {"x": x}), held), 3)
+    0.888
+    """
+
+    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+        """The ratio on this fold, of several blocks their mean."""
+        if not isinstance(fit, Fit):
+            raise ModelError(
+                f"criterion {criterion_name(self)}: path gave a {type(fit).__name__}, which does"
+                " not say what it was fitted to; a Fit is needed"
+            )
+        found = [relative_deviance(fit, *each) for each in self.entries(fit, held).items()]
+        known = [ratio for ratio in found if not np.isnan(ratio)]
+        return float(np.mean(known)) if known else np.nan
+
+    def refusal(self, likelihood: Likelihood, block: str) -> str | None:
+        """Why a loss has no deviance, and what can be taken; None if it has one."""
+        word = type(likelihood).__name__
+        if likelihood.indicator:
+            return f"has {word}, whose loss is 0 or infinite; take RelativeError(...)"
+        if likelihood.reads_unlabeled:
+            return (
+                f"has {word}, whose entries without a label carry loss too; take LabelError(...)"
+            )
+        if likelihood.smooth and not isinstance(likelihood, TwiceDifferentiable):
+            return (
+                f"has {word}, whose best constant needs a second derivative; take HeldOutLoss(...)"
+            )
+        if not isinstance(likelihood, Conjugate | Parametric) and likelihood.infimum == -np.inf:
+            return f"has {word}, whose least losses are not known; take HeldOutLoss(...)"
+        return None
+
+
+def losses_at(fit: Any, name: str, entries: Held) -> Array:
+    """The losses at some entries of a block, in its standard units if it has some."""
+    return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.values))
+
+
+def least_losses(likelihood: Likelihood, y: Array) -> Array:
+    """The infimum of l(z, y) over z: minus the conjugate at 0.
+
+    Of levels 0, that of a probability of 1, which the thresholds of another fit do not move.
+    """
+    if isinstance(likelihood, Parametric) or not isinstance(likelihood, Conjugate):
+        return np.zeros_like(y)
+    shape = y.shape if likelihood.width == 1 else (*y.shape, likelihood.width)
+    return -likelihood.conjugate(np.zeros(shape), y)
+
+
+@attrs.frozen(eq=False)
+class Yardstick:
+    """What the losses at held-out entries are compared with: the least ones and the constants'.
+
+    ``units`` are the u_j of each entry, 0 where it is left out, ``deviance`` that of the best
+    constants in these units.
+    """
+
+    least: Array
+    units: Array
+    deviance: float
+
+
+# The last yardstick of each table, with the block, totals and entries that it was made of. Fits
+# along a path share their tables, and are judged on one fold.
+YARDSTICKS: WeakKeyDictionary[Table, tuple[tuple[object, ...], Yardstick]] = WeakKeyDictionary()
+
+
+def yardstick_of(fit: Fit, name: str, entries: Held) -> Yardstick:
+    """The yardstick of a fit's table at some entries, made once for all fits of a path."""
+    table, made_of = fit.problem.tables[name], (fit.model.block(name), fit.problem.totals, entries)
+    known, found = YARDSTICKS.get(table, ((None,) * 3, None))
+    if found is None or any(one is not other for one, other in zip(known, made_of, strict=True)):
+        constants = best_constants(fit, name)
+        units = units_of_columns(constants, name)[entries.columns]
+        least = least_losses(constants.likelihood(name), entries.values)
+        theirs = in_units(losses_at(constants, name, entries) - least, units)
+        found = Yardstick(least, units, theirs)
+        YARDSTICKS[table] = made_of, found
+    return found
+
+
+def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
+    """The deviance of a fit at some entries over that of the best constants; NaN without any."""
+    if entries.values.size == 0:
+        return np.nan
+    stick = yardstick_of(fit, name, entries)
+    ours = in_units(losses_at(fit, name, entries) - stick.least, stick.units)
+    return ours / stick.deviance if stick.deviance > 0.0 else np.nan
+
+
+def in_units(deviances: Array, units: Array) -> float:
+    """The sum of deviances over their units; those without one, 0, are left out."""
+    kept = units > 0.0
+    return float(np.sum(deviances[kept] / units[kept]))
+
+
+def units_of_columns(constants: Fit, name: str) -> Array:
+    """The u_j of each column; 0 where it was not seen or has no spread."""
+    table = constants.problem.tables[name].as_given()
+    n_columns = table.shape[1]
+    counts = np.bincount(table.columns, minlength=n_columns)
+    if not constants.likelihood(name).location:
+        return np.asarray(counts > 0, dtype=np.float64)
+    lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+    np.minimum.at(lowest, table.columns, table.values)
+    np.maximum.at(highest, table.columns, table.values)
+    least = least_losses(constants.likelihood(name), table.values)
+    lost = losses_at(constants, name, Held.of(table)) - least
+    means = np.bincount(table.columns, lost, n_columns) / np.maximum(counts, 1)
+    return np.where(highest > lowest, means, 0.0)  # of equal values rounding is all that is lost
+
+
+def best_constants(fit: Fit, name: str) -> Fit:
+    """The fit of a block with Z = 0: each column at its best constant.
+
+    ``argmin over c_j of sum_i w_ij l(c_j, y_ij)`` over the entries that the fit has seen, with
+    their own weights, and with a ridge of 0.1 where the best constant may be infinite, as of
+    labels that are all alike. Known offsets stay, and a location its standard units. Levels
+    without thresholds have those that suit the whole block at Z = 0, and a constant for each
+    column besides.
+    """
+    table, own = fit.problem.tables[name].observed_entries().as_given(), fit.model.block(name)
+    block = attrs.evolve(
+        own,
+        weight=1.0,
+        reduce="sum",
+        row_effects=False,
+        effects_weight=None,
+        standardize=own.standardize if own.likelihood.location else False,
     )
+    if isinstance(block.likelihood, Parametric) and block.likelihood.n_parameters:
+        problem, effects = at_zero(block, table)
+        block = attrs.evolve(block, likelihood=problem.likelihood(name, effects))
+    problem, effects = at_zero(attrs.evolve(block, bias=True), table)
+    point = Point(LowRank.zeros(problem.shape))
+    return attrs.evolve(fit, problem=problem, point=point, effects=effects, paused=None)
+
+
+def at_zero(block: Block, table: Table) -> tuple[Problem, Mapping[str, Array]]:
+    """The problem of one block alone, and its best effects at Z = 0."""
+    model = with_ridge(Model([block], [NuclearNorm(1.0)]), EFFECTS_WEIGHT)
+    problem = Problem.of_tables(model, {block.name: table})
+    program = smooth(compile_problem(problem))
+    (found,) = program.evaluate(LowRank.zeros(problem.shape)).effects
+    assert found is not None  # the block has effects, or thresholds
+    return problem, {block.name: found}

@@ -1,7 +1,7 @@
 """Folds: what a fit may see of the data, and what is held out of it and judged."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import attrs
 import numpy as np
@@ -14,8 +14,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Observations, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.digest import digest_of
-
-__all__ = ["Fold", "Folds", "Held", "all_entries", "fold_of", "observed_entries"]
+from mcframe.selection.splitters import Seed, Splitter, observed_entries
 
 
 @attrs.frozen(eq=False)
@@ -25,6 +24,11 @@ class Held:
     rows: IntArray
     columns: IntArray
     values: Array
+
+    @classmethod
+    def of(cls, table: Table) -> "Held":
+        """All entries of a table."""
+        return cls(table.rows, table.columns, table.values)
 
 
 @attrs.frozen(eq=False)
@@ -52,21 +56,15 @@ class Fold:
             )
         new = new_rows(fit, self.known)
         # Rows that were held out stand in the fitted table, too, without an entry.
-        effects = {
-            **fit.effects,
-            **{
-                name: with_effects_of_new_rows(fit.problem, name, fit.effects, own)
-                for name, own in new.row_effects.items()
-            },
-        }
+        effects = dict(fit.effects)
+        for name, own in new.row_effects.items():
+            effects[name] = with_effects_of_new_rows(fit.problem, name, effects[name], own)
         return attrs.evolve(fit, point=Point(new.latent), effects=effects, paused=None)
 
 
-def with_effects_of_new_rows(
-    problem: Problem, name: str, effects: Mapping[str, Array], own: Array
-) -> Array:
+def with_effects_of_new_rows(problem: Problem, name: str, effects: Array, own: Array) -> Array:
     """A block's effects with those of rows without entries (n_items,), counted from 0."""
-    layout, changed = problem.layout(name), effects[name].copy()
+    layout, changed = problem.layout(name), effects.copy()
     if name in problem.origins:
         own = own - layout.row_effects(problem.origins[name])
     new = ~problem.tables[name].rows_with_entries
@@ -74,80 +72,58 @@ def with_effects_of_new_rows(
     return changed
 
 
-@runtime_checkable
-class Folds(Protocol):
-    """A way of cutting a table into folds, as ``cross_validate`` takes it."""
-
-    def draw(
-        self, problem: Problem, data: Mapping[str, Any], rng: np.random.Generator
-    ) -> tuple[Fold, ...]:
-        """The folds of the data of a problem, two or more."""
-        ...
-
-
-def observed_entries(problem: Problem) -> dict[str, Table]:
-    """The observed entries of each block, in the data's own units.
-
-    A fit of a standardised block makes its units of what its fold has left.
-    """
-    names = [block.name for block in problem.model.blocks]
-    return {name: problem.tables[name].observed_entries().as_given() for name in names}
-
-
-def fold_of(
-    number: int,
-    data: Mapping[str, Any],
-    observed: Mapping[str, Table],
-    trained: Mapping[str, Mask],
-    held: Mapping[str, Mask],
-    known: Mapping[str, Mask] | None = None,
-) -> Fold:
-    """The fold with these of the observed entries fitted, held out, and given of new rows.
-
-    Memory: one copy of the data, two with new rows.
+def folds_of(
+    cv: Splitter, problem: Problem, data: Mapping[str, Any], random_state: Seed = 0
+) -> tuple[Fold, ...]:
+    """The folds of the data of a problem; memory of one copy of the data each, two of new rows.
 
     Raises
     ------
     DataError
         Where nothing of a block is left to be fitted, or nothing is held out.
     """
-    for name, seen in trained.items():
-        if not seen.any():
-            raise DataError(
-                f"block {name!r}: fold {number} holds out all of its observed entries, so that"
-                " nothing is left to be fitted; ask for other folds, or leave the block out"
+    observed, folds = observed_entries(problem), list[Fold]()
+    for number, (train, test) in enumerate(cv.split(problem, random_state)):
+        for name, seen in train.items():
+            if not seen.any():
+                raise DataError(
+                    f"block {name!r}: fold {number} holds out all of its observed entries, so that"
+                    " nothing is left to be fitted; ask for other folds, or leave the block out"
+                )
+        if not any(judged.any() for judged in test.values()):
+            raise DataError(f"fold {number} holds out not one entry; ask for fewer folds")
+        given = given_entries(observed, train, test, problem.n_items) if cv.new_rows else None
+        folds.append(
+            Fold(
+                {name: kept(data[name], observed[name], train[name]) for name in observed},
+                {name: Held.of(observed[name].select(test[name])) for name in observed},
+                digest_of([dict(train), dict(test), given]),
+                given and {name: kept(data[name], observed[name], given[name]) for name in given},
             )
-    if not any(judged.any() for judged in held.values()):
-        raise DataError(f"fold {number} holds out not one entry; ask for fewer folds")
-    given = None
-    if known is not None:
-        given = {name: without(data[name], observed[name], ~known[name]) for name in known}
-    return Fold(
-        {name: without(data[name], observed[name], ~trained[name]) for name in observed},
-        {name: held_out(observed[name], held[name]) for name in observed},
-        digest_of([dict(trained), dict(held), known and dict(known)]),
-        given,
-    )
+        )
+    return tuple(folds)
 
 
-def all_entries(table: Table) -> Held:
-    """The entries of a table as if they were held out: their places and values."""
-    return held_out(table, np.ones(table.n_entries, dtype=bool))
+def given_entries(
+    observed: Mapping[str, Table],
+    train: Mapping[str, Mask],
+    test: Mapping[str, Mask],
+    n_items: int,
+) -> dict[str, Mask]:
+    """The entries of the rows that are judged which are neither fitted nor judged."""
+    new = np.zeros(n_items, dtype=bool)
+    for name, table in observed.items():
+        new[table.rows[test[name]]] = True
+    return {name: new[table.rows] & ~train[name] & ~test[name] for name, table in observed.items()}
 
 
-def held_out(observed: Table, chosen: Mask) -> Held:
-    """The chosen entries."""
-    taken = observed.select(chosen)
-    return Held(taken.rows, taken.columns, taken.values)
-
-
-def without(given: Any, observed: Table, chosen: Mask) -> Any:
-    """The data of a block with the chosen entries missing, in the form they came in."""
+def kept(given: Any, observed: Table, chosen: Mask) -> Any:
+    """The data of a block with all but the chosen entries missing, in the form they came in."""
     if isinstance(given, Observations):
-        return attrs.evolve(given, values=without(given.values, observed, chosen))
-    kept = observed.select(~chosen)
+        return attrs.evolve(given, values=kept(given.values, observed, chosen))
+    left = observed.select(chosen)
     if sp.issparse(given):
-        return sp.coo_array((kept.values, (kept.rows, kept.columns)), shape=kept.shape)
-    dense = np.full(kept.shape, np.nan)
-    dense[kept.rows, kept.columns] = kept.values
-    return kept.wrap(dense)
+        return sp.coo_array((left.values, (left.rows, left.columns)), shape=left.shape)
+    dense = np.full(left.shape, np.nan)
+    dense[left.rows, left.columns] = left.values
+    return left.wrap(dense)

@@ -1,43 +1,37 @@
-"""Tasks one after the other, or in several processes, as they are finished."""
+"""Tasks one after the other or in several processes, and how far they are."""
 
 import os
 import pickle
 import signal
+import sys
+import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.validators import whole
-
-__all__ = ["checked_jobs", "joblib", "results_as_finished"]
 
 joblib = Deferred("joblib", "work in several processes")
 
 ResultT = TypeVar("ResultT")
-
-
-def checked_jobs(jobs: object) -> int:
-    """A number of processes as joblib takes it, or a ``ModelError``."""
-    found = whole(jobs, "jobs")
-    if found == 0:
-        raise ModelError("jobs=0 was given; 1 process or more is needed, -1 for one on each core")
-    return found
+# Between two lines of progress, in seconds.
+PAUSE = 30.0
 
 
 def results_as_finished(
-    tasks: Sequence[Callable[[], ResultT]], jobs: int
+    tasks: Sequence[Callable[[], ResultT]], n_jobs: int
 ) -> Generator[tuple[int, ResultT], None, None]:
     """The number of each task with its result, in the order in which they are finished.
 
     Processes end with this iterator: on Ctrl-C, on an error, and when it is left early.
     """
-    if min(joblib.effective_n_jobs(jobs), len(tasks)) <= 1:
+    if min(joblib.effective_n_jobs(n_jobs), len(tasks)) <= 1:
         yield from ((k, task()) for k, task in enumerate(tasks))
         return
     # One task a batch: short ones that come together would be lost together.
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
     here = os.getpid()
     results = parallel(joblib.delayed(run_numbered)(k, task, here) for k, task in enumerate(tasks))
     try:
@@ -48,7 +42,7 @@ def results_as_finished(
         reason = str(error.__cause__ or error).strip('\n "').splitlines()[-1]
         raise ModelError(
             f"criterion or path cannot be sent to another process ({reason}); give functions of a"
-            " module, or jobs=1"
+            " module, or n_jobs=1"
         ) from error
     finally:
         with warnings.catch_warnings():
@@ -69,3 +63,66 @@ def run_numbered(number: int, task: Callable[[], ResultT], parent: int) -> tuple
         return number, task()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def duration(seconds: float) -> str:
+    """Write a number of seconds as people say it."""
+    if seconds < 10.0:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 1:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+@contextmanager
+def progress(name: str, total: int, unit: str, shown: bool = True) -> Iterator[Callable[[], None]]:
+    """A function to call after each of so many ``unit``, such as "trials".
+
+    It shows how far a run is on standard error: a bar on a terminal, else a line now and then.
+    """
+    if not shown:
+        yield lambda: None
+    elif not sys.stderr.isatty():
+        yield lines(name, total, unit)
+    else:
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            *Progress.get_default_columns(),
+            TextColumn("to go,"),
+            MofNCompleteColumn(),
+            TextColumn(f"{unit} after"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task(name, total=total)
+            yield lambda: bar.advance(task)
+
+
+def lines(name: str, total: int, unit: str) -> Callable[[], None]:
+    """Print how many are done after the first, at the end, and every half minute.
+
+    What is to go is told from the time since the first, which had processes and compiled code
+    to wait for.
+    """
+    begun = time.monotonic()
+    done, first, printed = 0, 0.0, -PAUSE
+
+    def advance() -> None:
+        nonlocal done, first, printed
+        done += 1
+        gone = time.monotonic() - begun
+        first = first or gone
+        if done < total and gone < printed + PAUSE:
+            return
+        printed = gone
+        left = (gone - first) / max(done - 1, 1) * (total - done)
+        ahead = f", about {duration(left)} to go" if 1 < done < total else ""
+        said = f"{name}: {done} of {total} {unit} after {duration(gone)}{ahead}"
+        print(said, file=sys.stderr, flush=True)
+
+    return advance

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import attrs
@@ -11,8 +11,8 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.backends import (
     FROM_OUTSIDE,
-    Backend,
     BackendLike,
+    Budget,
     Point,
     Settings,
     Start,
@@ -20,18 +20,17 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, NotCertifiedWarning
+from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
 from mcframe.contracts.term import Term
+from mcframe.contracts.validators import number, whole
 from mcframe.fitting import solve_with
-from mcframe.model import Model, Problem
+from mcframe.model import Block, Model, Problem
+from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine.threads import blas_alone
 from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_budget, checked_seed
-from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.finished_fits import FinishedFits
-from mcframe.selection.grids import descending
-
-__all__ = ["Path", "path"]
+from mcframe.selection.weight_max import chosen_place, largest_weight
+from mcframe.storage import Archive, fit_from_entry, fit_to_entry
 
 HEADER = (
     f"{'weight':>12}  {'status':<15}  {'objective':>15}  {'gap':>7}  {'rank':>4}  {'seconds':>7}"
@@ -151,24 +150,18 @@ def path(
     """
     problem = Problem.bind(model, data)
     place = chosen_place(model, term)
-    settings = Settings(
-        checked_budget(tol, max_iter, max_seconds), random_state=checked_seed(random_state)
-    )
+    budget = checked_budget(tol, max_iter, max_seconds)
+    checked_seed(random_state)
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
     sequence = descending(compiled, place, weights, count, ratio)
-    chosen = chosen_along(backend, compiled, place, sequence, tol)
-    finished = None
-    if checkpoint is not None:
-        finished = FinishedFits.of(
-            checkpoint, problem, place, sequence, chosen, settings.budget, random_state
-        )
     fits, ended = walk(
-        along(compiled, place, sequence, chosen, settings, finished), sequence, progress
+        along(compiled, place, sequence, backend, budget, random_state, checkpoint),
+        sequence,
+        progress,
     )
-    name = model.terms[place].word
     warn_once(fits, sequence, tol, ended)
-    return Path(name, sequence[: len(fits)], tuple(fits))
+    return Path(model.terms[place].word, sequence[: len(fits)], tuple(fits))
 
 
 def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit], str | None]:
@@ -191,38 +184,148 @@ def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit
     return fits, None
 
 
-def chosen_along(
-    backend: BackendLike, compiled: CompiledProblem, place: int, sequence: Array, tol: float
-) -> Backend:
-    """The backend of a whole path: the one asked for, or what suits its middle weight best."""
-    middle = compiled.with_weight(place, float(sequence[len(sequence) // 2]))
-    return checked_backend(backend, middle, tol=tol)
-
-
 def along(
     compiled: CompiledProblem,
     place: int,
     sequence: Array,
-    chosen: Backend,
-    settings: Settings,
-    finished: FinishedFits | None = None,
+    backend: BackendLike,
+    budget: Budget,
+    random_state: int | None,
+    checkpoint: object = None,
 ) -> Iterator[Fit]:
-    """A fit at each weight, when it is asked for: a finished one, if there is one."""
-    fits: list[Fit] = []
+    """A fit at each weight, when it is asked for: a finished one of the checkpoint, if any.
+
+    All of them come from one backend: the one asked for, or what suits the middle weight best.
+    """
+    middle = compiled.with_weight(place, float(sequence[len(sequence) // 2]))
+    chosen = checked_backend(backend, middle, tol=budget.tol)
+    settings = Settings(budget, random_state=checked_seed(random_state))
+    archive, fits = None, list[Fit]()
+    if checkpoint is not None:
+        identity = identity_of([compiled.problem], [place], sequence, budget, "model")
+        options = {"backend": digest_of(chosen), "random_state": str(random_state)}
+        archive = Archive.at_path(checkpoint, "path", identity | options)
     for position, weight in enumerate(sequence):
         variant = compiled.with_weight(place, float(weight))
-        fit = None if finished is None else finished.find(position, variant.problem)
-        if fit is None:
+        if archive is not None and str(position) in archive:
+            fit = fit_from_entry(variant.problem, archive.read(str(position)))
+        else:
             warm = chosen.refuses_start is None
             with blas_alone():  # of factors, whose threads would wait for one another
                 point = start_at(variant.problem, sequence, fits) if warm else None
                 start = None if point is None else Start(point)
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # another weight begins from its point alone
-            if finished is not None:
-                finished.keep(position, fit)
+            # An interrupted fit is to be made again.
+            if archive is not None and fit.message != FROM_OUTSIDE:
+                archive.add(str(position), fit_to_entry(fit))
         fits.append(fit)
         yield fit
+
+
+def identity_of(
+    problems: Sequence[Problem], places: Sequence[int], weights: Array, budget: Budget, word: str
+) -> dict[str, str]:
+    """What must be the same for a checkpoint to be of use, by words: digests, and limits of fits.
+
+    ``word`` is that of the models, in which the weights of the terms at these places do not
+    count. Of weights 9 digits do: more may depend on how many threads computed them.
+    """
+    pairs = zip(problems, places, strict=True)
+    return {
+        word: digest_of([digest_of(each.with_weight(place, 1.0).model) for each, place in pairs]),
+        "data": problems[0].digest_of_data,
+        "weights": digest_of([f"{weight:.9g}" for weight in weights.ravel()]),
+        **{name: str(value) for name, value in attrs.asdict(budget).items()},
+    }
+
+
+def descending(
+    compiled: CompiledProblem, place: int, weights: Any, count: int, ratio: float
+) -> Array:
+    """The weights that were given, or ``count`` from the largest down to ``ratio`` times it."""
+    if weights is not None:
+        return checked_weights(weights)
+    count = whole(count, "count", 1)
+    if count == 1:
+        raise ModelError(
+            "count=1 was given; two weights at least lead from the largest, where nothing is left"
+            " of Z, down to ratio times it: give weights=[w] for a path of one fit"
+        )
+    if not 0.0 < number(ratio, "ratio") < 1.0:
+        raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
+    largest = largest_weight(compiled, place)
+    return np.asarray(np.geomspace(largest, ratio * largest, count))
+
+
+def checked_weights(weights: Any) -> Array:
+    """Numbers above 0, each below the one before it."""
+    try:
+        given = np.asarray(weights)
+        if given.dtype.kind not in "iufO":  # text and dates would be read as numbers
+            raise TypeError
+        sequence = given.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"weights={weights!r} were given; a list of numbers is needed, each below the one"
+            " before it"
+        ) from None
+    if sequence.ndim != 1 or sequence.size == 0:
+        raise ModelError(
+            f"weights of shape {sequence.shape} were given; a list of at least one is needed,"
+            " such as [1.0]"
+        )
+    wrong = ~(np.isfinite(sequence) & (sequence > 0.0))
+    if wrong.any():
+        raise ModelError(f"weights hold {sequence[wrong][0]:g}; each must be above 0 and finite")
+    rising = np.flatnonzero(np.diff(sequence) >= 0.0)
+    if rising.size:
+        before, after = sequence[rising[0]], sequence[rising[0] + 1]
+        raise ModelError(
+            f"weights hold {after:g} after {before:g}; they must descend, since each fit starts"
+            " from the one before: give numpy.unique(weights)[::-1]"
+        )
+    return sequence
+
+
+@attrs.frozen
+class CertifiedPath:
+    """The fits of ``mc.path``, made when they are asked for, in a file if one is given.
+
+    Effects that may be infinite have a ridge of ``effects_weight``, if that is given.
+    """
+
+    place: int
+    backend: BackendLike
+    budget: Budget
+    effects_weight: float | None
+    checkpoint: str | None = None
+
+    def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
+        """A fit at each weight."""
+        compiled = CompiledProblem(Problem.bind(with_ridge(model, self.effects_weight), data))
+        # Only the folds of a cross-validation are random.
+        return along(compiled, self.place, weights, self.backend, self.budget, 0, self.checkpoint)
+
+
+def may_be_infinite(block: Block) -> bool:
+    """Whether a block has effects that are infinite where all its observations are alike.
+
+    Those of a location are means or quantiles of what is observed.
+    """
+    free = (block.bias or block.row_effects) and block.effects_weight is None
+    return free and not block.likelihood.location
+
+
+def with_ridge(model: Model, weight: float | None) -> Model:
+    """The model with a ridge on effects that may be infinite without one."""
+    if weight is None:
+        return model
+    blocks = [
+        attrs.evolve(block, effects_weight=weight) if may_be_infinite(block) else block
+        for block in model.blocks
+    ]
+    return attrs.evolve(model, blocks=blocks)
 
 
 def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:

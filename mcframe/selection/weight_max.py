@@ -1,10 +1,12 @@
 """The verb ``weight_max``: the weight of a term from which on the answer is trivial."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.splitting import piece_stiffness, smooth_curvature
@@ -16,29 +18,35 @@ from mcframe.contracts.term import (
     Composed,
     Norm,
     Prox,
+    Regularizer,
     RowQuadratic,
     SmoothTerm,
     Spectral,
     Term,
 )
 from mcframe.model import Model, Problem
-from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.descent.quasi_newton import descent
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.intercepts import Intercepts
 
-__all__ = ["largest_weight", "weight_max"]
-
-# A smooth term never leaves Z = 0: its path begins where it bends so many times as much as all
-# losses together.
+# Under a smooth term Z is 0 at no weight: its path begins where its curvature is so many times
+# that of all losses together.
 RULING = 100.0
 # How wide the kink of a nonsmooth loss becomes, and how long the step of a prox, beside the size
 # of predictors: subgradients are those at Z up to that.
 CLOSE = 1e-6
 # That width where intercepts have to be found, in many steps if it is small.
 ROUGHLY = 1e-2
-# What is left of a pull and is this small beside it is rounding.
+# What is left of a direction and is this small beside it is rounding.
 ROUNDING = 1e-10
+# Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
+# beside the gradients at c = 0.
+STEPS, LOOKS, STILL = 10, 30, 1e-8
+# The accuracy of the weight, and what counts as none beside the gradients.
+ACCURACY, NEAR_ZERO = 1e-6, 1e-6
+# How often the bracket of the weight is widened.
+DOUBLINGS = 60
 
 
 def weight_max(
@@ -63,7 +71,7 @@ def weight_max(
       estimate of where Z has no more rank than that point.
 
     A smooth term (``Ridge``, a ``Calibration`` with a weight) reaches its limit at no weight.
-    There the answer is the weight at which it bends 100 times as much as all losses: under a
+    There the answer is the weight at which its curvature is 100 times that of all losses: under a
     ``Ridge`` alone entries of Z are then about a hundredth of what they are without it.
 
     Parameters
@@ -104,11 +112,20 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
     problem = compiled.problem
     term, name = problem.terms[place], problem.model.terms[place].word
     program = rest_of(compiled, term, name)
-    refuse_overflow(program, name)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = smooth(program).evaluate(LowRank.zeros(program.shape)).finite
+    if not finite:
+        raise ModelError(
+            "a loss overflows at Z = 0, so that its gradient says nothing of a weight; rescale the"
+            f" columns of the data, look at the offsets, or {remedy(name)}"
+        )
     if isinstance(term, Norm):
         found = norm_weight(program, problem, term)
-    elif bend_of(term) > 0.0:
-        found = RULING * curvature_beside(program, term) / bend_of(term)
+    elif curvature_of(term) > 0.0:
+        others = tuple(each for each in program.terms if each.term is not term)
+        without = attrs.evolve(program, terms=others)
+        beside = smooth_curvature(without, LowRank.zeros(program.shape))
+        found = RULING * beside / curvature_of(term)
     else:
         raise ModelError(
             f"no weight of {name} is known to leave a trivial answer, so that a path has no"
@@ -116,8 +133,8 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
         )
     if found == 0.0:
         raise NoInfluence(
-            f"the weight of {name} has no influence: nothing pulls Z away from 0, or from the"
-            " point next to it that meets all constraints, so that the answer is the same at"
+            f"the weight of {name} has no influence: the gradient of all else is 0 at Z = 0, or at"
+            " the point next to it that meets all constraints, so that the answer is the same at"
             f" every weight; {remedy(name)}"
         )
     return found
@@ -128,19 +145,8 @@ def remedy(name: str) -> str:
     return f"give weights=[...], descending, for {name}"
 
 
-def refuse_overflow(program: Program, name: str) -> None:
-    """Raise a ``ModelError`` where a gradient at Z = 0 is not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        at = smooth(program).evaluate(LowRank.zeros(program.shape))
-    if not at.finite:
-        raise ModelError(
-            "a loss overflows at Z = 0, so that its gradient says nothing of a weight; rescale the"
-            f" columns of the data, look at the offsets, or {remedy(name)}"
-        )
-
-
 def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
-    """The program of a problem whose main term is this one, if it covers all of Z.
+    """The program of a problem whose regularizer of all of Z is this term, if it is one.
 
     Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0 they
     have the gradient 0.
@@ -155,11 +161,11 @@ def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
         ) from None
 
 
-def bend_of(term: Term) -> float:
+def curvature_of(term: Term) -> float:
     """The curvature of a smooth term at the weight 1; 0 for others.
 
-    And 0 for a square of each row: it bends least where its covariance is largest, so that weights
-    from there on down to where the data rule are many times as many as a path has.
+    And 0 for a square of each row: its curvature is least where its covariance is largest, so
+    that weights from there on down to where the data rule are many times as many as a path has.
     """
     at_one: Any = attrs.evolve(term, weight=1.0)  # type: ignore[misc]
     if isinstance(at_one, RowQuadratic):
@@ -169,38 +175,32 @@ def bend_of(term: Term) -> float:
     return at_one.quadratic_weight if isinstance(at_one, Spectral) else 0.0
 
 
-def curvature_beside(program: Program, term: Term) -> float:
-    """The curvature at Z = 0 of losses and smooth terms but for one."""
-    others = tuple(each for each in program.terms if each.term is not term)
-    return smooth_curvature(attrs.evolve(program, terms=others), LowRank.zeros(program.shape))
-
-
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
-    """The dual norm of the gradient at the trivial answer, less what other terms take up of it."""
+    """The dual norm of the gradient at the trivial answer, less what other terms absorb of it."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
     ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
     nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
-    if not (ones or nonsmooth or exact or others_of(problem, term)):
-        return float(term.dual_norm(gradient_at_zero(smooth(program))))
+    # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
+    norms: list[Any] = [
+        each
+        for each in problem.terms
+        if each is not term and isinstance(each, Norm) and not isinstance(each, Prox)
+    ]
     begin = LowRank.zeros(program.shape)
+    if not (ones or nonsmooth or exact or norms):
+        return float(term.dual_norm(smooth(program).evaluate(begin).gradient))
     if ones:
         intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
         if isinstance(term, NuclearNorm) and not (nonsmooth or exact):
             return weight
         begin = intercepts.latent(intercepts.best(weight))
-    pull, unabsorbed = pulls(program, begin)
-    for other in others_of(problem, term):
-        pull = pull - other.nearest_dual(pull)
-    if np.linalg.norm(pull) <= ROUNDING * np.linalg.norm(unabsorbed):
-        pull = unabsorbed  # where the sets absorb everything the weight has to outdo a ridge
-    return float(term.dual_norm(pull))
-
-
-def others_of(problem: Problem, term: Term) -> list[Any]:
-    """Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball."""
-    others = [each for each in problem.terms if each is not term]
-    return [each for each in others if isinstance(each, Norm) and not isinstance(each, Prox)]
+    left, whole = descent_directions(program, begin)
+    for other in norms:
+        left = left - other.nearest_dual(left)
+    if np.linalg.norm(left) <= ROUNDING * np.linalg.norm(whole):
+        left = whole  # where the sets absorb everything the weight has to outdo a ridge
+    return float(term.dual_norm(left))
 
 
 def smooth(program: Program, width: float = CLOSE) -> Program:
@@ -221,17 +221,12 @@ def smooth(program: Program, width: float = CLOSE) -> Program:
     )
 
 
-def gradient_at_zero(program: Program) -> Operator:
-    """The gradient of a smooth program but for its main term at Z = 0, effects solved out."""
-    return program.evaluate(LowRank.zeros(program.shape)).gradient
-
-
-def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
+def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     """Minus the gradient at the nearest feasible point, less what nonsmooth parts absorb; and all.
 
-    A nonsmooth term f takes up the subgradient Y of f at Z that leaves least of a pull D: for a
-    small step t it is ``(Z + t D - prox_tf(Z + t D)) / t``. The multipliers of exact losses take
-    up all that is at their entries.
+    A nonsmooth term f absorbs the subgradient Y of f at Z that leaves least of a direction D: for
+    a small step t it is ``(Z + t D - prox_tf(Z + t D)) / t``. The multipliers of exact losses
+    absorb all that is at their entries.
     """
     rounded = smooth(program)
     dense = made_feasible(program, begin, rounded.evaluate(begin).effects)[0].dense()
@@ -240,38 +235,153 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     for part in exact:
         evaluation.entry_gradients[part] = 0.0
     whole = -evaluation.gradient.dense() - program.penalty.ridge * dense
-    pull = whole.copy()
+    left = whole.copy()
     for part in exact:
-        pull.ravel()[program.entries.flat[part]] = 0.0
+        left.ravel()[program.entries.flat[part]] = 0.0
     if any(isinstance(each.term, OnesColumn) for each in program.terms):
-        pull = beside_intercepts(pull, dense)
+        # Off equal rows; the multiplier of the fixed column lets it take Z's right factor to 0.
+        left -= left.mean(axis=0)
+        left[:, -1] = -left[:, :-1] @ dense[:, :-1].mean(axis=0)
     for each in program.terms:
         if not each.smooth and each.fixed is None:
-            pull = less_absorbed(each, dense, pull, program)
-    return pull, whole
+            left = less_absorbed(each, dense, left, program)
+    return left, whole
 
 
-def beside_intercepts(pull: Array, dense: Array) -> Array:
-    """A pull off equal rows; the fixed column's multiplier lets it take Z's right factor to 0."""
-    beside = pull - pull.mean(axis=0)
-    beside[:, -1] = -beside[:, :-1] @ dense[:, :-1].mean(axis=0)
-    return beside
-
-
-def less_absorbed(term: Attached, dense: Array, pull: Array, program: Program) -> Array:
-    """A pull at Z without the subgradient of a nonsmooth term that leaves least of it."""
-    largest = float(np.max(np.abs(pull), initial=0.0))
+def less_absorbed(term: Attached, dense: Array, left: Array, program: Program) -> Array:
+    """A direction at Z without the subgradient of a nonsmooth term that leaves least of it."""
+    largest = float(np.max(np.abs(left), initial=0.0))
     if largest == 0.0:
-        return pull
-    size = float(np.max(np.abs(dense), initial=0.0)) or typical_size(program)
+        return left
+    size = float(np.max(np.abs(dense), initial=0.0))
+    if size == 0.0:  # then that of predictors that fit the data roughly
+        size = float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
     step = CLOSE * size / largest
-    image = term.forward((dense + step * pull)[:, term.columns])
+    image = term.forward((dense + step * left)[:, term.columns])
     nearest, _ = term.prox(image, step)
-    rest = pull.copy()
+    rest = left.copy()
     rest[:, term.columns] -= term.pull((image - nearest) / step)
     return rest
 
 
-def typical_size(program: Program) -> float:
-    """The size of predictors that fit the data roughly."""
-    return float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
+def chosen_place(model: Model, term: object) -> int:
+    """Return the place, among the model's terms, of the one whose weight changes."""
+    if not isinstance(model, Model):
+        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
+    if term is None:
+        norms = [k for k in weighted if isinstance(model.terms[k], Norm)]
+        found = norms or weighted
+    elif isinstance(term, type):
+        found = [k for k in weighted if isinstance(model.terms[k], term)]
+    else:
+        found = [k for k in weighted if isinstance(term, Term) and model.terms[k] == term]
+    if len(found) == 1:
+        return found[0]
+    if not weighted:
+        words = ", ".join(each.word for each in model.terms)
+        raise ModelError(
+            f"the model has no term with a weight (its terms are {words}); a path and weight_max"
+            " are about the weight of one, such as mc.NuclearNorm or mc.MaxNorm"
+        )
+    known = ", ".join(str(model.terms[k]) for k in weighted)
+    asked = "no term" if term is None else f"term={getattr(term, '__name__', repr(term))}"
+    raise ModelError(
+        f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
+        f" the model has {known}: name the class of one, or give that term itself"
+    )
+
+
+def has_weight(term: Term) -> bool:
+    """Whether a term is declared with a weight."""
+    kind: type = type(term)
+    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
+    return isinstance(term, Regularizer) and "weight" in declared
+
+
+@attrs.frozen(eq=False)
+class Intercepts:
+    """``Z = 1 (c', 1)``, what is left of Z under a nuclear norm beside a column of ones.
+
+    The intercepts c (n_columns - 1) minimise
+    ``F(1 c') + weight sqrt(n_items (1 + |c|^2)) + ridge n_items |c|^2 / 2``, as the nuclear norm
+    of Z is that root. F is smooth.
+    """
+
+    program: Program
+
+    def latent(self, c: Array) -> LowRank:
+        """Z = 1 (c, 1)' in factors."""
+        return LowRank(np.ones((self.program.shape[0], 1)), np.append(c, 1.0)[:, None])
+
+    def value_and_gradient(self, c: Array, weight: float) -> tuple[float, Array]:
+        """The objective and its gradient in c."""
+        at, n_rows = self.program.evaluate(self.latent(c)), self.program.shape[0]
+        ridge, squares = self.program.penalty.ridge, float(np.dot(c, c))
+        root = float(np.sqrt(n_rows * (1.0 + squares)))
+        value = at.value + weight * root + 0.5 * ridge * n_rows * squares
+        sums = at.gradient.T @ np.ones(n_rows)
+        return value, sums[:-1] + (weight / root + ridge) * n_rows * c
+
+    @cached_property
+    def size(self) -> float:
+        """The size of the gradients of entries at c = 0."""
+        start = self.latent(np.zeros(self.program.shape[1] - 1))
+        return float(np.linalg.norm(self.program.evaluate(start).entry_gradients))
+
+    def best(self, weight: float, begin: Array | None = None) -> Array:
+        """c, from those of a weight close by, or from one step down the gradient at 0."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow on the way
+            c = self.first(weight) if begin is None else begin
+            for _ in range(LOOKS):
+                if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= STILL * self.size:
+                    break
+                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
+        return c
+
+    def first(self, weight: float) -> Array:
+        """One step down the gradient at c = 0, shorter where a loss overflows there."""
+        n_rows, n_columns = self.program.shape
+        c: Array = np.zeros(n_columns - 1)
+        value, gradient = self.value_and_gradient(c, weight)
+        if np.linalg.norm(gradient) > STILL * self.size:
+            at_zero = self.program.evaluate(LowRank.zeros(self.program.shape))
+            c = -gradient / (n_rows * self.program.curvature_at(at_zero))
+            while not self.value_and_gradient(c, weight)[0] <= value:
+                c = 0.5 * c
+        return c
+
+    def norm_beside(self, c: Array) -> float:
+        """``||(I - 11'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
+
+        Z is optimal where that is at most the weight: with the multiplier of the fixed column the
+        dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
+        orthogonal to u and takes v to 0, has that norm over the weight.
+        """
+        gradient = self.program.evaluate(self.latent(c)).gradient.dense()[:, :-1]
+        beside = gradient - gradient.mean(axis=0)
+        return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
+
+    def largest_weight(self) -> float:
+        """The weight from which no more than the intercepts is left."""
+        last: Array | None = None
+
+        def excess(weight: float) -> float:
+            nonlocal last
+            last = self.best(weight, last)
+            return self.norm_beside(last) - weight
+
+        high = self.size
+        if high == 0.0:
+            return 0.0
+        for _ in range(DOUBLINGS):
+            if excess(high) < 0.0:
+                break
+            high *= 2.0
+        # The norm falls with the weight, as c does, and slowly: the root is close to it.
+        low = self.norm_beside(self.best(high, last))
+        if excess(low) <= 0.0:
+            low, high = NEAR_ZERO * high, low
+            if excess(low) <= 0.0:
+                return 0.0
+        return float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)

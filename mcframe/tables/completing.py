@@ -15,9 +15,8 @@ from mcframe.contracts.validators import number, whole
 from mcframe.fitting import fit
 from mcframe.model import Model
 from mcframe.selection import CrossValidation, EntryFolds, RowFolds
-from mcframe.selection.entry_folds import fewest_free
-from mcframe.selection.folds import Folds
 from mcframe.selection.prior_rows import PRIORS
+from mcframe.selection.splitters import Splitter, fewest_free
 from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
@@ -130,9 +129,9 @@ def complete(
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; a budget that is no positive number; a ``random_state`` below 0; fewer
-        groups than 3, or not a label for each row; a method that is neither, or "gaussian" beside
-        a likelihood.
+        As in ``declare``; ``max_seconds`` that are no positive number; a ``random_state`` below
+        0; fewer groups than 3, or not a label for each row; a method that is neither, or
+        "gaussian" beside a likelihood.
 
     Examples
     --------
@@ -221,7 +220,7 @@ def by_likelihoods(declared: Declared, work: float, seed: int, groups: Any) -> C
     return Chosen(declared, chosen.best_model, chosen, scores, cut_short)
 
 
-def folds_of(declared: Declared, groups: Any, rows: IntArray) -> Folds | None:
+def folds_of(declared: Declared, groups: Any, rows: IntArray) -> Splitter | None:
     """Return the way of cutting these rows of a table into folds; None where there is none."""
     if groups is not None:
         labels = np.asarray(groups)

@@ -9,7 +9,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
 from mcframe.likelihoods import Ordinal
-from mcframe.selection.value_kinds import reads_labels
+from mcframe.selection.splitters import kinds_of
 from mcframe.tables.coding import Classes, Coding, Labels, Levels, Numbers
 from mcframe.tables.columns import Column
 from mcframe.tables.taken import (
@@ -175,7 +175,7 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> Taken:
         need_finite(column, likelihood)
         coding = Levels(places_of(column, likelihood, likelihood.levels))
         likelihood = attrs.evolve(likelihood, lowest=0)
-    elif reads_labels(likelihood) and column.form != "number":
+    elif "labels" in kinds_of(likelihood) and column.form != "number":
         need_finite(column, likelihood)
         coding = Labels(places_of(column, likelihood, 2))
     else:

@@ -5,9 +5,9 @@ import numpy as np
 from mcframe.options import checked_budget
 from mcframe.selection import CrossValidation, cross_validate
 from mcframe.selection.choice import edges_unsaid
-from mcframe.selection.chosen_term import chosen_place
-from mcframe.selection.folds import Folds
-from mcframe.selection.work import CertifiedPath
+from mcframe.selection.paths import CertifiedPath
+from mcframe.selection.splitters import Splitter
+from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.column_scores import ColumnScores
 from mcframe.tables.declared import Declared
 from mcframe.tables.judging import JudgedColumns
@@ -26,7 +26,7 @@ TOLERANCE, MOST_STEPS, EFFECTS_WEIGHT = 1e-3, 20_000, 0.1
 
 
 def chosen_weight(
-    declared: Declared, folds: Folds, n_steps: int, seed: int
+    declared: Declared, cv: Splitter, n_steps: int, seed: int
 ) -> tuple[CrossValidation, tuple[ColumnScores | None, ...], str]:
     """Return the cross-validation of the weight, and what was lost of each column at the best.
 
@@ -49,7 +49,7 @@ def chosen_weight(
             criterion=judged,
             count=WEIGHTS,
             ratio=RATIO,
-            folds=folds,
+            cv=cv,
             patience=PATIENCE,
             path=path,
             random_state=seed,

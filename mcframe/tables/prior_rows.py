@@ -8,8 +8,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Problem
 from mcframe.numerics.gaussian_rows import left_out_means
-from mcframe.selection.folds import Fold, Folds
+from mcframe.selection.folds import Fold, folds_of
 from mcframe.selection.prior_rows import PriorSearch, SeenAndHeld
+from mcframe.selection.splitters import Splitter
 from mcframe.tables.as_numbers import (
     as_numbers,
     calibrated,
@@ -110,7 +111,7 @@ class Numbers:
 
 def choose_prior(
     declared: Declared,
-    folds: Folds | None,
+    folds: Splitter | None,
     rows: IntArray,
     most: int,
     rng: np.random.Generator,
@@ -121,7 +122,7 @@ def choose_prior(
     ----------
     declared : Declared
         By likelihoods, whose kinds say how entries are dealt out to folds.
-    folds : Folds
+    folds : Splitter
         Of the table of these rows; None where nothing can be held out.
     rows : array of integers
         Those by which it is chosen.
@@ -132,7 +133,8 @@ def choose_prior(
     data = {
         name: np.asarray(codes, dtype=np.float64)[rows] for name, codes in declared.data.items()
     }
-    drawn = () if folds is None else folds.draw(Problem.bind(declared.model, data), data, rng)
+    problem = Problem.bind(declared.model, data)
+    drawn = () if folds is None else folds_of(folds, problem, data, rng)
     parts = [part_of(fold, declared, numbers) for fold in drawn]
     search, best = PriorSearch.over(parts, numbers.loss, most)
     owners = numbers.owners

@@ -8,7 +8,7 @@ import attrs
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.model import Model
-from mcframe.selection.work import CertifiedPath
+from mcframe.selection.paths import CertifiedPath
 
 __all__ = ["ShortPath"]
 

@@ -14,8 +14,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import as_float, plain
-from mcframe.likelihoods import Ordinal
-from mcframe.selection.value_kinds import reads_labels
+from mcframe.selection.splitters import kinds_of
 from mcframe.tables.columns import Column, sort_of, values_of
 from mcframe.tables.taken import Bounds
 
@@ -172,7 +171,7 @@ def as_text_numbers(column: Column) -> TextNumbers | None:
 def reads_numbers(given: Any) -> bool:
     """Return whether what a column was declared to be is one of numbers."""
     if isinstance(given, Likelihood):
-        return given.width == 1 and not reads_labels(given) and not isinstance(given, Ordinal)
+        return given.width == 1 and not kinds_of(given)
     return isinstance(given, Bounds) or given in ("number", "count")
 
 

@@ -1,0 +1,132 @@
+"""What laws are checked with: demands, directions, random data, feasible points."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mcframe.backends.conic import cp
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import LawViolation
+from mcframe.contracts.term import Factored, Prox, Term
+
+STEPS = (0.1, 1.0, 7.0)
+
+
+def demand(holds: object, message: str) -> None:
+    """Raise ``LawViolation`` unless it holds; unlike ``assert``, under ``python -O`` too."""
+    if not holds:
+        raise LawViolation(message)
+
+
+def close(found: object, wanted: object, tol: float, what: str) -> None:
+    """Demand |found - wanted| <= tol (1 + |wanted|) entrywise."""
+    a = np.asarray(found, dtype=float)
+    b = np.asarray(wanted, dtype=float)
+    demand(a.shape == b.shape, f"{what}: shape {a.shape} where {b.shape} is needed")
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.abs(a - b) <= tol * (1.0 + np.abs(b)))
+    wrong |= np.isinf(a) | np.isinf(b)  # where inf <= inf would let anything pass
+    wrong &= ~((a == b) & np.isinf(a))
+    if np.any(wrong):
+        i = np.flatnonzero(wrong.ravel())[0]
+        raise LawViolation(
+            f"{what}: {float(a.ravel()[i])!r} was found where {float(b.ravel()[i])!r} is needed"
+            f" (tolerance {tol:g}; {int(wrong.sum())} of {wrong.size} entries)"
+        )
+
+
+@contextmanager
+def law(word: object, name: str) -> Iterator[None]:
+    """Names the word and the law in whatever is raised inside; numpy warnings count as broken."""
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            yield
+    except LawViolation as violation:
+        raise LawViolation(f"{name_of(word)} breaks the law {name!r}: {violation}") from None
+    except FloatingPointError as error:
+        raise LawViolation(
+            f"{name_of(word)} breaks the law {name!r}: numpy warns of {error}"
+        ) from error
+
+
+def demand_unharmed(before: Array, after: Array, what: str) -> None:
+    """Demand that an argument was not changed."""
+    demand(np.array_equal(before, after, equal_nan=True), f"{what} was changed in place")
+
+
+def name_of(word: object) -> str:
+    """A backend's name, or the class of an object."""
+    return f"backend {word!r}" if isinstance(word, str) else type(word).__name__
+
+
+def at_least(conjugate: float, least: float) -> None:
+    """Demand that a conjugate is no smaller than one of the values that it is the sup of."""
+    demand(
+        conjugate >= least - 1e-9 * (1 + abs(least)),
+        f"the conjugate is too small: {conjugate:g} where some point reaches {least:g}",
+    )
+
+
+def directions(z: Array) -> list[Array]:
+    """Directions to move in: up; of a group of columns each one alone, and one against another."""
+    if z.ndim == 1:
+        return [np.ones_like(z)]
+    units = np.eye(z.shape[1])
+    return [np.zeros_like(z) + unit for unit in (*units, units[0] - units[1])]
+
+
+def along(gradient: Array, direction: Array) -> Array:
+    """<gradient, direction>, entry by entry."""
+    product = gradient * direction
+    return product if product.ndim == 1 else product.sum(axis=1)
+
+
+def unit_of(z: Array) -> float:
+    """The size of the predictors at which the loss bends."""
+    return float(np.max(np.abs(z))) / 6
+
+
+def data_of(
+    shape: tuple[int, int], scale: float, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, Array]:
+    """Rows, columns and values of about two thirds of the entries, at least one."""
+    observed = rng.random(shape) < 2 / 3
+    observed[rng.integers(shape[0]), rng.integers(shape[1])] = True
+    rows, columns = np.nonzero(observed)
+    return rows, columns, scale * rng.standard_normal(rows.size)
+
+
+def feasible_samples(term: Term, points: list[Array]) -> list[Array]:
+    """Points at which a term is finite: the given ones and those that a prox leads to."""
+    found = [point for point in points if np.isfinite(term.value(point))]
+    if isinstance(term, Prox):
+        found += [term.prox(point, 1.0)[0] for point in points]
+    elif isinstance(term, Factored):
+        shape = points[0].shape
+        cut = [term.prox_factors(stacked, 0.1) for stacked in stacked_samples(points)]
+        found += [product(stacked, shape) for stacked in cut]
+    return found
+
+
+def stacked_samples(points: list[Array]) -> list[Array]:
+    """Random factors U over V, of ranks 1 to 4, as long as the points; the last one is 0."""
+    rng = np.random.default_rng(0)
+    n_rows = sum(points[0].shape)
+    size = np.sqrt(max(float(np.max(np.abs(point))) for point in points))
+    found = [size * rng.standard_normal((n_rows, rank)) for rank in (1, 2, 4)]
+    found.append(np.zeros((n_rows, 2)))
+    return found
+
+
+def product(stacked: Array, shape: tuple[int, ...]) -> Array:
+    """U V'."""
+    return stacked[: shape[0]] @ stacked[shape[0] :].T
+
+
+def least_value(objective: Any, constraints: list[Any]) -> float:
+    """The least value of a program by an interior point method; inf where none is feasible."""
+    program = cp.Problem(cp.Minimize(objective), constraints)
+    with np.errstate(all="ignore"):  # the conic solver's own arithmetic
+        return float(program.solve(solver="CLARABEL"))

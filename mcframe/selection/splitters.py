@@ -1,0 +1,517 @@
+"""Ways to cut a table into folds, with ``split`` and ``get_n_splits`` as in scikit-learn."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import IntArray, Mask
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.validators import number, whole
+from mcframe.likelihoods import Ordinal
+from mcframe.model import Model, Problem
+from mcframe.model.table import Table
+from mcframe.options import checked_seed
+from mcframe.selection.column_order import by_content
+
+# The part of an entry that is never held out.
+NEVER = -1
+
+Seed = int | np.random.Generator | None
+Tables = Mapping[str, Table]
+# What is fitted and what is judged in each fold: masks of the observed entries of each block.
+Split = Iterator[tuple[Mapping[str, Mask], Mapping[str, Mask]]]
+
+
+def number_of_folds(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a whole number of at least 2."""
+    found = whole(value, f"{type(instance).__name__}: {attribute.name}", 2)
+    object.__setattr__(instance, attribute.name, found)
+
+
+def generator(random_state: Seed) -> np.random.Generator:
+    """The generator that draws folds."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is not None and not isinstance(random_state, int | np.integer):
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0, a"
+            " numpy.random.Generator, or None for a fresh seed is needed"
+        )
+    return np.random.default_rng(checked_seed(random_state))
+
+
+def observed_entries(problem: Problem) -> dict[str, Table]:
+    """The observed entries of each block, in the data's own units.
+
+    A fit of a standardised block makes its units of what its fold has left.
+    """
+    names = [block.name for block in problem.model.blocks]
+    return {name: problem.tables[name].observed_entries().as_given() for name in names}
+
+
+@attrs.frozen(eq=False)
+class Splitter(ABC):
+    """A way to cut a table into folds: ``cross_validate(cv=...)`` takes any subclass.
+
+    ``split`` yields, as the splitters of scikit-learn do, what is fitted and what is judged in
+    each fold. Here these are masks of the observed entries of each block, in the order of
+    ``problem.tables[block].observed_entries()``.
+    """
+
+    # Whether the judged entries are of rows that the fit has not seen. Their other entries, which
+    # are neither fitted nor judged, are then given, as those of new rows are.
+    new_rows: ClassVar[bool] = False
+    n_splits: int = attrs.field(default=5, validator=number_of_folds)
+
+    @abstractmethod
+    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+        """The entries of each block that are fitted and those that are judged, fold by fold."""
+
+    def get_n_splits(self) -> int:
+        """The number of folds."""
+        return self.n_splits
+
+
+def each_part(parts: Mapping[str, IntArray], count: int) -> Split:
+    """Each of the parts 0, ..., count - 1 held out once."""
+    for k in range(count):
+        held = {block: part == k for block, part in parts.items()}
+        yield {block: ~own for block, own in held.items()}, held
+
+
+def next_part(parts: Mapping[str, IntArray], count: int) -> Split:
+    """The parts 0, ..., k fitted and the next one held out, for k from 0 to count - 1."""
+    for k in range(count):
+        later = {block: part == k + 1 for block, part in parts.items()}
+        yield {block: part <= k for block, part in parts.items()}, later
+
+
+@attrs.frozen
+class EntryFolds(Splitter):
+    """Folds of entries at random: ``cross_validate(cv=5)`` is ``cv=EntryFolds(5)``.
+
+    The observed entries of every block are dealt out to ``n_splits`` parts, column by column, and
+    of labels, classes and levels value by value: each part has its share of the entries of a
+    column and of a rare label's positives. Each part is held out once.
+
+    No row and no column is left without an entry to be fitted. The only entry that a row has in
+    all blocks is never held out, nor the only one of a column; where the lot puts all entries of
+    a row into one part, one of them goes into another. The order of blocks and columns plays no
+    part.
+
+    Parameters
+    ----------
+    n_splits : int, default 5
+        At least 2.
+
+    Raises
+    ------
+    DataError
+        By ``split``: where fewer entries of a block can be held out than there are folds.
+    """
+
+    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+        """The entries of each block that are fitted and those that are judged, fold by fold."""
+        count, observed = self.n_splits, observed_entries(problem)
+        ordered = by_content(observed)
+        tables = {name: table for name, (table, _) in ordered.items()}
+        free = free_entries(tables, problem.n_items)
+        for name, table in observed.items():
+            if free[name].size < count:
+                raise DataError(too_few(name, count, table.n_entries, free[name].size))
+        parts = dealt_parts(problem, tables, free, count, generator(random_state))
+        return each_part({b: parts[b][np.argsort(ordered[b][1])] for b in observed}, count)
+
+
+def dealt_parts(
+    problem: Problem,
+    observed: Tables,
+    free: Mapping[str, IntArray],
+    count: int,
+    rng: np.random.Generator,
+) -> dict[str, IntArray]:
+    """The part of each of these entries, which depends on their order; -1 of those that stay."""
+    parts = {}
+    for name, table in observed.items():
+        parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
+        drawn = free[name][rng.permutation(free[name].size)]
+        strata = strata_of(problem, name, table)
+        dealt = drawn[np.argsort(strata[drawn], kind="stable")]
+        parts[name][dealt] = np.arange(dealt.size) % count
+    # One entry of each row that is in one part alone moves into another part.
+    lost = in_one_part([(t.rows, parts[name]) for name, t in observed.items()], problem.n_items)
+    for name, table in observed.items():
+        moved = first_of_each(table.rows, lost)
+        parts[name][moved] = (parts[name][moved] + rng.integers(1, count, moved.size)) % count
+        lost[table.rows[moved]] = False
+    # After these moves one entry of each column that is in one part alone is never held out.
+    for name, table in observed.items():
+        lost = in_one_part([(table.columns, parts[name])], table.shape[1])
+        parts[name][first_of_each(table.columns, lost)] = NEVER
+    return parts
+
+
+def free_entries(observed: Tables, n_items: int) -> dict[str, IntArray]:
+    """The entries of each block that are the only one neither of their row nor of their column."""
+    rows = np.concatenate([table.rows for table in observed.values()])
+    in_row, free = np.bincount(rows, minlength=n_items), {}
+    for name, table in observed.items():
+        in_column = np.bincount(table.columns, minlength=table.shape[1])
+        free[name] = np.flatnonzero((in_row[table.rows] > 1) & (in_column[table.columns] > 1))
+    return free
+
+
+def fewest_free(model: Model, data: Mapping[str, Any]) -> int:
+    """The number of entries that can be held out of the block that has the fewest of them."""
+    problem = Problem.bind(model, data)
+    free = free_entries(observed_entries(problem), problem.n_items)
+    return min(each.size for each in free.values())
+
+
+def too_few(name: str, count: int, n_observed: int, n_free: int) -> str:
+    """The message where a block cannot be cut into so many folds."""
+    reason = ""
+    if n_free < n_observed:
+        reason = (
+            f", of which {n_free} can be held out: each other one is the only entry of its row or"
+            " of its column"
+        )
+    return (
+        f"block {name!r}: {count} folds were asked for, and {n_observed} entries are"
+        f" observed{reason}; ask for fewer folds, at least 2, or hold out whole rows by"
+        f" cv=RowFolds({count}) of mcframe.selection"
+    )
+
+
+def kinds_of(likelihood: Likelihood) -> set[str]:
+    """The kinds of a likelihood's observations: "labels" 0 and 1, "classes", "levels", or none.
+
+    Two levels may be labels, too.
+    """
+    kinds = {"levels"} if isinstance(likelihood, Ordinal) else set()
+    width = likelihood.width
+    codes, others = np.arange(max(width, 2.0)), np.array([-1.0, 0.5, max(width, 2.0)])
+    if not likelihood.invalid(codes).any() and likelihood.invalid(others).all():
+        kinds.add("labels" if width == 1 else "classes")
+    return kinds
+
+
+def strata_of(problem: Problem, name: str, table: Table) -> IntArray:
+    """A number for each entry, alike where the column is and, of few values, the value."""
+    if not kinds_of(problem.model.block(name).likelihood):
+        return table.columns
+    codes = (table.values - table.values.min()).astype(np.intp)
+    return np.asarray(table.columns * (codes.max() + 1) + codes)
+
+
+def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
+    """The rows or columns, of so many, whose entries that can be held out are in one part.
+
+    ``pairs`` are the row or column and the part of each entry.
+    """
+    lowest, highest = np.full(size, np.iinfo(np.intp).max), np.full(size, NEVER)
+    for places, part in pairs:
+        np.minimum.at(lowest, places, part)
+        np.maximum.at(highest, places, part)
+    return np.asarray((lowest == highest) & (lowest != NEVER))
+
+
+def first_of_each(places: IntArray, chosen: Mask) -> IntArray:
+    """The first entry in each of the chosen rows or columns, by the place of each entry."""
+    within = np.flatnonzero(chosen[places])
+    return within[np.unique(places[within], return_index=True)[1]]
+
+
+def names_of_blocks(value: object) -> tuple[str, ...] | None:
+    """An attrs converter: names of blocks, or None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return (value,)
+    names = tuple(value) if isinstance(value, list | tuple | set) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"RowFolds: given={value!r} was given; names of blocks are needed")
+    return names
+
+
+@attrs.frozen(eq=False)
+class RowFolds(Splitter):
+    """Folds of whole rows, for the use on new rows: each row is held out once, in all blocks.
+
+    A fit sees nothing of the rows of its fold. Then some of their entries are given, and others
+    are predicted by the rule for new rows (``Fit.predict_rows``) and judged.
+
+    Parameters
+    ----------
+    n_splits : int, default 5
+        At least 2.
+    groups : sequence (n_items), optional
+        Labels of rows that belong together, such as visits of one patient: they are in the same
+        fold. Folds have about as many rows.
+    order : sequence (n_items), optional
+        A time for each row, numbers or ``numpy.datetime64``. Rows are cut into ``n_splits + 1``
+        successive parts; fold k fits the parts 0, ..., k, and the rows of part k + 1 are new.
+    given : list of block names, optional
+        The blocks that are given of new rows, as features are; the others are judged whole.
+        Without it the entries that are judged are drawn from all blocks.
+    hidden : float, default 0.3
+        Without ``given``: the share of the entries of a row that are judged, from 0 to 1; of a
+        row with two entries or more one at least is, and one at least is given.
+
+    Raises
+    ------
+    DataError
+        By ``split``: where groups or times do not fit the data or the number of folds.
+    ModelError
+        Where a block in ``given`` is not one of the model's, or all are; by ``cross_validate``
+        with the first fit, where the model has no rule for new rows.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> from mcframe.selection import RelativeError, RowFolds
+    >>> x = np.outer(np.arange(1.0, 13.0), [1.0, 2.0, 3.0, 4.0])
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    >>> chosen = mc.cross_validate(
+    ...     model, {"x": x}, criterion=RelativeError("x"), weights=[20.0, 2.0], cv=RowFolds(3)
+    ... )
+    >>> chosen.best_weight
+    2.0
+    """
+
+    new_rows: ClassVar[bool] = True
+    groups: Any = attrs.field(default=None, kw_only=True)
+    order: Any = attrs.field(default=None, kw_only=True)
+    given: tuple[str, ...] | None = attrs.field(
+        default=None, converter=names_of_blocks, kw_only=True
+    )
+    hidden: float = attrs.field(default=0.3, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.groups is not None and self.order is not None:
+            raise ModelError("RowFolds: groups and order were both given; give one of them")
+        if not 0.0 < number(self.hidden, "RowFolds: hidden") < 1.0:
+            raise ModelError(
+                f"RowFolds: hidden={self.hidden!r} was given; a share between 0 and 1 is needed"
+            )
+
+    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+        """The entries of each block that are fitted and those that are judged, fold by fold."""
+        observed, rng = observed_entries(problem), generator(random_state)
+        part = self.parts_of_rows(problem.n_items, rng)
+        judged = self.judged_entries(problem, observed, rng)
+        parts = {name: part[table.rows] for name, table in observed.items()}
+        in_turn = each_part if self.order is None else next_part
+        for fitted, new in in_turn(parts, self.n_splits):
+            yield fitted, {name: new[name] & judged[name] for name in observed}
+
+    def parts_of_rows(self, n_items: int, rng: np.random.Generator) -> IntArray:
+        """The part of each row."""
+        if self.order is not None:
+            times = times_of(self.order, "RowFolds: order")
+            check_length("order", times, n_items)
+            return successive_parts(times, self.n_splits + 1, "RowFolds: order")
+        labels = None if self.groups is None else codes_of(self.groups, n_items)
+        sizes = np.ones(n_items) if labels is None else np.bincount(labels)
+        if sizes.size < self.n_splits:
+            what = "rows" if self.groups is None else "groups"
+            raise DataError(
+                f"RowFolds: n_splits={self.n_splits} was given, and there are {sizes.size} {what};"
+                " ask for fewer folds, at least 2"
+            )
+        if labels is None:
+            return rng.permutation(n_items) % self.n_splits
+        # The largest group first, into the part that has the fewest rows.
+        drawn = rng.permutation(sizes.size)
+        part, rows = np.zeros(sizes.size, dtype=np.intp), np.zeros(self.n_splits)
+        for group in drawn[np.argsort(-sizes[drawn], kind="stable")]:
+            part[group] = np.argmin(rows)
+            rows[part[group]] += sizes[group]
+        return part[labels]
+
+    def judged_entries(
+        self, problem: Problem, observed: Tables, rng: np.random.Generator
+    ) -> dict[str, Mask]:
+        """The observed entries that are judged where their row is new."""
+        if self.given is None:
+            return drawn_share(observed, problem.n_items, self.hidden, rng)
+        for name in self.given:
+            problem.model.block(name)
+        if set(self.given) == set(observed):
+            raise ModelError(
+                f"RowFolds: given={self.given!r} are all blocks, so that none is left to be"
+                " judged; leave one out, or drop given"
+            )
+        return {
+            name: np.full(table.n_entries, name not in self.given)
+            for name, table in observed.items()
+        }
+
+
+def check_length(what: str, given: Any, n_items: int) -> None:
+    """Raise a ``DataError`` where this is not one value a row."""
+    if given.shape != (n_items,):
+        raise DataError(
+            f"RowFolds: {what} has the shape {given.shape}; one value for each of the {n_items}"
+            " rows is needed"
+        )
+
+
+def codes_of(groups: Any, n_items: int) -> IntArray:
+    """The groups of rows as numbers from 0."""
+    labels = np.asarray(groups)
+    check_length("groups", labels, n_items)
+    numbers: dict[Any, int] = {}
+    for row, label in enumerate(labels.tolist()):
+        if label is None or label != label:  # NaN
+            raise DataError(f"RowFolds: groups: row {row} has no group; each needs one")
+        numbers.setdefault(label, len(numbers))
+    return np.array([numbers[label] for label in labels.tolist()], dtype=np.intp)
+
+
+def drawn_share(
+    observed: Tables, n_items: int, share: float, rng: np.random.Generator
+) -> dict[str, Mask]:
+    """Draw a share of the entries of each row, over all blocks: one at least, but not all."""
+    ordered = by_content(observed)
+    rows = np.concatenate([table.rows for table, _ in ordered.values()])
+    in_row = np.bincount(rows, minlength=n_items)
+    drawn = rng.permutation(rows.size)
+    order = drawn[np.argsort(rows[drawn], kind="stable")]
+    place: IntArray = np.empty(rows.size, dtype=np.intp)
+    place[order] = np.arange(rows.size) - (np.cumsum(in_row) - in_row)[rows[order]]
+    wanted = np.minimum(np.maximum(np.rint(share * in_row), 1), in_row - 1)
+    ends = np.cumsum([table.n_entries for table, _ in ordered.values()])[:-1]
+    chosen = dict(zip(ordered, np.split(place < wanted[rows], ends), strict=True))
+    return {name: chosen[name][np.argsort(ordered[name][1])] for name in observed}
+
+
+@attrs.frozen(eq=False)
+class TimeFolds(Splitter):
+    """Folds that hold out the future: fitted to what was before, judged on what came next.
+
+    The observed entries are cut by their times into ``n_splits + 1`` successive parts of about
+    equal size, all of one time into the same part. Fold k fits the parts 0, ..., k, and part
+    k + 1 is held out; what is later still is not looked at. Whole rows by their times are
+    ``RowFolds(order=...)``.
+
+    Parameters
+    ----------
+    order : dict from block name to array
+        The time of each entry of a block: an array of the block's shape, a column (n_items x 1)
+        or a row (1 x columns), of numbers or ``numpy.datetime64``. Times of observed entries
+        must not be missing. Blocks that are not in it are fitted whole in every fold.
+    n_splits : int, default 5
+        At least 2.
+
+    Raises
+    ------
+    DataError
+        By ``split``: where the times do not fit the data, or are too much alike for so many folds.
+
+    Examples
+    --------
+    A panel whose columns are years:
+
+    >>> import numpy as np, mcframe as mc
+    >>> from mcframe.selection import TimeFolds
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    >>> problem = mc.Problem.bind(model, {"x": np.arange(24.0).reshape(4, 6)})
+    >>> years = TimeFolds({"x": [[2019, 2020, 2021, 2022, 2023, 2024]]}, n_splits=2)
+    >>> for train, test in years.split(problem):
+    ...     print(np.count_nonzero(train["x"]), np.count_nonzero(test["x"]))
+    8 8
+    16 8
+    """
+
+    order: Mapping[str, Any] = attrs.field()
+    n_splits: int = attrs.field(default=5, validator=number_of_folds)
+
+    @order.validator
+    def check_order(self, attribute: "attrs.Attribute[Any]", value: object) -> None:
+        """Raise a ``DataError`` where this is no dict of blocks."""
+        if not isinstance(value, Mapping) or not value:
+            raise DataError(
+                f"TimeFolds: order of type {type(value).__name__} was given; a dict from block"
+                " name to the time of each entry is needed, such as {'x': [[2019, 2020]]} for"
+                " columns that are years; RowFolds(order=...) takes one time a row"
+            )
+
+    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+        """The entries of each block that are fitted and those that are judged, fold by fold.
+
+        Nothing in them is random.
+        """
+        observed = observed_entries(problem)
+        for name in self.order:
+            problem.model.block(name)
+        times = {
+            name: times_at_entries(name, self.order[name], table)
+            for name, table in observed.items()
+            if name in self.order
+        }
+        if len({each.dtype.kind for each in times.values()}) > 1:
+            raise DataError("TimeFolds: order has numbers and dates; give all of one kind")
+        together = np.concatenate(list(times.values()))
+        cut = np.cumsum([each.size for each in times.values()])[:-1]
+        found = np.split(successive_parts(together, self.n_splits + 1, "TimeFolds: order"), cut)
+        always = {name: np.zeros(observed[name].n_entries, np.intp) for name in observed}
+        return next_part(always | dict(zip(times, found, strict=True)), self.n_splits)
+
+
+def times_at_entries(name: str, given: Any, table: Table) -> Any:
+    """The time of each observed entry of a block."""
+    times = times_of(given, f"TimeFolds: order of block {name!r}")
+    try:
+        return np.broadcast_to(times, table.shape)[table.rows, table.columns]
+    except ValueError:
+        raise DataError(
+            f"TimeFolds: order of block {name!r} has the shape {times.shape}; the block is"
+            f" {table.shape[0]} x {table.shape[1]}: give a time for each entry, a column"
+            f" ({table.shape[0]} x 1) or a row (1 x {table.shape[1]})"
+        ) from None
+
+
+def times_of(given: Any, what: str) -> Any:
+    """Times as an array of numbers or of ``datetime64[ns]``, or a ``DataError``."""
+    times = np.asarray(given)
+    if times.dtype.kind == "M":
+        return times.astype("datetime64[ns]")
+    if times.dtype.kind not in "iuf":
+        raise DataError(
+            f"{what} of dtype {times.dtype} was given; numbers or numpy.datetime64 are needed, as"
+            " pandas.to_datetime(column, utc=True).dt.tz_localize(None) makes of dates"
+        )
+    return times.astype(np.float64)
+
+
+def successive_parts(times: Any, count: int, what: str) -> IntArray:
+    """Cut times into ``count`` parts of about equal size, the earliest first.
+
+    Raises
+    ------
+    DataError
+        Where a time is missing, or there are fewer distinct times than parts.
+    """
+    if np.isnat(times).any() if times.dtype.kind == "M" else not np.isfinite(times).all():
+        raise DataError(f"{what}: a time is missing or infinite; each needs one")
+    distinct, place, sizes = np.unique(times, return_inverse=True, return_counts=True)
+    if distinct.size < count:
+        raise DataError(
+            f"{what}: {distinct.size} distinct times cannot be cut into {count} successive parts,"
+            " one more than there are folds; ask for fewer folds"
+        )
+    # A part begins with the time that is nearest to its share, one time after the last at least
+    # and with a time left for each part to come.
+    before = np.cumsum(sizes) - sizes
+    part_of_time = np.zeros(distinct.size, dtype=np.intp)
+    begin = 0
+    for part in range(1, count):
+        nearest = int(np.argmin(np.abs(before - part * times.size / count)))
+        begin = min(max(nearest, begin + 1), distinct.size - count + part)
+        part_of_time[begin:] = part
+    return np.asarray(part_of_time[place.ravel()])
