@@ -4,22 +4,26 @@ from mcframe.backends.alternating import Alternating
 from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Paused, Settings, Start
 from mcframe.backends.certificate import Dual, Judgement, Point, Rounding, judge, relative_gap
 from mcframe.backends.choice import (
+    BACKENDS,
+    LADDER,
     BackendLike,
+    Rung,
     Verdict,
     able,
     backend_from,
-    backend_that_paused,
     checked_backend,
+    choice_of,
     choose,
+    solve_by,
+    solve_by_choice,
     verdict_on,
     verdicts,
+    with_ladder,
 )
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
-from mcframe.backends.handover import Doubt
 from mcframe.backends.history import History, Record
-from mcframe.backends.ladder import BACKENDS, LADDER, Rung, with_ladder
 from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
@@ -37,7 +41,6 @@ __all__ = [
     "BackendLike",
     "Budget",
     "Cost",
-    "Doubt",
     "Dual",
     "FactoredDescent",
     "FirstOrder",
@@ -58,13 +61,15 @@ __all__ = [
     "Verdict",
     "able",
     "backend_from",
-    "backend_that_paused",
     "checked_backend",
+    "choice_of",
     "choose",
     "estimate",
     "judge",
     "relative_gap",
     "run",
+    "solve_by",
+    "solve_by_choice",
     "to_cvxpy",
     "verdict_on",
     "verdicts",

@@ -10,7 +10,6 @@ import numpy as np
 from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Settings
 from mcframe.backends.certificate import Judgement, Point, at_zero, judge, relative_gap
 from mcframe.backends.conic import cp
-from mcframe.backends.effort import in_words
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.history import History, Record
 from mcframe.backends.statement import Statement, refusal_to_state
@@ -94,6 +93,16 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
         most = (1.0 + BRIEF) * max_iters * an_iteration
     gigabytes = (60.0 * order**2 + 400.0 * numbers) * 8 / 1e9
     return Estimate(order, 0.05 + iterations * an_iteration, most, gigabytes)
+
+
+def in_words(seconds: float) -> str:
+    """An estimate of seconds, as roughly as it is known."""
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * size:
+            return f"about {float(f'{seconds / size:.1g}'):,.0f} {unit}"
+    return f"about {float(f'{seconds:.1g}'):g} s"
 
 
 class Silent(Exception):

@@ -155,9 +155,8 @@ def path(
         checked_budget(tol, max_iter, max_seconds), random_state=checked_seed(random_state)
     )
     compiled = CompiledProblem(problem)
-    checked_backend(backend, compiled)
+    chosen = checked_backend(backend, compiled)
     sequence = descending(compiled, place, weights, count, ratio)
-    chosen = chosen_along(backend, compiled, place, sequence, tol)
     finished = None
     if checkpoint is not None:
         finished = FinishedFits.of(
@@ -189,14 +188,6 @@ def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit
             raise
         return fits, str(error) or "it was interrupted from outside"
     return fits, None
-
-
-def chosen_along(
-    backend: BackendLike, compiled: CompiledProblem, place: int, sequence: Array, tol: float
-) -> Backend:
-    """The backend of a whole path: the one asked for, or what suits its middle weight best."""
-    middle = compiled.with_weight(place, float(sequence[len(sequence) // 2]))
-    return checked_backend(backend, middle, tol=tol)
 
 
 def along(

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from mcframe.answer import Fit
-from mcframe.backends import BackendLike, Budget, Settings
+from mcframe.backends import BackendLike, Budget, Settings, checked_backend
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.model import Model, Problem
@@ -15,7 +15,7 @@ from mcframe.selection.criteria import Criterion
 from mcframe.selection.finished_fits import FinishedFits
 from mcframe.selection.finite_effects import with_ridge
 from mcframe.selection.folds import Fold
-from mcframe.selection.paths import along, chosen_along
+from mcframe.selection.paths import along
 from mcframe.selection.scoring import PathOf, Scored, score
 
 __all__ = ["CertifiedPath", "Part", "Work"]
@@ -44,7 +44,7 @@ class CertifiedPath:
         problem = Problem.bind(with_ridge(model, self.effects_weight), data)
         place, budget = self.place, self.budget
         compiled = CompiledProblem(problem)
-        chosen = chosen_along(self.backend, compiled, place, weights, budget.tol)
+        chosen = checked_backend(self.backend, compiled)
         finished = None
         if self.checkpoint is not None:
             finished = FinishedFits.of(
