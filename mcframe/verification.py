@@ -208,7 +208,7 @@ class Verification:
         best = max(self.fast, self.reference, key=lambda fit: fit.bound)
         found = []
         for name, fit in (("reference", self.reference), ("fast reading", self.fast)):
-            rounding = fit.rounding.beside(best.rounding)
+            rounding = fit.rounding.with_bound_of(best.rounding)
             if not relative_gap(fit.objective, best.bound, rounding) <= self.tol:
                 found.append(name)
         return tuple(found)

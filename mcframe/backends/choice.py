@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 import attrs
 
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.backend import Backend, Outcome, Settings, Start
-from mcframe.backends.certificate import Judgement
+from mcframe.backends.backend import Backend, History, Outcome, Record, Settings, Start
+from mcframe.backends.certificate import Certificate
 from mcframe.backends.factored import FactoredDescent
-from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
-from mcframe.backends.history import History, Record
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference
 from mcframe.backends.rowwise import Rowwise
-from mcframe.backends.splitting import Splitting
+from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
@@ -156,7 +154,7 @@ class Verdict:
 def verdict_on(backend: Backend, compiled: CompiledProblem) -> Verdict:
     """The verdict on one backend: what it refuses, else what would be too much."""
     cost = backend.cost(compiled)
-    return Verdict(backend.name, backend.refuses(compiled) or cost.excess, cost.text)
+    return Verdict(backend.name, backend.refusal(compiled) or cost.excess, cost.text)
 
 
 def verdicts(compiled: CompiledProblem) -> tuple[Verdict, ...]:
@@ -247,7 +245,7 @@ def checked_backend(backend: object, compiled: CompiledProblem, force: bool = Fa
     chosen = backend_from(backend, compiled)
     # What "auto" has chosen was asked already.
     if backend != "auto":
-        reason = chosen.refuses(compiled) if force else verdict_on(chosen, compiled).reason
+        reason = chosen.refusal(compiled) if force else verdict_on(chosen, compiled).reason
         if reason is not None:
             raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
     return chosen
@@ -255,8 +253,8 @@ def checked_backend(backend: object, compiled: CompiledProblem, force: bool = Fa
 
 def solve_by(backend: Backend, compiled: CompiledProblem, settings: Settings) -> Outcome:
     """The outcome of one backend; a ``ModelError`` where it cannot begin from the start."""
-    if settings.start is not None and backend.refuses_start is not None:
-        raise ModelError(f"start was given, but {backend.refuses_start}")
+    if settings.start is not None and backend.start_refusal is not None:
+        raise ModelError(f"start was given, but {backend.start_refusal}")
     return backend.solve(compiled, settings)
 
 
@@ -296,7 +294,7 @@ def solve_in_turn(
     # What proximal can run splitting leaves to it whole: its steps are the same.
     same = "splitting" if "proximal" in names else ""
     turn = [backends[0]]
-    turn += [b for b in backends[1:] if b.refuses_start is None and b.name != same]
+    turn += [b for b in backends[1:] if b.start_refusal is None and b.name != same]
     changes = ""
     records: tuple[Record, ...] = ()
     for n_changes in count():
@@ -309,7 +307,7 @@ def solve_in_turn(
             break
         made, effects = records[-1].iteration, dict(outcome.effects)
         objective = compiled.problem.objective(outcome.point.latent, effects)
-        known = Judgement(objective, outcome.bound, effects, outcome.rounding)
+        known = Certificate(objective, outcome.bound, effects, outcome.rounding)
         settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
         changes += f"; {turn[0].name}, slower than expected, handed over after {made} iterations"
         if settings.progress:

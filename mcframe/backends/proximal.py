@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
@@ -184,12 +184,12 @@ class Proximal(Solver[Program, ProximalState]):
     name = "proximal"
     begins_at_zero = True
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """What is nonsmooth beside the main term needs the multipliers around this solver."""
         if program.penalty.no_shrinkage is not None:
             refused: str = program.penalty.no_shrinkage
             return refused
-        return None if program.plain else nonsmooth_parts(program)
+        return nonsmooth_refusal(program)
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator

@@ -112,8 +112,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         return ToMultipliers.FIXED_COLUMN if self.dense else ToMultipliers.NOTHING
 
     @abstractmethod
-    def refuses(self, program: ProgramT) -> str | None:
-        """Why it cannot run a program, as a clause; None if it can."""
+    def refusal(self, program: ProgramT) -> str | None:
+        """The reason against a program, as a clause; None if it can run it."""
 
     def holds_dense(self, program: ProgramT) -> bool:
         """Whether it holds Z dense on one program; by default ``dense``."""

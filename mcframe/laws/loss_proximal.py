@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mcframe.backends.conic import cp
+from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
 from mcframe.laws.directions import along, unit_of

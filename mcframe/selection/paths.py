@@ -204,7 +204,7 @@ def along(
         variant = compiled.with_weight(place, float(weight))
         fit = None if finished is None else finished.find(position, variant.problem)
         if fit is None:
-            warm = chosen.refuses_start is None
+            warm = chosen.start_refusal is None
             with blas_alone():  # of factors, whose threads would wait for one another
                 point = start_at(variant.problem, sequence, fits) if warm else None
                 start = None if point is None else Start(point)
