@@ -133,7 +133,7 @@ class Budget:
 
 @attrs.frozen(eq=False)
 class Paused:
-    """What a run needs to go on: the state of its solver, and when it is certified next.
+    """The state of a run to go on from: that of its solver, and when it is certified next.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Start:
 
 @attrs.frozen(eq=False)
 class Settings:
-    """How a problem is to be solved, whatever the backend.
+    """Budget, start and callbacks of a fit, whatever the backend.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Outcome:
 
 @attrs.frozen
 class Cost:
-    """What a backend takes for a problem, in words, and why that is too much, if it is."""
+    """Memory and time of a backend for a problem in words, and the reason if that is too much."""
 
     text: str
     excess: str | None = None

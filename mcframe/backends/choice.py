@@ -127,7 +127,7 @@ def with_ladder(function: FunctionT) -> FunctionT:
 
 @attrs.frozen
 class Verdict:
-    """Whether a backend can run a problem.
+    """The cost of a problem for a backend, or the reason against it.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ def decomposition(compiled: CompiledProblem) -> float:
 
 
 def works_on_factors(backend: Backend) -> bool:
-    """Whether it is a solver that works on factors of Z."""
+    """True for a solver that works on factors of Z."""
     return isinstance(backend, FirstOrder) and backend.solver.in_factors
 
 
@@ -331,7 +331,7 @@ class Headway:
     is_poor: bool = False
 
     def __call__(self, record: Record) -> bool:
-        """Whether to stop: as the user's callback says so, or since the headway is poor."""
+        """True to stop: the user's callback says so, or the headway is poor."""
         stopped = self.callback is not None and bool(self.callback(record))
         self.records.append(record)
         tol, made = max(self.tol, LEAST_TOL), record.iteration - self.records[0].iteration

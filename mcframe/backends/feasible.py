@@ -122,7 +122,7 @@ def project_in_turn(program: Program, projections: list[Projection], joint: Join
 
 
 def inside(program: Program, dense: Array) -> bool:
-    """Whether Z meets the constraints beside the main term; the last map sees to exact losses."""
+    """True where Z meets the attached constraints; the last map sees to exact losses."""
     return all(np.isfinite(t.value(dense[:, t.columns])) for t in constraints_of(program))
 
 

@@ -179,7 +179,7 @@ class FPC(Solver[Program, FPCState]):
 
     @property
     def solves_biases(self) -> bool:
-        """Whether biases are solved for, in place of published gradient steps."""
+        """True where biases are solved for, in place of published gradient steps."""
         return self.stopping == "certificate"
 
     def step(self, program: Program, state: FPCState) -> None:

@@ -104,19 +104,19 @@ class Watch:
 
     @property
     def rounding(self) -> Rounding:
-        """How exactly the best objective and the best bound are known."""
+        """Rounding of the best objective and the best bound."""
         known = Rounding() if self.certificate is None else self.certificate.rounding
         return known.with_bound_of(self.bound_rounding)
 
     @property
     def limited(self) -> bool:
-        """Whether rounding alone keeps the objective from its bound."""
+        """True where rounding alone keeps the objective from its bound."""
         unknown = max(self.rounding.moved, self.rounding.resolved)
         return np.isfinite(self.bound) and self.objective - self.bound <= unknown
 
     @property
     def endless(self) -> bool:
-        """Whether the objective may fall without end: no bound was found."""
+        """True where the objective may fall without end: no bound was found."""
         return self.bound == -np.inf and self.program.loss.convex
 
     def begin_at_zero(self) -> None:
@@ -174,7 +174,7 @@ class Watch:
     def paused_at(
         self, solver: Solver[Program, Any], state: State, wait: int, certified: bool = True
     ) -> Paused:
-        """What another run needs to go on from here, so many iterations before the next check."""
+        """The state to go on from in another run, so many iterations before the next check."""
         paused = solver.pause(self.program, state)
         return Paused(solver, paused, wait, tuple(self.promises[-2:]), certified)
 
@@ -208,7 +208,7 @@ class Watch:
             raise CallbackError(error) from error
 
     def is_due(self, iteration: int, expected: float) -> bool:
-        """Whether to certify now: by the plan, or since the gap that is foreseen will do.
+        """True where the iterate is to be certified: by the plan, or as the gap foreseen will do.
 
         An expected gap of 0 says that the objective falls no more, and would have every
         iteration certified.
@@ -371,7 +371,7 @@ def rate_of_fall(earlier: Record, later: Record) -> float:
 
 
 def stalled(earlier: Record, later: Record) -> bool:
-    """Whether the gap is much the same, or was 0 already."""
+    """True where the gap is much the same, or was 0 already."""
     return later.gap >= STALLED * earlier.gap
 
 

@@ -50,7 +50,7 @@ MEANT = {
 
 @attrs.frozen
 class Estimate:
-    """What a reference would take: the order of the semidefinite cone, seconds, gigabytes.
+    """Size of a reference: the order of the semidefinite cone, seconds, gigabytes.
 
     ``seconds`` are those of most problems, ``most`` those up to the limit on iterations.
     """
@@ -220,7 +220,7 @@ class Reference(Backend):
     def opinions(
         self, compiled: CompiledProblem, tol: float, until: float, progress: bool
     ) -> list["Opinion"]:
-        """What conic solvers answer: another one where the answers so far miss the tolerance.
+        """Answers of conic solvers: of another one where those so far miss the tolerance.
 
         A ``BackendError`` where none answers.
         """
@@ -355,7 +355,7 @@ def refuse_numbers(data: dict[str, Any], solver: str) -> None:
 
 
 def was_interrupted(raw: Any) -> bool:
-    """Whether a raw answer is one of SCS that ended by Ctrl-C, which it keeps from Python.
+    """True for a raw answer of SCS that ended by Ctrl-C, which it keeps from Python.
 
     CVXPY tells it from no other failure. Clarabel leaves the signal to Python.
     """
@@ -368,7 +368,7 @@ def unit_of(program: Program) -> float:
 
 
 def said_of(silent: list[Silent], late: bool) -> str:
-    """What is known where no conic solver answers: only what all of them are sure of is a fact."""
+    """The sentence where no conic solver answers: only what all of them agree on is a fact."""
     asked = list(dict.fromkeys(error.solver for error in silent))
     names, statuses = " and ".join(asked), {error.status for error in silent}
     if late:
@@ -405,7 +405,7 @@ def null_size(program: Program) -> float:
 
 
 def shortfall(problem: Problem, stated: Statement, name: str) -> float:
-    """How far the stated losses of a block lie below the true ones at an answer."""
+    """Sum by which the stated losses of a block lie below the true ones at an answer."""
     table = problem.tables[name]
     z = np.asarray(stated.predictors[name].value)
     losses = problem.likelihoods[name].value(z, problem.targets(name))

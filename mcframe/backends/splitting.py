@@ -154,11 +154,11 @@ class Splitting(Solver[Program, SplittingState]):
 
     @property
     def in_factors(self) -> bool:  # type: ignore[override]
-        """Whether the inner solver works on factors."""
+        """That of the inner solver."""
         return self.inner.in_factors
 
     def refusal(self, program: Program) -> str | None:
-        """Whatever the inner solver refuses in the program made smooth."""
+        """The inner solver's reason against the program made smooth, or None."""
         parts = [
             None if piece.likelihood.smooth else Nonsmooth(np.zeros(piece.n_numbers), 1.0, 1.0)
             for piece in program.loss.pieces
@@ -273,7 +273,7 @@ class FirstOrder(Backend):
         return self.solver.name
 
     def refusal(self, compiled: CompiledProblem) -> str | None:
-        """Why the solver runs the program neither alone nor with multipliers, or None."""
+        """The reason against the program, alone and with multipliers, or None."""
         if compiled.refusal is not None:
             return compiled.refusal
         program = compiled.program
@@ -282,7 +282,7 @@ class FirstOrder(Backend):
         return with_multipliers(self.solver, program).refusal(program)
 
     def cost(self, compiled: CompiledProblem) -> Cost:
-        """What it holds in memory, and whether that is too large a share of the machine's."""
+        """Its memory in words, and the reason if that is too large a share of the machine's."""
         held, gigabytes = self.memory(compiled)
         text = f"{held}, about {gigabytes:.2g} GB"
         memory = physical_gigabytes()
@@ -291,7 +291,7 @@ class FirstOrder(Backend):
         return Cost(text, f"{text}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB")
 
     def memory(self, compiled: CompiledProblem) -> tuple[str, float]:
-        """What it holds, and its gigabytes."""
+        """Its memory in words and in gigabytes."""
         problem = compiled.problem
         program = compiled.program if compiled.refusal is None else None
         n_rows, n_columns = problem.shape

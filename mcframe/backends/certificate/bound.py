@@ -25,7 +25,7 @@ SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
 @attrs.frozen
 class Aim:
-    """How close a bound is wanted; by default as close as can be.
+    """Accuracy that is asked of a bound; by default as close as can be.
 
     ``norm_excess`` is how far above a norm its bound may be, relatively, ``gap`` how far below the
     objective the bound that follows may be, as an absolute number.
@@ -229,5 +229,5 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: 
 
 
 def summed_rounding(size: float, count: int) -> float:
-    """How far rounding can have moved a sum of so many summands whose sizes add up to that."""
+    """Bound on the rounding of a sum of so many summands whose sizes add up to that."""
     return EPS * (8 + float(np.log2(count + 1))) * abs(size)

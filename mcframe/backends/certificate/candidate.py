@@ -53,7 +53,7 @@ NOTHING = 1e-12
 
 @attrs.frozen(eq=False)
 class Rounding:
-    """How exactly objective and bound are known in double precision, all as absolute numbers.
+    """Errors of objective and bound in double precision, all as absolute numbers.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class PrimalValues:
 
     @property
     def vanishes(self) -> bool:
-        """Whether all losses and terms are nothing beside what they are elsewhere.
+        """True where all losses and terms are negligible beside their values elsewhere.
 
         Never beside a square of each row, whose least value may be at any distance from Z = 0.
         """
@@ -262,7 +262,7 @@ def higher_of(bound: Bound, other: Bound) -> Bound:
 
 
 def is_free_in_a_ball(program: Program, point: DualPoint) -> bool:
-    """Whether the main term is a ball, and gradients are written out and free to choose."""
+    """True where the main term is a ball, and gradients are written out and free to choose."""
     fixed = point.behind or any(known is not None for known in point.known)
     return isinstance(program.main, Constraint) and not (program.entries.sparse or fixed)
 
