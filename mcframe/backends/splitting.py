@@ -154,7 +154,7 @@ class Splitting(Solver[Program, SplittingState]):
 
     @property
     def in_factors(self) -> bool:  # type: ignore[override]
-        """That of the inner solver."""
+        """True where the inner solver works on factors."""
         return self.inner.in_factors
 
     def refusal(self, program: Program) -> str | None:
@@ -282,7 +282,7 @@ class FirstOrder(Backend):
         return with_multipliers(self.solver, program).refusal(program)
 
     def cost(self, compiled: CompiledProblem) -> Cost:
-        """Its memory in words, and the reason if that is too large a share of the machine's."""
+        """Memory in words, and the reason if that is too large a share of the machine's."""
         held, gigabytes = self.memory(compiled)
         text = f"{held}, about {gigabytes:.2g} GB"
         memory = physical_gigabytes()
@@ -291,7 +291,7 @@ class FirstOrder(Backend):
         return Cost(text, f"{text}, more than {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB")
 
     def memory(self, compiled: CompiledProblem) -> tuple[str, float]:
-        """Its memory in words and in gigabytes."""
+        """Memory in words and in gigabytes."""
         problem = compiled.problem
         program = compiled.program if compiled.refusal is None else None
         n_rows, n_columns = problem.shape
