@@ -2,9 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import count
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -14,25 +12,15 @@ from mcframe.answer import Fit
 from mcframe.backends import (
     Backend,
     BackendLike,
-    Doubt,
-    History,
-    Judgement,
     Record,
     Settings,
-    Start,
-    able,
-    backend_that_paused,
     checked_backend,
-    choose,
+    solve_by,
+    solve_by_choice,
     with_ladder,
 )
 from mcframe.compile import CompiledProblem
-from mcframe.contracts.errors import (
-    BackendError,
-    ModelError,
-    NotCertifiedWarning,
-    NothingFeasible,
-)
+from mcframe.contracts.errors import ModelError, NotCertifiedWarning
 from mcframe.model import InPartitions, Model, Problem
 from mcframe.numerics.machine.threads import thread_limit
 from mcframe.options import (
@@ -75,9 +63,9 @@ def fit(
         partitions, and so are tables of dask.dataframe. ``InPartitions`` says on which cluster
         such data are fitted, and names a file from which an interrupted fit goes on.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
-        "auto" takes the one of a ladder (see the notes) that is expected to be done first, and
-        hands over to another where it is far slower than that; ``explain`` says the estimates, and
-        why others cannot run. A solver of one's own stands as an object, too.
+        "auto" takes one of a ladder by a rule (see the notes), and hands over to another where it
+        makes little headway; ``explain`` says which one and why, and why others cannot run. A
+        solver of one's own stands as an object, too.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
@@ -126,12 +114,10 @@ def fit(
 
     {ladder}
 
-    Once the steps of that backend have taken, by the model of the estimates, as long as another is
-    expected to take in all, and those that remain, at the rate at which its gap fell, would take
-    twice as long, the other goes on from its point with its bound. On tables of up to 5,000 cells
-    the next one in the list has its turn after 500 steps where more than 1,000 lie ahead. With
-    each change the next one waits twice as long. ``Fit.message`` says so. Clocks have no part in
-    it: equal tables are fitted by equal steps.
+    Where a backend has made 500 iterations and would take 1,000 more at the rate at which its gap
+    fell, the next one that can run goes on from its point with its bound; with each change the
+    next one has twice as many iterations. ``Fit.message`` says so. Clocks have no part in it:
+    equal tables are fitted by equal steps.
 
     Examples
     --------
@@ -181,7 +167,8 @@ def fit_problem(
 ) -> Fit:
     """``fit`` for data that are bound and compiled already, and options that are checked."""
     if backend == "auto":
-        answer = solve_by_choice(compiled, settings)
+        outcome, name = solve_by_choice(compiled, settings)
+        answer = Fit.of(compiled.problem, outcome, name, settings.random_state)
     else:
         answer = solve_with(compiled, checked_backend(backend, compiled, force), settings)
     return warned(answer, settings)
@@ -199,58 +186,7 @@ def warned(answer: Fit, settings: Settings) -> Fit:
     return answer
 
 
-def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> Fit:
-    """The answer of the backend that ``auto`` takes, and of another where that was a bad choice.
-
-    A start is gone on with by the solver that it comes from.
-    """
-    tol, start = settings.budget.tol, settings.start
-    begun = None
-    if start is not None and start.paused is not None:
-        begun = backend_that_paused(start.paused, compiled)
-    backends = able(compiled, tol)
-    chosen = begun or next(iter(backends), None) or choose(compiled, tol)
-    others = [backend for backend in backends if backend.name != chosen.name]
-    try:
-        return solve_in_turn(compiled, chosen, others, settings)
-    except NothingFeasible as nothing:
-        for backend in others if start is None else ():
-            with suppress(BackendError):
-                return solve_with(compiled, backend, settings)
-        raise nothing
-
-
-def solve_in_turn(
-    compiled: CompiledProblem, chosen: Backend, others: Sequence[Backend], settings: Settings
-) -> Fit:
-    """The answer of a backend, or of another that goes on from its point and its bound."""
-    # What proximal can run splitting leaves to it whole: its steps are the same.
-    again = any(backend.name == "proximal" for backend in [chosen, *others])
-    turn = [b for b in others if b.refuses_start is None and not (again and b.name == "splitting")]
-    turn.insert(0, chosen)
-    said = ""
-    records: tuple[Record, ...] = ()
-    for n_changes in count():
-        doubt = Doubt(compiled, turn[0], turn[1:], settings, n_changes)
-        fit = solve_with(compiled, turn[0], attrs.evolve(settings, callback=doubt))
-        # The first record of a later backend is the last one of the one before.
-        records += fit.history.records[min(n_changes, 1) :]
-        if doubt.better is None or fit.status != "interrupted":
-            break
-        known = Judgement(fit.objective, fit.bound, dict(fit.effects), fit.rounding)
-        made = fit.history[-1].iteration
-        settings = attrs.evolve(settings, start=Start(fit.point, known), made=made)
-        said += f"; {fit.backend}, slower than expected, handed over after {made} iterations"
-        if settings.progress:
-            print(f"{fit.backend} hands over to {doubt.better.name}", flush=True)
-        turn.remove(doubt.better)
-        turn = [doubt.better, *turn[1:], turn[0]]
-    return attrs.evolve(fit, message=fit.message + said, history=History(records))
-
-
 def solve_with(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:
     """The answer of a backend, without a warning where it is not certified."""
-    if settings.start is not None and chosen.refuses_start is not None:
-        raise ModelError(f"start was given, but {chosen.refuses_start}")
-    outcome = chosen.solve(compiled, settings)
+    outcome = solve_by(chosen, compiled, settings)
     return Fit.of(compiled.problem, outcome, chosen.name, settings.random_state)

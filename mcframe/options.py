@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Budget, Judgement, Record, Start
+from mcframe.backends import Budget, Certificate, Record, Start
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Problem
@@ -99,5 +99,5 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
         )
     if start.problem.digest != problem.digest:
         return Start(start.point)
-    known = Judgement(start.objective, start.bound, dict(start.effects), start.rounding)
+    known = Certificate(start.objective, start.bound, dict(start.effects), start.rounding)
     return Start(start.point, known, start.paused)

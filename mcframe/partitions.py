@@ -104,7 +104,7 @@ def fit_on(
 ) -> Fit:
     """The fit of a model by a solver, whoever computes."""
     problem, program = bind_partitions(model, executor)
-    reason = solver.refuses(program)
+    reason = solver.refusal(program)
     if reason is not None:
         raise BackendError(f"rows in partitions: {reason}")
     for note in worth_a_warning(problem.notes):

@@ -301,7 +301,7 @@ def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
             return [told(part, f"{name}.{k}") for k, part in enumerate(value)]
         return value.item() if isinstance(value, np.generic) else value
 
-    beside = {"wait": paused.wait, "promises": paused.promises, "judged": paused.judged}
+    beside = {"wait": paused.wait, "promises": paused.promises, "judged": paused.certified}
     return {"state": told(state, "paused"), **beside}
 
 
@@ -323,7 +323,8 @@ def paused_from(entry: Entry) -> Paused | None:
     gone: Any = None
     shrinker = Shrinker(**facts["state"].pop("shrinker"), rng=gone)
     state = AlternatingState(**facts.pop("state"), evaluation=gone, shrinker=shrinker)
-    return Paused(Alternating(), state, **facts)
+    certified = facts.pop("judged", True)
+    return Paused(Alternating(), state, certified=certified, **facts)
 
 
 def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:

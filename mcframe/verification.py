@@ -14,9 +14,9 @@ from mcframe.backends import (
     Reference,
     Settings,
     Verdict,
-    able,
     backend_from,
     checked_backend,
+    choice_of,
     relative_gap,
     verdicts,
     with_ladder,
@@ -44,16 +44,17 @@ class Explanation:
     problem : Problem
         The model with its data, checked.
     verdicts : tuple of Verdict
-        One a backend: ``name``, ``can_run``, ``reason`` against it or None, ``cost``, and
-        ``seconds``, an estimate for a gap of 1e-6 on one core; None where there is none, as
-        on tables of up to 5,000 cells.
+        One a backend: ``name``, ``can_run``, ``reason`` against it or None, and ``cost``.
     chosen : str or None
         The backend that ``auto`` takes; None if none can run.
+    why : str
+        The sentence that says why ``auto`` takes it.
     """
 
     problem: Problem
     verdicts: tuple[Verdict, ...]
     chosen: str | None
+    why: str
 
     def __repr__(self) -> str:
         lines = [repr(self.problem), ""]
@@ -61,7 +62,7 @@ class Explanation:
             mark = "yes" if verdict.can_run else "no "
             auto = "  <- auto" if verdict.name == self.chosen else ""
             lines.append(f"{verdict.name:<11} {mark}  {verdict}{auto}")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.why])
 
 
 @with_ladder
@@ -75,10 +76,10 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     Returns
     -------
     Explanation
-        Printed: the model, the data in numbers, and for each backend its cost and estimated
-        seconds, or the reason against it; from these ``auto`` chooses as the notes say. Of data in
-        partitions a ``PartitionsExplanation``: the bytes of each, of the driver, and of a round.
-        The entries of collections of Dask are counted for it, which computes each partition once.
+        Printed: the model, the data in numbers, for each backend its cost or the reason against
+        it, and why ``auto`` takes the one that it does. Of data in partitions a
+        ``PartitionsExplanation``: the bytes of each, of the driver, and of a round. The entries of
+        collections of Dask are counted for it, which computes each partition once.
 
     Raises
     ------
@@ -101,8 +102,8 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     if in_partitions(given):
         return explain_partitions(model, read_partitions(given))
     compiled = CompiledProblem(Problem.bind(model, data))
-    chosen = next((backend.name for backend in able(compiled)), None)
-    return Explanation(compiled.problem, verdicts(compiled), chosen)
+    chosen, why = choice_of(compiled)
+    return Explanation(compiled.problem, verdicts(compiled), chosen, why)
 
 
 def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -206,7 +207,7 @@ class Verification:
         best = max(self.fast, self.reference, key=lambda fit: fit.bound)
         found = []
         for name, fit in (("reference", self.reference), ("fast reading", self.fast)):
-            rounding = fit.rounding.beside(best.rounding)
+            rounding = fit.rounding.with_bound_of(best.rounding)
             if not relative_gap(fit.objective, best.bound, rounding) <= self.tol:
                 found.append(name)
         return tuple(found)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.alternating.sweeps import half_sweep
-from mcframe.backends.certificate import Point, judge, judging
+from mcframe.backends.certificate import Point, candidate, certify
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, binding, reading
 from mcframe.numerics.operators import LowRank, Sampled, Sum
@@ -140,11 +140,12 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
     """Rows and columns of gradients that are written out would be scaled down for a better one."""
     monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
-    monkeypatch.setattr(judging, "tapers", lambda program: False)
+    monkeypatch.setattr(candidate, "tapers", lambda program: False)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (
-            judge(compile_problem(one), Point(latent)) for one in (problem, problem.written_out())
+            certify(compile_problem(one), Point(latent))
+            for one in (problem, problem.written_out())
         )
         assert found.objective == pytest.approx(wanted.objective, rel=1e-12)
         assert found.bound == pytest.approx(wanted.bound, rel=1e-6)
@@ -156,7 +157,7 @@ def test_gradients_that_do_not_fit_are_computed_anew(name, options, monkeypatch)
     judged = []
     for held in (10**9, 0):
         monkeypatch.setattr(blockwise, "HELD", held)
-        judged.append(judge(compile_problem(problem), Point(latent)))
+        judged.append(certify(compile_problem(problem), Point(latent)))
     assert judged[0].objective == judged[1].objective
     assert judged[0].bound == pytest.approx(judged[1].bound, rel=1e-6)
 

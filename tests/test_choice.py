@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import warnings
 
 import attrs
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import BACKENDS, LADDER, FirstOrder, choose
-from mcframe.backends.effort import EFFORTS, Effort, Size, Work, in_words
-from mcframe.backends.ladder import in_turn, ladder_text, work_of
+from mcframe.backends import BACKENDS, LADDER, FirstOrder, able, choose
+from mcframe.backends.choice import DECOMPOSITION, ladder_text
+from mcframe.backends.reference import in_words
 from mcframe.compile import CompiledProblem, compiling
 from mcframe.numerics.operators import LowRank
 from mcframe.selection import RelativeError
@@ -168,110 +169,51 @@ def test_a_start_that_a_backend_does_not_know_is_refused_in_its_words(model, tab
         mc.fit(model, table, backend="reference", start=start)
 
 
-def constant(count, seconds):
-    """An effort that is the same for every table."""
-    iterations, rank, step = np.zeros((3, 9))
-    iterations[0], step[0] = np.log(count), np.log(seconds)
-    return Effort(tuple(iterations), tuple(rank), tuple(step), (seconds, *np.zeros(13)))
+def table_with(n_rows, n_columns, n_entries):
+    x = np.full(n_rows * n_columns, np.nan)
+    places = np.random.default_rng(0).permutation(x.size)[:n_entries]
+    x[places] = np.random.default_rng(1).standard_normal(n_entries)
+    return x.reshape(n_rows, n_columns)
 
 
-# More than 5,000 cells.
-X = np.random.default_rng(0).standard_normal((110, 50))
-X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
+def names_of_able(x, *terms, weight=3.0):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(weight), *terms])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        return [each.name for each in able(CompiledProblem(mc.Problem.bind(model, {"x": x})))]
 
 
-@pytest.fixture
-def plain():
-    """A problem that three backends with an estimate can run."""
-    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0)])
-    return CompiledProblem(mc.Problem.bind(model, {"x": X}))
-
-
-@pytest.mark.parametrize("fastest", ["proximal", "alternating", "factored"])
-def test_auto_takes_what_is_expected_to_be_done_first(plain, monkeypatch, fastest):
-    for name in EFFORTS:
-        monkeypatch.setitem(EFFORTS, name, constant(10, 0.2 if name == fastest else 2.0))
-    assert choose(plain).name == fastest
-
-
-def test_what_has_no_estimate_comes_last(plain, monkeypatch):
-    backends = [rung.backend for rung in LADDER if rung.automatic]
-    for name in EFFORTS:
-        monkeypatch.setitem(EFFORTS, name, constant(1, 1e9))
-    named = [backend.name for backend in in_turn(backends, plain, 1e-6)]
-    assert named == [rung.name for rung in LADDER if rung.automatic]  # where estimates are alike
-    monkeypatch.delitem(EFFORTS, "alternating")
-    last = tuple(BACKENDS[name] for name in ("alternating", "rowwise", "reference"))
-    assert in_turn(backends, plain, 1e-6)[-3:] == last
-
-
-def test_without_nonsmooth_parts_splitting_is_what_it_holds(plain, monkeypatch):
-    monkeypatch.setitem(EFFORTS, "proximal", constant(3, 1.0))
-    monkeypatch.setitem(EFFORTS, "splitting", constant(5, 1.0))
-    size = Size.of(plain)
-    assert work_of(BACKENDS["splitting"], size).seconds() == pytest.approx(3.0)
-    nonsmooth = attrs.evolve(size, nonsmooth=True)
-    assert work_of(BACKENDS["splitting"], nonsmooth).seconds() == pytest.approx(5.0)
-
-
-def test_on_small_tables_the_ladder_decides(model, table, monkeypatch):
-    monkeypatch.setitem(EFFORTS, "proximal", constant(1, 1e9))
-    small = attrs.evolve(model, terms=[mc.NuclearNorm(0.02)])
-    assert choose(CompiledProblem(mc.Problem.bind(small, table))).name == "proximal"
+# 200 x 150 x 150 operations are so many for each of 450 entries.
+FEW = 450
+DENSE_FIRST = ["proximal", "splitting", "alternating", "factored", "reference"]
+FACTORS_FIRST = ["alternating", "factored", "proximal", "splitting", "reference"]
 
 
 @pytest.mark.parametrize(
-    ("weights", "taken"), [([40.0, 30.0, 20.0], "alternating"), ([0.4, 0.3, 0.2], "proximal")]
+    ("n_entries", "order"),
+    [(30_000, DENSE_FIRST), (FEW, DENSE_FIRST), (FEW - 1, FACTORS_FIRST), (1, FACTORS_FIRST)],
 )
-def test_a_path_chooses_by_its_middle_weight(plain, monkeypatch, weights, taken):
-    """Alternation is the faster one where the weight is heavy; the model's own is 3."""
-    heavier = np.zeros(9)
-    heavier[1] = -1.0
-    for name in EFFORTS:
-        monkeypatch.setitem(EFFORTS, name, constant(1, 10.0))
-    alternation = attrs.evolve(constant(1, 10.0), iterations=tuple(heavier))
-    monkeypatch.setitem(EFFORTS, "alternating", alternation)
-    path = mc.path(plain.problem.model, {"x": X}, weights=weights, tol=1e-2)
-    assert {fit.backend for fit in path} == {taken}
+def test_auto_takes_factors_where_a_decomposition_costs_more_than_entries(n_entries, order):
+    assert DECOMPOSITION * FEW == 200 * 150 * 150
+    assert names_of_able(table_with(200, 150, n_entries)) == order
+    assert names_of_able(table_with(150, 200, n_entries)) == order
 
 
-def test_one_backend_that_can_is_taken_without_an_estimate(plain, monkeypatch):
-    monkeypatch.setattr(Size, "of", None)
-    assert in_turn([BACKENDS["factored"]], plain, 1e-6) == (BACKENDS["factored"],)
+def test_with_a_nonsmooth_part_splitting_or_factors_come_first():
+    box = mc.Box(-2.0, 2.0)
+    assert names_of_able(table_with(200, 150, FEW), box) == ["splitting", "factored", "reference"]
+    few = names_of_able(table_with(200, 150, FEW - 1), box)
+    assert few == ["factored", "splitting", "reference"]
 
 
-def test_an_estimate_is_of_the_backend_with_its_own_options(plain):
-    size = Size.of(plain)
-    assert work_of(FirstOrder(mc.Proximal()), size) is not None
-    assert work_of(FirstOrder(mc.Proximal(precision="single")), size) is None
-    assert work_of(BACKENDS["fpc"], size) is None
-
-
-def test_the_traits_of_a_problem():
-    x = np.where(np.arange(12).reshape(4, 3) < 6, 2.0, np.nan)
-    counts = mc.Block("x", mc.Poisson(), bias=True)
-    model = mc.Model([counts], [mc.NuclearNorm(3.0), mc.Box(-2.0, 2.0)])
+def test_the_weight_has_no_part_in_the_choice():
+    """So a path has one backend, whatever its weights."""
+    x = table_with(200, 150, FEW - 1)
+    assert names_of_able(x, weight=0.1) == names_of_able(x, weight=30.0) == FACTORS_FIRST
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     with pytest.warns(mc.UnobservedWarning):
-        size = Size.of(CompiledProblem(mc.Problem.bind(model, {"x": x})))
-    assert (size.shape, size.n_entries) == ((4, 3), 6)
-    assert (size.curved, size.nonsmooth, size.effects) == (True, True, True)
-    assert size.traits.size == len(EFFORTS["proximal"].iterations)
-    # The best bias leaves no gradient at Z = 0.
-    assert np.isnan(size.heaviness)
-    plain = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0)])
-    with pytest.warns(mc.UnobservedWarning):
-        size = Size.of(CompiledProblem(mc.Problem.bind(plain, {"x": x})))
-    assert (size.curved, size.nonsmooth, size.effects) == (False, False, False)
-    noise = np.sqrt(6 * 4.0) * (1 / np.sqrt(4) + 1 / np.sqrt(3))
-    assert size.heaviness == pytest.approx(3.0 / noise)
-    assert size.traits[:4] == pytest.approx([1.0, np.log(3.0 / noise), 0.0, np.log(0.5)])
-
-
-def test_smaller_tolerances_take_more_iterations_up_to_rounding(plain):
-    work = Work(constant(30, 0.1), Size.of(plain))
-    assert work.seconds(1e-6) == pytest.approx(3.0)
-    assert work.seconds(1e-3) == pytest.approx(1.5)
-    assert work.seconds(0.0) == work.seconds(1e-12) == pytest.approx(6.0)
+        path = mc.path(model, {"x": x}, weights=[2.0, 1.0], tol=1e-2)
+    assert {fit.backend for fit in path} == {"alternating"}
 
 
 def test_estimates_in_words():
@@ -281,18 +223,31 @@ def test_estimates_in_words():
     assert said[5:] == ["about 4 minutes", "about 2 hours"]
 
 
-def test_explain_says_what_is_expected(monkeypatch):
-    monkeypatch.setitem(EFFORTS, "splitting", constant(10, 0.3))
-    boxes = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0), mc.Box(-2.0, 2.0)])
-    explanation = mc.explain(boxes, {"x": X})
-    seconds = {verdict.name: verdict.seconds for verdict in explanation.verdicts}
-    assert seconds["splitting"] == pytest.approx(3.0)
-    assert seconds["proximal"] is None
-    (line,) = [row for row in repr(explanation).splitlines() if row.startswith("splitting ")]
-    assert "; estimated at about 3 s" in line
-    small = mc.explain(boxes, {"x": X[:90]})
-    assert all(verdict.seconds is None for verdict in small.verdicts)
-    assert "estimated" not in repr(small)
+@pytest.mark.parametrize(
+    ("n_entries", "terms", "said"),
+    [
+        (9000, (), "auto takes proximal, the first that can run it: decomposing Z takes 500 oper"),
+        (449, (), "auto takes alternating, the first that works on factors: decomposing Z takes"),
+        (449, (), "10,022 operations for each observed entry, more than 10,000"),
+        (9000, (mc.Box(-1.0, 1.0),), "auto takes splitting, the first that can run it"),
+        (9000, (mc.Ridge(0.1), mc.OnesColumn()), "auto takes proximal"),
+    ],
+)
+def test_explain_says_why(n_entries, terms, said):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(3.0), *terms])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        explanation = mc.explain(model, {"x": table_with(200, 150, n_entries)})
+    assert said in explanation.why
+    assert repr(explanation).endswith(explanation.why)
+    assert explanation.why.startswith(f"auto takes {explanation.chosen}")
+
+
+def test_explain_says_that_there_is_no_choice(model, table):
+    rows = [attrs.evolve(block, bias=False) for block in model.blocks]
+    model = mc.Model(rows, [mc.GaussianRows(np.eye(12))])
+    why = mc.explain(model, table).why
+    assert why.startswith("auto takes rowwise")
 
 
 @pytest.mark.parametrize("verb", [choose, mc.fit, mc.explain])
@@ -316,10 +271,11 @@ def test_the_table_of_backends_follows_the_ladder():
     assert columns == [rung.name for rung in LADDER]
     (row,) = [line for line in lines if line.startswith("| taken by `auto`")]
     said = [cell.strip() for cell in row.strip("|").split("|")][1:]
-    by_estimate = ["by its estimate" if rung.name in EFFORTS else "last" for rung in LADDER]
-    assert said == [
-        how if rung.automatic else "never" for rung, how in zip(LADDER, by_estimate, strict=True)
-    ]
+    first = {"proximal": "first", "splitting": "first"}
+    first |= {"alternating": "first where few entries are observed"}
+    first |= {"factored": "first where few entries are observed"}
+    hows = [first.get(rung.name, "last" if rung.automatic else "never") for rung in LADDER]
+    assert said == hows
 
 
 def test_every_backend_has_a_section():

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import judge
+from mcframe.backends import certify
 from mcframe.backends.certificate import Point
 from mcframe.compile import compile_problem
 from mcframe.numerics.operators import LowRank
@@ -131,13 +131,13 @@ def test_a_weighted_bound_is_a_bound():
     block = mc.Block("y", mc.Bernoulli(), bias=True, row_effects=True)
     problem = mc.Problem.bind(mc.Model([block], [mc.NuclearNorm(0.2)]), data)
     program = compile_problem(problem)
-    judged = [
-        judge(
+    certified = [
+        certify(
             program, Point(LowRank(s * rng.standard_normal((8, 2)), rng.standard_normal((4, 2))))
         )
         for s in (0.0, 0.3, 2.0)
     ]
-    assert max(j.bound for j in judged) <= min(j.objective for j in judged)
+    assert max(j.bound for j in certified) <= min(j.objective for j in certified)
 
 
 WRONG = {

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.certificate import Point, judge
+from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, lines_near
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.executor import OneByOne
@@ -176,7 +176,7 @@ def test_certificates_are_those_of_the_table(programs, tol):
     for _ in range(4):
         Alternating().step(whole, state)
     latent = LowRank(state.left, state.right)
-    one, many = (judge(program, Point(latent), tol) for program in (whole, parts))
+    one, many = (certify(program, Point(latent), tol) for program in (whole, parts))
     assert many.objective == pytest.approx(one.objective, rel=1e-12)
     assert many.bound <= many.objective
     gap = one.objective - one.bound

@@ -8,7 +8,7 @@ from scipy.special import expit
 import mcframe as mc
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Proximal, Settings
-from mcframe.backends.certificate import main_term
+from mcframe.backends.certificate import bound
 from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.validators import positive
@@ -407,7 +407,7 @@ class DrawsItsOwnNumbers(Proximal):
 class RefusesEverything(Proximal):
     """Obeys every law of what it runs."""
 
-    def refuses(self, program):
+    def refusal(self, program):
         return "it is not in the mood"
 
 
@@ -429,9 +429,9 @@ def test_solver_fault_is_caught_by_its_law(backend, law):
 @pytest.mark.parametrize("excess", [1e-4, 0.1])
 def test_an_optimistic_bound_is_caught(monkeypatch, excess):
     """||G||_2 taken too small, as an unconverged power iteration has it."""
-    honest = main_term.norm_upper_bound
+    honest = bound.norm_upper_bound
     monkeypatch.setattr(
-        main_term,
+        bound,
         "norm_upper_bound",
         lambda matrix, slack: honest(matrix, slack) * (1 - excess),
     )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends import Point, Proximal, judge
+from mcframe.backends import Point, Proximal, certify
 from mcframe.backends import certificate as certificates
 from mcframe.backends.feasible import with_fixed_columns
 from mcframe.compile import Dual, compile_problem
@@ -67,7 +67,7 @@ def test_a_bound_from_any_point_holds(example, seed):
             latent = with_fixed_columns(program, latent)
             multiplier = rng.standard_normal((problem.n_items, 1)) * rng.choice([0.01, 1.0])
             dual = Dual.of(program, program.evaluate(latent), (multiplier,))
-        points.append(judge(program, Point(latent, dual)))
+        points.append(certify(program, Point(latent, dual)))
     highest = max(p.bound for p in points)
     assert highest <= min(p.objective for p in points)
 
@@ -151,10 +151,10 @@ def test_rounding_is_taken_off_the_bound(table):
         data = {"features": table["features"]}
         program = compile_problem(mc.Problem.bind(model, data))
         exact = np.where(np.isnan(table["features"]), 0.0, table["features"]) / (1 + weight)
-        judgement = judge(program, Point(LowRank.of(exact)))
-        assert judgement.bound <= judgement.objective
+        certificate = certify(program, Point(LowRank.of(exact)))
+        assert certificate.bound <= certificate.objective
         # 16 roundings of terms that cancel to a fiftieth of their size
-        gap = certificates.relative_gap(judgement.objective, judgement.bound)
+        gap = certificates.relative_gap(certificate.objective, certificate.bound)
         assert gap <= 50 * 16 * np.finfo(float).eps
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Rounding, relative_gap
-from mcframe.backends.certificate import Point, judging
+from mcframe.backends.certificate import Point, candidate, certify
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.operators import LowRank
 
@@ -221,12 +221,12 @@ def test_an_answer_of_biases_alone_is_told_from_its_rounding():
 def test_a_point_without_a_bound_takes_the_bound_of_another():
     nothing = Rounding(moved=np.inf, room=1e-9, bound=np.inf)
     known = Rounding(moved=3e-14, room=2e-9, bound=1e-14)
-    both = nothing.beside(known)
+    both = nothing.with_bound_of(known)
     assert both.bound == known.bound
     assert both.room == 2e-9
     assert both.moved == pytest.approx(known.moved)
-    assert known.beside(nothing).moved == np.inf
-    assert nothing.beside(nothing).moved == np.inf  # and not NaN
+    assert known.with_bound_of(nothing).moved == np.inf
+    assert nothing.with_bound_of(nothing).moved == np.inf  # and not NaN
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
@@ -288,7 +288,7 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
     model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
     program = CompiledProblem(mc.Problem.bind(model, {"x": x})).program
     latent = LowRank.of(np.zeros((8, 3)))
-    before = judging.judge(program, Point(latent))
+    before = certify(program, Point(latent))
     off = 1e-6
 
     def moved(*arguments):
@@ -297,8 +297,8 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
             found, point=attrs.evolve(found.point, gradient=found.point.gradient + off)
         )
 
-    fenchel_bound = judging.fenchel_bound
-    monkeypatch.setattr(judging, "fenchel_bound", moved)
-    after = judging.judge(program, Point(latent))
+    fenchel_bound = candidate.fenchel_bound
+    monkeypatch.setattr(candidate, "fenchel_bound", moved)
+    after = certify(program, Point(latent))
     worth = 8 * off * np.sum(np.abs(after.effects["x"]))
     assert after.rounding.bound - before.rounding.bound == pytest.approx(worth, rel=1e-6, abs=0.0)

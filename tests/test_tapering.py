@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends.alternating.solver import Alternating
-from mcframe.backends.certificate import Point, judge, judging
+from mcframe.backends.certificate import Point, candidate, certify
 from mcframe.compile import compile_problem, tapers
 from mcframe.numerics.operators import LowRank, Sampled
 from mcframe.numerics.operators.pattern import Pattern
@@ -132,9 +132,9 @@ def test_a_tapered_bound_holds_and_is_the_tighter_one(monkeypatch, bias):
         if number < 3:
             continue
         point = solver.candidate(program, state)
-        with_taper = judge(program, point, 1e-4).bound
-        monkeypatch.setattr(judging, "tapers", lambda program: False)
-        without = judge(program, point, 1e-4).bound
+        with_taper = certify(program, point, 1e-4).bound
+        monkeypatch.setattr(candidate, "tapers", lambda program: False)
+        without = certify(program, point, 1e-4).bound
         monkeypatch.undo()
         assert with_taper <= exact.objective * (1 + 1e-10)
         gains.append(with_taper - without)
@@ -158,10 +158,12 @@ def test_a_gradient_that_lines_make_shorter_at_a_high_cost_is_scaled_as_a_whole(
     state = solver.init(program, None, np.random.default_rng(0))
     for _ in range(6):
         solver.step(program, state)
-    point, shrink_gradient = solver.candidate(program, state), judging.shrink_gradient
+    point, shrink_gradient = solver.candidate(program, state), candidate.shrink_gradient
     for some in (slice(None), slice(0, 1), slice(1, 2)):
-        monkeypatch.setattr(judging, "shrink_gradient", lambda *a, s=some: shrink_gradient(*a)[s])
-        bounds.append(judge(program, point, 1e-4).bound)
+        monkeypatch.setattr(
+            candidate, "shrink_gradient", lambda *a, s=some: shrink_gradient(*a)[s]
+        )
+        bounds.append(certify(program, point, 1e-4).bound)
     both, shrunk, whole = bounds
     assert both == whole > shrunk
 
@@ -172,4 +174,4 @@ def test_row_effects_are_left_alone():
     program = compile_problem(mc.Problem.bind(mc.Model(blocks, model.terms), data))
     assert not tapers(program)
     latent = LowRank(np.ones((400, 1)), np.ones((120, 1)))
-    assert np.isfinite(judge(program, Point(latent)).bound)
+    assert np.isfinite(certify(program, Point(latent)).bound)

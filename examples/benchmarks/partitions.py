@@ -29,7 +29,7 @@ from pages import markdown, write_part
 import mcframe as mc
 from mcframe.backends import Point
 from mcframe.backends.alternating.sweeps import half_sweep
-from mcframe.backends.certificate import judge
+from mcframe.backends.certificate import certify
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN, TOGETHER, Costs
 from mcframe.compile.partitions.lines import EQUATIONS
@@ -121,7 +121,7 @@ def of_fit(stack, model, data, start, client):
         seconds.append(time.perf_counter() - began)
         sweep = bound.work - before
     began, before = time.perf_counter(), bound.work
-    judge(program, solver.candidate(program, state), TOLERANCE)
+    certify(program, solver.candidate(program, state), TOLERANCE)
     certificate = bound.work - before
     return {
         "width": state.rank,

@@ -45,7 +45,7 @@ class PlainGradient(Solver[Program, State]):
 
     name = "plain gradient"
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """It needs a gradient, a bound L on its curvature, and a function of singular values."""
         if not isinstance(program.penalty, SpectralPenalty) or not program.plain:
             return "it runs smooth losses and terms beside one function of singular values"

@@ -1,30 +1,42 @@
 """Floor 5: solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Paused, Settings, Start
-from mcframe.backends.certificate import Dual, Judgement, Point, Rounding, judge, relative_gap
+from mcframe.backends.backend import (
+    Backend,
+    Budget,
+    Cost,
+    History,
+    Outcome,
+    Paused,
+    Record,
+    Settings,
+    Start,
+)
+from mcframe.backends.certificate import Certificate, Dual, Point, Rounding, certify, relative_gap
 from mcframe.backends.choice import (
+    BACKENDS,
+    LADDER,
     BackendLike,
+    Rung,
     Verdict,
     able,
     backend_from,
-    backend_that_paused,
     checked_backend,
+    choice_of,
     choose,
+    solve_by,
+    solve_by_choice,
     verdict_on,
     verdicts,
+    with_ladder,
 )
 from mcframe.backends.factored import FactoredDescent
-from mcframe.backends.first_order import FirstOrder
 from mcframe.backends.fpc import FPC
-from mcframe.backends.handover import Doubt
-from mcframe.backends.history import History, Record
-from mcframe.backends.ladder import BACKENDS, LADDER, Rung, with_ladder
 from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
-from mcframe.backends.splitting import Splitting
+from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.backends.statement import to_cvxpy
 
 __all__ = [
@@ -36,13 +48,12 @@ __all__ = [
     "Backend",
     "BackendLike",
     "Budget",
+    "Certificate",
     "Cost",
-    "Doubt",
     "Dual",
     "FactoredDescent",
     "FirstOrder",
     "History",
-    "Judgement",
     "Outcome",
     "Paused",
     "Point",
@@ -58,13 +69,15 @@ __all__ = [
     "Verdict",
     "able",
     "backend_from",
-    "backend_that_paused",
+    "certify",
     "checked_backend",
+    "choice_of",
     "choose",
     "estimate",
-    "judge",
     "relative_gap",
     "run",
+    "solve_by",
+    "solve_by_choice",
     "to_cvxpy",
     "verdict_on",
     "verdicts",

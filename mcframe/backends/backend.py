@@ -1,20 +1,125 @@
-"""What a backend is, what it is given, and what it answers."""
+"""The contract of backends: what they are given, what they answer, and their records."""
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Judgement, Point, Rounding
-from mcframe.backends.history import History, Record
-from mcframe.compile import CompiledProblem, Program
+from mcframe.backends.certificate import Certificate, Point, Rounding
+from mcframe.compile import CompiledProblem, Program, Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, State
 
-__all__ = ["Backend", "Budget", "Cost", "Outcome", "Paused", "Settings", "Start"]
+__all__ = [
+    "Backend",
+    "Budget",
+    "Cost",
+    "History",
+    "Outcome",
+    "Paused",
+    "Record",
+    "Settings",
+    "Start",
+    "nonsmooth_refusal",
+]
+
+
+@attrs.frozen
+class Record:
+    """The numbers of one certificate.
+
+    ``seconds`` count from the start of the solver; ``bound`` is the best lower bound so far
+    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` tells
+    rounds of tasks, bytes sent and received, and partitions compiled until then; else it is None.
+    """
+
+    iteration: int
+    seconds: float
+    objective: float
+    bound: float
+    gap: float
+    rank: int
+    work: Work | None = None
+
+    def __str__(self) -> str:
+        said = (
+            f"iteration {self.iteration:6d}  {self.seconds:8.2f} s"
+            f"  objective {self.objective:<13.9g}  gap {self.gap:8.1e}  rank {self.rank:4d}"
+        )
+        return said if self.work is None else f"{said}  {self.work}"
+
+
+# The fields of a record that are numbers: all but the last.
+NUMBERS = tuple(field.name for field in attrs.fields(Record))[:-1]
+
+
+@attrs.frozen(repr=False)
+class History:
+    """The records of a fit, oldest first; each number as an array by its name.
+
+    ``history.gap`` is the array of gaps, ``history[-1]`` the last record,
+    ``pandas.DataFrame(history.table())`` a frame.
+    """
+
+    records: tuple[Record, ...]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, position: int) -> Record:
+        return self.records[position]
+
+    def table(self) -> dict[str, Array]:
+        """Every number of the records as an array."""
+        return {name: np.array([getattr(r, name) for r in self.records]) for name in NUMBERS}
+
+    @classmethod
+    def of_table(cls, table: Mapping[str, Array]) -> "History":
+        """Return the history whose ``table`` this is, without what was asked of partitions."""
+        columns = [table[name].tolist() for name in NUMBERS]
+        return cls(tuple(Record(*row) for row in zip(*columns, strict=True)))
+
+    @property
+    def iteration(self) -> Array:
+        """Iterations at the certificates."""
+        return self.table()["iteration"]
+
+    @property
+    def seconds(self) -> Array:
+        """Seconds since the solver began."""
+        return self.table()["seconds"]
+
+    @property
+    def objective(self) -> Array:
+        """Objectives of the iterates."""
+        return self.table()["objective"]
+
+    @property
+    def bound(self) -> Array:
+        """Best lower bounds so far."""
+        return self.table()["bound"]
+
+    @property
+    def gap(self) -> Array:
+        """Relative gaps of the best points so far."""
+        return self.table()["gap"]
+
+    @property
+    def rank(self) -> Array:
+        """Ranks of the iterates."""
+        return self.table()["rank"]
+
+    def __repr__(self) -> str:
+        if not self.records:
+            return "History: no record"
+        shown = self.records if len(self) <= 8 else (*self.records[:4], *self.records[-4:])
+        lines = [str(record) for record in shown]
+        if len(self) > 8:
+            lines.insert(4, f"... {len(self) - 8} more ...")
+        return "\n".join(lines)
 
 
 @attrs.frozen
@@ -28,7 +133,7 @@ class Budget:
 
 @attrs.frozen(eq=False)
 class Paused:
-    """What a run needs to go on: the state of its solver, and when it looks at the certificate.
+    """The state of a run to go on from: that of its solver, and when it is certified next.
 
     Attributes
     ----------
@@ -36,18 +141,18 @@ class Paused:
     state : object
         What ``solver.pause`` gave.
     wait : int or None
-        Iterations until the next look, 0 where one was due; None where nothing was planned.
+        Iterations until the next certificate, 0 where one was due; None where nothing was planned.
     promises : tuple of pairs
-        The gaps that the solver expected at the last two looks, and those that were found.
-    judged : bool
-        Whether the best point is at least as good: False of a state beyond the last look.
+        The gaps that the solver expected at the last two certificates, and those that were found.
+    certified : bool
+        Whether the best point is at least as good: False of a state beyond the last certificate.
     """
 
     solver: Solver[Program, Any]
     state: Any
     wait: int | None = None
     promises: tuple[tuple[float, float], ...] = ()
-    judged: bool = True
+    certified: bool = True
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +164,7 @@ class Start:
     """
 
     point: Point
-    judgement: Judgement | None = None
+    certificate: Certificate | None = None
     paused: Paused | None = None
 
     def state_of(self, solver: Solver[Program, Any], program: Program, rng: Any) -> State:
@@ -74,7 +179,7 @@ class Start:
 
 @attrs.frozen(eq=False)
 class Settings:
-    """How a problem is to be solved, whatever the backend.
+    """Budget, start and callbacks of a fit, whatever the backend.
 
     Attributes
     ----------
@@ -130,7 +235,7 @@ class Outcome:
 
 @attrs.frozen
 class Cost:
-    """What a backend takes for a problem, in words, and why that is too much, if it is."""
+    """Memory and time of a backend for a problem in words, and the reason if that is too much."""
 
     text: str
     excess: str | None = None
@@ -139,27 +244,39 @@ class Cost:
 class Backend(ABC):
     """One way to solve a compiled problem.
 
-    Nothing outside asks which one it is: what it cannot do it says itself.
+    Nothing outside asks which one it is: it says itself what it cannot do.
     """
 
     #: Why it cannot begin from a point, as a clause; None if it can.
-    refuses_start: str | None = None
+    start_refusal: str | None = None
     #: Whether it solves the problem as it is stated, by CVXPY: what others are compared with.
     exact: bool = False
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """How ``backend=`` and ``Fit.backend`` call it."""
+        """The name that ``backend=`` takes and ``Fit.backend`` has."""
 
     @abstractmethod
-    def refuses(self, compiled: CompiledProblem) -> str | None:
-        """Why it cannot solve a problem of whatever size, as a clause; None if it can."""
+    def refusal(self, compiled: CompiledProblem) -> str | None:
+        """The reason against a problem of whatever size, as a clause; None if it can solve it."""
 
     @abstractmethod
     def cost(self, compiled: CompiledProblem) -> Cost:
-        """What it would take, of a problem that it refuses, too."""
+        """Memory and time in words, of a problem that it refuses, too."""
 
     @abstractmethod
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
         """The best point found, with a certificate; a ``BackendError`` where there is none."""
+
+
+def nonsmooth_refusal(program: Program) -> str | None:
+    """The parts beside the main term that have no gradient, as a clause; None without any."""
+    parts = [
+        f"the loss {type(piece.likelihood).__name__}"
+        for piece in program.loss.pieces
+        if not piece.likelihood.smooth
+    ]
+    parts += [type(term.term).__name__ for term in program.terms if not term.smooth]
+    verb = "have" if len(parts) > 1 else "has"
+    return f"{', '.join(parts)} {verb} no gradient" if parts else None

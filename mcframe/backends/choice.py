@@ -1,36 +1,133 @@
-"""Which backend runs a problem, and why the others cannot."""
+"""Every backend by its name, the one that ``auto`` takes, and the reasons against the others."""
 
-from typing import Any
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any, TypeVar
 
 import attrs
 
-from mcframe.backends.backend import Backend, Budget, Paused
-from mcframe.backends.effort import Size, in_words
-from mcframe.backends.first_order import FirstOrder
-from mcframe.backends.ladder import BACKENDS, LADDER, in_turn, is_small, with_ladder, work_of
+from mcframe.backends.alternating import Alternating
+from mcframe.backends.backend import Backend, History, Outcome, Record, Settings, Start
+from mcframe.backends.certificate import Certificate
+from mcframe.backends.factored import FactoredDescent
+from mcframe.backends.fpc import FPC
+from mcframe.backends.proximal import Proximal
+from mcframe.backends.reference import Reference
+from mcframe.backends.rowwise import Rowwise
+from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.compile import CompiledProblem, Program
-from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
 
 __all__ = [
+    "BACKENDS",
+    "LADDER",
     "BackendLike",
+    "Rung",
     "Verdict",
     "able",
     "backend_from",
-    "backend_that_paused",
     "checked_backend",
+    "choice_of",
     "choose",
+    "ladder_text",
+    "solve_by",
+    "solve_by_choice",
     "verdict_on",
     "verdicts",
+    "with_ladder",
 ]
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
 BackendLike = str | Backend | Solver[Program, Any]
+
+# Operations of decomposing a Z written out, n d min(n, d) for n x d, for each observed entry:
+# beyond so many the solvers that work on factors and entries come first. Anything from 8,000 to
+# 20,000 chose as well on the problems of ``examples/benchmarks/choosing.py``.
+DECOMPOSITION = 10_000
+# A backend makes so many iterations before the next one may have its turn, twice as many after
+# each change, and it keeps its turn if twice as many again would do. All backends in turn then
+# make but a few times the iterations of the best one.
+PATIENCE = 500
+# The smallest gap that iterations are counted to.
+LEAST_TOL = 1e-12
+
+
+@attrs.frozen
+class Rung:
+    """A backend of the ladder, and what it is there for.
+
+    Attributes
+    ----------
+    backend : Backend
+    serves : str
+        The problems that it can run, or why ``auto`` never takes it.
+    automatic : bool
+        Whether ``auto`` asks it at all.
+    """
+
+    backend: Backend
+    serves: str
+    automatic: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the backend."""
+        return self.backend.name
+
+    def __str__(self) -> str:
+        return f"{self.name:<11} {'' if self.automatic else 'never: '}{self.serves}"
+
+
+LADDER = (
+    Rung(FirstOrder(Proximal()), "smooth losses and terms, one function of singular values"),
+    Rung(FirstOrder(Splitting(Proximal())), "any losses and terms with a gradient or a prox"),
+    Rung(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
+    # Its class is not called Factored: that is the ability of a term (``contracts.term``).
+    Rung(FirstOrder(FactoredDescent()), "a nuclear norm or ball, a max norm"),
+    Rung(FirstOrder(Rowwise()), "a square of each row, as of GaussianRows, over smooth losses"),
+    Rung(
+        FirstOrder(FPC()),
+        "it needs more iterations than ``proximal`` for the same gap",
+        automatic=False,
+    ),
+    Rung(Reference(), "whatever remains and is small"),
+)
+BACKENDS = {rung.name: rung.backend for rung in LADDER}
+
+
+def ladder_text() -> str:
+    """The ladder in words, as docstrings have it."""
+    automatic = [rung for rung in LADDER if rung.automatic]
+    lines = [f"{k}. ``{rung.name}``: {rung.serves};" for k, rung in enumerate(automatic, 1)]
+    lines[-1] = lines[-1].removesuffix(";") + "."
+    rule = (
+        "Of those that can run a problem it takes the first, but ``alternating`` or ``factored``,"
+        " which work on factors, where n_items x n_columns x the smaller of the two is more than"
+        f" {DECOMPOSITION:,} times the number of observed entries: to decompose all of Z is"
+        " then slower than passes over the entries."
+    )
+    never = [f"``{r.name}`` is never chosen: {r.serves}." for r in LADDER if not r.automatic]
+    return "\n".join([*lines, "", *textwrap.wrap(" ".join([rule, *never]), 88)])
+
+
+def with_ladder(function: FunctionT) -> FunctionT:
+    """Put the ladder where a docstring says ``{ladder}``, indented as that line is."""
+    lines: list[str] = []
+    for line in (function.__doc__ or "").split("\n"):
+        indent = line.removesuffix("{ladder}")
+        lines += [line] if indent == line else textwrap.indent(ladder_text(), indent).split("\n")
+    function.__doc__ = "\n".join(lines)
+    return function
 
 
 @attrs.frozen
 class Verdict:
-    """Whether a backend can run a problem.
+    """The cost of a problem for a backend, or the reason against it.
 
     Attributes
     ----------
@@ -39,15 +136,11 @@ class Verdict:
         Why it cannot; None if it can.
     cost : str
         What it holds.
-    seconds : float or None
-        An estimate of how long a gap of 1e-6 takes, off by a factor of two as a rule and by more
-        at times; None where there is none, as on tables of up to 5,000 cells.
     """
 
     name: str
     reason: str | None
     cost: str
-    seconds: float | None = None
 
     @property
     def can_run(self) -> bool:
@@ -55,18 +148,49 @@ class Verdict:
         return self.reason is None
 
     def __str__(self) -> str:
-        if not self.can_run or self.seconds is None:
-            return self.reason or self.cost
-        return f"{self.cost}; estimated at {in_words(self.seconds)}"
+        return self.reason or self.cost
+
+
+def verdict_on(backend: Backend, compiled: CompiledProblem) -> Verdict:
+    """The verdict on one backend: what it refuses, else what would be too much."""
+    cost = backend.cost(compiled)
+    return Verdict(backend.name, backend.refusal(compiled) or cost.excess, cost.text)
+
+
+def verdicts(compiled: CompiledProblem) -> tuple[Verdict, ...]:
+    """The verdict on every backend, without solving anything."""
+    return tuple(verdict_on(backend, compiled) for backend in BACKENDS.values())
+
+
+def able(compiled: CompiledProblem) -> tuple[Backend, ...]:
+    """The backends of the ladder that can run the problem, in the order of ``auto``."""
+    asked = [rung.backend for rung in LADDER if rung.automatic]
+    found = [backend for backend in asked if verdict_on(backend, compiled).can_run]
+    if len(found) > 1 and decomposition(compiled) > DECOMPOSITION:
+        found.sort(key=lambda backend: not works_on_factors(backend))
+    return tuple(found)
+
+
+def decomposition(compiled: CompiledProblem) -> float:
+    """Operations of decomposing Z written out, for each number that is read at a step."""
+    program = compiled.program
+    n_rows, n_columns = program.shape
+    n_read = program.entries.size + program.background.n_read
+    return n_rows * n_columns * min(program.shape) / max(n_read, 1)
+
+
+def works_on_factors(backend: Backend) -> bool:
+    """True for a solver that works on factors of Z."""
+    return isinstance(backend, FirstOrder) and backend.solver.in_factors
 
 
 @with_ladder
-def choose(compiled: CompiledProblem, tol: float = Budget().tol) -> Backend:
+def choose(compiled: CompiledProblem) -> Backend:
     """The backend of a ladder that suits a problem best; a ``BackendError`` if none can run it.
 
     {ladder}
     """
-    for backend in able(compiled, tol):
+    for backend in able(compiled):
         return backend
     # Backends that share a reason are named together.
     named_by: dict[str, list[str]] = {}
@@ -76,21 +200,32 @@ def choose(compiled: CompiledProblem, tol: float = Budget().tol) -> Backend:
     raise BackendError(f"no backend can run this problem ({reasons})")
 
 
-def able(compiled: CompiledProblem, tol: float = Budget().tol) -> tuple[Backend, ...]:
-    """The backends of the ladder that can run the problem, as ``auto`` takes them."""
-    asked = [rung.backend for rung in LADDER if rung.automatic]
-    found = [backend for backend in asked if verdict_on(backend, compiled).can_run]
-    return in_turn(found, compiled, tol)
+def choice_of(compiled: CompiledProblem) -> tuple[str | None, str]:
+    """The name of the backend that ``auto`` takes, if one can run, and why it does, in words."""
+    backends = able(compiled)
+    if not backends:
+        return None, "auto takes none: no backend can run this problem"
+    name = backends[0].name
+    if len(backends) == 1:
+        return name, f"auto takes {name}: none of the others that it may take can run this problem"
+    operations = decomposition(compiled)
+    more = "more than" if operations > DECOMPOSITION else "at most"
+    on_factors = works_on_factors(backends[0]) and operations > DECOMPOSITION
+    which = "the first that works on factors" if on_factors else "the first that can run it"
+    return name, (
+        f"auto takes {name}, {which}: decomposing Z takes {operations:,.0f} operations for each"
+        f" observed entry, {more} {DECOMPOSITION:,}"
+    )
 
 
-def backend_from(backend: object, compiled: CompiledProblem, tol: float = Budget().tol) -> Backend:
+def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
     """The backend asked for: a name, an options object, or "auto"."""
     if isinstance(backend, Backend):
         return backend
     if isinstance(backend, Solver):
         return FirstOrder(backend)
     if backend == "auto":
-        return choose(compiled, tol)
+        return choose(compiled)
     if isinstance(backend, str) and backend in BACKENDS:
         return BACKENDS[backend]
     if isinstance(backend, type):
@@ -102,48 +237,120 @@ def backend_from(backend: object, compiled: CompiledProblem, tol: float = Budget
     )
 
 
-def checked_backend(
-    backend: object, compiled: CompiledProblem, force: bool = False, tol: float = Budget().tol
-) -> Backend:
+def checked_backend(backend: object, compiled: CompiledProblem, force: bool = False) -> Backend:
     """The backend asked for, or a ``BackendError`` with the reason why it cannot run.
 
     ``force`` allows what would take too much time or memory, and nothing else.
     """
-    chosen = backend_from(backend, compiled, tol)
-    # What "auto" has chosen has been looked at already.
+    chosen = backend_from(backend, compiled)
+    # What "auto" has chosen was asked already.
     if backend != "auto":
-        reason = chosen.refuses(compiled) if force else verdict_on(chosen, compiled).reason
+        reason = chosen.refusal(compiled) if force else verdict_on(chosen, compiled).reason
         if reason is not None:
             raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
     return chosen
 
 
-def backend_that_paused(paused: Paused, compiled: CompiledProblem) -> Backend | None:
-    """The backend of the ladder whose solver goes on from where it stood, if it is one of them."""
-    for rung in LADDER:
-        backend = rung.backend
-        if isinstance(backend, FirstOrder) and rung.automatic:
-            able = verdict_on(backend, compiled).can_run
-            if able and backend.solver_for(compiled) == paused.solver:
-                return backend
+def solve_by(backend: Backend, compiled: CompiledProblem, settings: Settings) -> Outcome:
+    """The outcome of one backend; a ``ModelError`` where it cannot begin from the start."""
+    if settings.start is not None and backend.start_refusal is not None:
+        raise ModelError(f"start was given, but {backend.start_refusal}")
+    return backend.solve(compiled, settings)
+
+
+def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outcome, str]:
+    """The outcome of the backend that ``auto`` takes, or of another, and its name.
+
+    Where one makes no headway the next one goes on from its point and its bound. A start is gone
+    on with by the solver that it comes from.
+    """
+    chosen = backend_of_start(settings.start, compiled) or choose(compiled)
+    others = [backend for backend in able(compiled) if backend.name != chosen.name]
+    try:
+        return solve_in_turn(compiled, [chosen, *others], settings)
+    except NothingFeasible as nothing:
+        for backend in others if settings.start is None else ():
+            with suppress(BackendError):
+                return backend.solve(compiled, settings), backend.name
+        raise nothing
+
+
+def backend_of_start(start: Start | None, compiled: CompiledProblem) -> Backend | None:
+    """The backend whose solver goes on from where a start was paused, if ``auto`` may take it."""
+    if start is None or start.paused is None:
+        return None
+    solver = start.paused.solver
+    for backend in able(compiled):
+        if isinstance(backend, FirstOrder) and backend.solver_for(compiled) == solver:
+            return backend
     return None
 
 
-def verdicts(compiled: CompiledProblem) -> tuple[Verdict, ...]:
-    """The verdict on every backend without solving anything; with estimates if not small."""
-    found = [verdict_on(backend, compiled) for backend in BACKENDS.values()]
-    if compiled.refusal is not None or is_small(compiled):
-        return tuple(found)
-    size = Size.of(compiled)
-    works = [work_of(BACKENDS[v.name], size) if v.can_run else None for v in found]
-    return tuple(
-        verdict if work is None else attrs.evolve(verdict, seconds=work.seconds())
-        for verdict, work in zip(found, works, strict=True)
-    )
+def solve_in_turn(
+    compiled: CompiledProblem, backends: Sequence[Backend], settings: Settings
+) -> tuple[Outcome, str]:
+    """The outcome of the first backend, or of another that goes on from its point and bound."""
+    names = [backend.name for backend in backends]
+    # What proximal can run splitting leaves to it whole: its steps are the same.
+    same = "splitting" if "proximal" in names else ""
+    turn = [backends[0]]
+    turn += [b for b in backends[1:] if b.start_refusal is None and b.name != same]
+    changes = ""
+    records: tuple[Record, ...] = ()
+    for n_changes in count():
+        patience = PATIENCE * 2.0**n_changes if len(turn) > 1 else math.inf
+        headway = Headway(settings.callback, settings.budget.tol, patience)
+        outcome = solve_by(turn[0], compiled, attrs.evolve(settings, callback=headway))
+        # The first record of a later backend is the last one of the one before.
+        records += outcome.history.records[min(n_changes, 1) :]
+        if not headway.is_poor or outcome.status != "interrupted":
+            break
+        made, effects = records[-1].iteration, dict(outcome.effects)
+        objective = compiled.problem.objective(outcome.point.latent, effects)
+        known = Certificate(objective, outcome.bound, effects, outcome.rounding)
+        settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
+        changes += f"; {turn[0].name}, slower than expected, handed over after {made} iterations"
+        if settings.progress:
+            print(f"{turn[0].name} hands over to {turn[1].name}", flush=True)
+        turn = [*turn[1:], turn[0]]
+    message, history = outcome.message + changes, History(records)
+    return attrs.evolve(outcome, message=message, history=history), turn[0].name
 
 
-def verdict_on(backend: Backend, compiled: CompiledProblem) -> Verdict:
-    """The verdict on one backend: what it refuses, else what would be too much."""
-    cost = backend.cost(compiled)
-    reason = backend.refuses(compiled) or cost.excess
-    return Verdict(backend.name, reason, cost.text)
+@attrs.define(eq=False)
+class Headway:
+    """A callback that stops a fit which would take too long at the rate at which its gap fell.
+
+    Gaps and counts of iterations decide, no clocks: equal tables are fitted by equal steps.
+    """
+
+    callback: Callable[[Record], Any] | None  # the user's
+    tol: float
+    patience: float  # iterations that are made in any case
+    records: list[Record] = attrs.field(factory=list)
+    is_poor: bool = False
+
+    def __call__(self, record: Record) -> bool:
+        """True to stop: the user's callback says so, or the headway is poor."""
+        stopped = self.callback is not None and bool(self.callback(record))
+        self.records.append(record)
+        tol, made = max(self.tol, LEAST_TOL), record.iteration - self.records[0].iteration
+        if not stopped and made >= self.patience and record.gap > tol:
+            self.is_poor = iterations_ahead(self.records, tol) >= 2.0 * self.patience
+        return stopped or self.is_poor
+
+
+def iterations_ahead(records: Sequence[Record], tol: float) -> float:
+    """Iterations to a gap if it goes on falling as it did over the second half of the steps.
+
+    Infinite where it did not fall; 0 where there was no bound before, so that nothing is known.
+    """
+    first, last = records[0].iteration, records[-1]
+    middle = first + 0.5 * (last.iteration - first)
+    earlier = [record for record in records[:-1] if record.iteration <= middle][-1]
+    if earlier.gap == math.inf:
+        return 0.0
+    if not last.gap < earlier.gap:
+        return math.inf
+    fall = math.log(earlier.gap / last.gap) / (last.iteration - earlier.iteration)
+    return math.log(last.gap / tol) / fall

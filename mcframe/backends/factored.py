@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
@@ -143,14 +143,14 @@ class FactoredDescent(Solver[Program, FactoredState]):
     leaves = ToMultipliers.ALL_ROUGH
     in_factors = True
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """The reason against a program without a factored form over all of Z, or None."""
         if not isinstance(program.main, Factored):
             missing = "a ridge alone" if program.main is None else type(program.main).__name__
             return f"{missing} has no factored form"
         if program.penalty.smooth:
             return "a ridge beside a nuclear norm is left to the other backends"
-        return None if program.plain else nonsmooth_parts(program)
+        return nonsmooth_refusal(program)
 
     def holds_dense(self, program: Program) -> bool:
         """Not where a sparse smooth_gradient does and no multipliers need Z."""

@@ -60,14 +60,16 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     if isinstance(program.penalty, FactoredPenalty):
         return made_feasible_in_factors(program, latent, effects, others)
     main: Any = program.main
-    if not is_set(main) and only_fixed(program):
+    is_set = isinstance(main, Constraint)
+    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
+    if not (is_set or exact) and all(t.fixed is not None for t in constraints_of(program)):
         return with_fixed_columns(program, latent), effects
     whole = others
-    if is_set(main):
+    if is_set:
         whole = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0]), *others]
     point = project_in_turn(program, whole, Joint(latent.dense(), effects))
     anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
-    if is_set(main) and not np.isfinite(main.value(point.dense)):
+    if is_set and not np.isfinite(main.value(point.dense)):
         share = largest_scale(lambda c: main.value(point.towards(anchor, c).dense))
         point = point.towards(anchor, share)
     return with_fixed_columns(program, LowRank.of(point.dense)), point.effects
@@ -76,7 +78,7 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
 def made_feasible_in_factors(
     program: Program, latent: LowRank, effects: Given, others: list[Projection]
 ) -> tuple[LowRank, Given]:
-    """A feasible point where the main term is told by factors: they are shortened, or mixed.
+    """A feasible point where the main term is one of factors: they are shortened, or mixed.
 
     Factors of two points side by side, scaled by the roots of their shares, are factors of the
     point between these.
@@ -94,12 +96,6 @@ def made_feasible_in_factors(
     share = largest_scale(lambda share: program.main.of_factors(between(share)))
     stacked, n_rows = between(share), program.shape[0]
     return LowRank(stacked[:n_rows], stacked[n_rows:]), point.towards(anchor, share).effects
-
-
-def only_fixed(program: Program) -> bool:
-    """Whether nothing but fixed columns constrains Z beside the main term."""
-    indicators = any(piece.likelihood.indicator for piece in program.loss.pieces)
-    return not indicators and all(term.fixed is not None for term in constraints_of(program))
 
 
 def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:
@@ -126,7 +122,7 @@ def project_in_turn(program: Program, projections: list[Projection], joint: Join
 
 
 def inside(program: Program, dense: Array) -> bool:
-    """Whether Z meets the constraints beside the main term; the last map sees to exact losses."""
+    """True where Z meets the attached constraints; the last map sees to exact losses."""
     return all(np.isfinite(t.value(dense[:, t.columns])) for t in constraints_of(program))
 
 
@@ -145,11 +141,6 @@ def projections_of(program: Program) -> list[Projection]:
     pieces = enumerate(program.loss.pieces)
     projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]
     return projections
-
-
-def is_set(main: object) -> bool:
-    """Whether the main term is a set."""
-    return isinstance(main, Constraint)
 
 
 def projection_of(term: Attached) -> Projection:

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
+from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
@@ -109,7 +109,7 @@ class FPC(Solver[Program, FPCState]):
                 " 'certificate' or 'published' is needed"
             )
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """A fixed column needs the multipliers around this solver; its steps need a bound."""
         if not np.isfinite(program.curvature):
             return "its fixed steps need losses of bounded curvature"
@@ -125,7 +125,7 @@ class FPC(Solver[Program, FPCState]):
         main = program.penalty.main
         if main is not None and not np.isfinite(main.dual_radius):
             return "its continuation needs a penalty, not a ball"
-        return None if program.plain else nonsmooth_parts(program)
+        return nonsmooth_refusal(program)
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> FPCState:
         """The published start and all stages; a given start goes straight to the last one."""
@@ -179,7 +179,7 @@ class FPC(Solver[Program, FPCState]):
 
     @property
     def solves_biases(self) -> bool:
-        """Whether biases are solved for, in place of published gradient steps."""
+        """True where biases are solved for, in place of published gradient steps."""
         return self.stopping == "certificate"
 
     def step(self, program: Program, state: FPCState) -> None:

@@ -7,17 +7,16 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.backend import Budget, Outcome, Paused, Settings, Start
+from mcframe.backends.backend import Budget, History, Outcome, Paused, Record, Settings, Start
 from mcframe.backends.certificate import (
-    Judgement,
+    Certificate,
     Point,
     Rounding,
     at_zero,
-    judge,
-    judge_objective,
+    certify,
     relative_gap,
+    uncertified,
 )
-from mcframe.backends.history import History, Record
 from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Candidate, Solver, State
@@ -30,14 +29,14 @@ __all__ = ["FROM_OUTSIDE", "run"]
 
 # The first certificate after the start comes at this iteration; later ones are at least so far
 # and at most so far apart.
-FIRST_LOOK = 8
+FIRST_CHECK = 8
 SOONEST, LATEST = 3, 100
 # The least power of the expected gap that a gap is taken to fall as.
 SLOWEST = 0.05
-# Seconds after which the solver's state is kept between two looks, and how many times longer than
-# keeping it takes these are at least.
+# Seconds after which the solver's state is kept between two certificates, and how many times
+# longer than keeping it takes these are at least.
 KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
-# A gap that fell by less than this from one look to the next: the solver is asked to sharpen.
+# A gap that fell by less than this from one certificate to the next: the solver is to sharpen.
 STALLED = 0.98
 FALLING = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
@@ -50,7 +49,7 @@ SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
 LIMITED = (
     "objective and bound differ by no more than their own rounding in double precision, or by what"
-    " norms are told to; columns of one scale, or a larger tol, help"
+    " norms are known to; columns of one scale, or a larger tol, help"
 )
 BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
@@ -66,7 +65,7 @@ class CallbackError(Exception):
 
 @attrs.define(eq=False)
 class Watch:
-    """What the loop remembers: the best point, the best bound, the records, the next look."""
+    """State of the loop: the best point, the best bound, the records, the next certificate."""
 
     program: Program
     budget: Budget
@@ -75,18 +74,18 @@ class Watch:
     began: float  # a moment of ``time.perf_counter``
     made: int = 0  # iterations of another backend before
     point: Candidate | None = None
-    judgement: Judgement | None = None
+    certificate: Certificate | None = None
     bound: float = -np.inf
-    bounded: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
+    bound_rounding: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
-    next_look: int = attrs.Factory(lambda watch: watch.made + FIRST_LOOK, takes_self=True)
+    next_check: int = attrs.Factory(lambda watch: watch.made + FIRST_CHECK, takes_self=True)
     promises: list[tuple[float, float]] = attrs.field(factory=list)  # gaps expected and found
-    took: float = 0.0  # seconds of the last look
-    paused: Paused | None = None  # where the solver stood at the last look
+    check_seconds: float = 0.0  # seconds of the last certificate
+    paused: Paused | None = None  # where the solver stood at the last certificate
     stopped: bool = False
     keep: Callable[[Outcome], Any] | None = None
     kept: float = attrs.field(factory=time.perf_counter)  # the moment of the last keeping
-    keeping: float = 0.0  # seconds that it took
+    keep_seconds: float = 0.0  # seconds that it took
 
     @property
     def seconds(self) -> float:
@@ -96,7 +95,7 @@ class Watch:
     @property
     def objective(self) -> float:
         """The lowest objective so far."""
-        return np.inf if self.judgement is None else self.judgement.objective
+        return np.inf if self.certificate is None else self.certificate.objective
 
     @property
     def gap(self) -> float:
@@ -105,77 +104,79 @@ class Watch:
 
     @property
     def rounding(self) -> Rounding:
-        """How exactly the best objective and the best bound are known."""
-        known = Rounding() if self.judgement is None else self.judgement.rounding
-        return known.beside(self.bounded)
+        """Rounding of the best objective and the best bound."""
+        known = Rounding() if self.certificate is None else self.certificate.rounding
+        return known.with_bound_of(self.bound_rounding)
 
     @property
     def limited(self) -> bool:
-        """Whether rounding alone keeps the objective from its bound."""
+        """True where rounding alone keeps the objective from its bound."""
         unknown = max(self.rounding.moved, self.rounding.resolved)
         return np.isfinite(self.bound) and self.objective - self.bound <= unknown
 
     @property
     def endless(self) -> bool:
-        """Whether the objective may fall without end: no bound was found."""
+        """True where the objective may fall without end: no bound was found."""
         return self.bound == -np.inf and self.program.loss.convex
 
     def begin_at_zero(self) -> None:
         """Z = 0 is the answer until a better one is found."""
         found = at_zero(self.program)
         if found is not None:
-            self.point, self.judgement = found
+            self.point, self.certificate = found
 
     def begin_at(self, start: Start, solver: Solver[Program, Any], state: State) -> None:
         """The start of the same program is the answer until a better one is found.
 
-        That is the iterate at once where its solver was stopped between two looks.
+        That is the iterate at once where its solver was stopped between two certificates.
         """
-        assert start.judgement is not None
-        self.point, self.judgement, self.paused = start.point, start.judgement, start.paused
-        self.bound, self.bounded = start.judgement.bound, start.judgement.rounding
+        assert start.certificate is not None
+        self.point, self.certificate, self.paused = start.point, start.certificate, start.paused
+        self.bound, self.bound_rounding = start.certificate.bound, start.certificate.rounding
         paused = start.paused
         if paused is not None and paused.solver == solver:
             self.promises.extend(paused.promises)
-            self.next_look = self.made + min(
-                FIRST_LOOK, FIRST_LOOK if paused.wait is None else paused.wait
+            self.next_check = self.made + min(
+                FIRST_CHECK, FIRST_CHECK if paused.wait is None else paused.wait
             )
-            if not paused.judged:
+            if not paused.certified:
                 candidate = solver.candidate(self.program, state)
-                judgement = judge_objective(self.program, candidate)
-                if judgement.objective < self.objective:
-                    self.point, self.judgement = candidate, judgement
+                certificate = uncertified(self.program, candidate)
+                if certificate.objective < self.objective:
+                    self.point, self.certificate = candidate, certificate
         known = self.objective, self.bound, self.gap, state.rank
         self.note(Record(self.made, self.seconds, *known, self.program.entries.work))
 
-    def look(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
-        """Certify the iterate, keep it if it is the best, and plan the next look."""
-        self.keep_between(solver, state, wait=int(iteration == self.made), ahead=self.took)
+    def check(self, iteration: int, solver: Solver[Program, Any], state: State) -> None:
+        """Certify the iterate, keep it if it is the best, and plan the next certificate."""
+        self.keep_between(
+            solver, state, wait=int(iteration == self.made), ahead=self.check_seconds
+        )
         began = time.perf_counter()
         candidate, expected = solver.candidate(self.program, state), solver.expected_gap(state)
-        judgement = judge(self.program, candidate, self.budget.tol)
-        self.took = time.perf_counter() - began
-        if judgement.objective < self.objective or solver.answers_last:
-            self.point, self.judgement = candidate, judgement
-        if judgement.bound > self.bound:
-            self.bound, self.bounded = judgement.bound, judgement.rounding
+        certificate = certify(self.program, candidate, self.budget.tol)
+        self.check_seconds = time.perf_counter() - began
+        if certificate.objective < self.objective or solver.answers_last:
+            self.point, self.certificate = candidate, certificate
+        if certificate.bound > self.bound:
+            self.bound, self.bound_rounding = certificate.bound, certificate.rounding
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
             self.promises.append((expected, self.gap))
-        known = judgement.objective, self.bound, self.gap, state.rank
+        known = certificate.objective, self.bound, self.gap, state.rank
         record = Record(iteration, self.seconds, *known, self.program.entries.work)
         self.plan(record, state)
-        self.paused = self.paused_at(solver, state, self.next_look - iteration)
+        self.paused = self.paused_at(solver, state, self.next_check - iteration)
         self.note(record)
         if self.keep is not None:
             self.keep(self.outcome("interrupted", FROM_OUTSIDE))
             self.kept = time.perf_counter()
 
     def paused_at(
-        self, solver: Solver[Program, Any], state: State, wait: int, judged: bool = True
+        self, solver: Solver[Program, Any], state: State, wait: int, certified: bool = True
     ) -> Paused:
-        """What another run needs to go on from here, so many iterations before the next look."""
+        """The state to go on from in another run, so many iterations before the next check."""
         paused = solver.pause(self.program, state)
-        return Paused(solver, paused, wait, tuple(self.promises[-2:]), judged)
+        return Paused(solver, paused, wait, tuple(self.promises[-2:]), certified)
 
     def keep_between(
         self, solver: Solver[Program, Any], state: State, wait: int, ahead: float = 0.0
@@ -186,13 +187,13 @@ class Watch:
         and what the run itself remembers stays as it is, so that clocks have no part in it.
         """
         began = time.perf_counter()
-        late = began - self.kept + ahead >= max(KEPT_AFTER, KEPT_SHARE * self.keeping)
+        late = began - self.kept + ahead >= max(KEPT_AFTER, KEPT_SHARE * self.keep_seconds)
         if self.keep is None or self.point is None or not (late and np.isfinite(state.objective)):
             return
-        between = attrs.evolve(self, paused=self.paused_at(solver, state, wait, judged=False))
+        between = attrs.evolve(self, paused=self.paused_at(solver, state, wait, certified=False))
         self.keep(between.outcome("interrupted", FROM_OUTSIDE))
         self.kept = time.perf_counter()
-        self.keeping = self.kept - began
+        self.keep_seconds = self.kept - began
 
     def note(self, record: Record) -> None:
         """Keep a record, and show it to whoever follows."""
@@ -207,31 +208,32 @@ class Watch:
             raise CallbackError(error) from error
 
     def is_due(self, iteration: int, expected: float) -> bool:
-        """Whether to look now: by the plan, or since the gap that is foreseen will do.
+        """True where the iterate is to be certified: by the plan, or as the gap foreseen will do.
 
         An expected gap of 0 says that the objective falls no more, and would have every
-        iteration looked at.
+        iteration certified.
         """
         promised = expected > 0.0 and self.foreseen(expected) <= self.budget.tol
-        return iteration >= self.next_look or promised
+        return iteration >= self.next_check or promised
 
     def foreseen(self, expected: float) -> float:
         """The gap to foresee where a solver expects this one.
 
-        The gap found falls as a power of the expected one, that of the last two looks, at most
-        the first: where short columns alone are left, it falls far more slowly.
+        The gap falls as a power of the expected one, that of the last two certificates, at most
+        the first: where columns of few entries alone are left, it falls far more slowly.
         """
         if not self.promises:
             return expected
-        hoped, found = self.promises[-1]
+        last_expected, last_gap = self.promises[-1]
         power = 1.0
-        if len(self.promises) > 1 and hoped < self.promises[-2][0]:
+        if len(self.promises) > 1 and last_expected < self.promises[-2][0]:
             before = self.promises[-2]
-            power = float(np.log(before[1] / found) / np.log(before[0] / hoped))
-        return max(expected, found * (expected / hoped) ** min(max(power, SLOWEST), 1.0))
+            power = float(np.log(before[1] / last_gap) / np.log(before[0] / last_expected))
+        power = min(max(power, SLOWEST), 1.0)
+        return max(expected, last_gap * (expected / last_expected) ** power)
 
     def plan(self, record: Record, state: State) -> None:
-        """The next look: where the gap, falling as it did, will have reached the tolerance.
+        """The next certificate: where the gap, falling as it did, will have reached the tolerance.
 
         It depends on gaps and iteration numbers alone, so that runs repeat exactly.
         """
@@ -239,16 +241,16 @@ class Watch:
         latest = int(np.clip(own // 2, SOONEST, LATEST))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
-            # One look may come just before the gap falls: the steeper fall of two counts.
+            # One may come just before the gap falls: the steeper fall of two counts.
             rate = max(rate_of_fall(earlier, record) for earlier in self.records[-2:])
             if rate > 0.0:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
-            if stalled(self.records[-1], record) and own > 2 * FIRST_LOOK:
+            if stalled(self.records[-1], record) and own > 2 * FIRST_CHECK:
                 state.sharpen()
-        self.next_look = self.made + max(FIRST_LOOK, own + min(max(wait, SOONEST), latest))
+        self.next_check = self.made + max(FIRST_CHECK, own + min(max(wait, SOONEST), latest))
 
-    def verdict(self) -> tuple[str, str] | None:
-        """Whether what was seen is a reason to stop, as status and sentence."""
+    def reason_to_stop(self) -> tuple[str, str] | None:
+        """A reason to stop, as status and sentence, if there is one."""
         if self.gap <= self.budget.tol:
             return "certified", f"the gap is at most tol={self.budget.tol:g}"
         if self.limited:
@@ -269,13 +271,13 @@ class Watch:
     def outcome(self, status: str, message: str) -> Outcome:
         """The best point with a status; the sentence gets the gap."""
         assert self.point is not None
-        assert self.judgement is not None
+        assert self.certificate is not None
         if not self.records:  # it ended before the first certificate was there
             known = self.objective, self.bound, self.gap, self.point.latent.rank
             self.records.append(Record(self.made, self.seconds, *known, self.program.entries.work))
         return Outcome(
             point=Point(self.point.latent, self.point.dual),
-            effects=self.judgement.effects,
+            effects=self.certificate.effects,
             bound=self.bound,
             rounding=self.rounding,
             status=status,
@@ -345,8 +347,8 @@ def first_state(
     start: Start | None,
     rng: np.random.Generator,
 ) -> State:
-    """The state before the first step, looked at."""
-    known = start is not None and start.judgement is not None
+    """The state before the first step, certified."""
+    known = start is not None and start.certificate is not None
     if not (known or solver.begins_at_zero or solver.answers_last):
         watch.begin_at_zero()
     if start is None:
@@ -356,7 +358,7 @@ def first_state(
         if known:
             watch.begin_at(start, solver, state)
             return state
-    watch.look(watch.made, solver, state)
+    watch.check(watch.made, solver, state)
     return state
 
 
@@ -369,7 +371,7 @@ def rate_of_fall(earlier: Record, later: Record) -> float:
 
 
 def stalled(earlier: Record, later: Record) -> bool:
-    """Whether the gap is much the same, or was 0 already."""
+    """True where the gap is much the same, or was 0 already."""
     return later.gap >= STALLED * earlier.gap
 
 
@@ -384,52 +386,49 @@ def nowhere(program: Program) -> str:
     )
 
 
-def first_residual(program: Program) -> float:
-    """The size of the gradient at Z = 0: what the residual of a local answer is compared with."""
-    return program.evaluate(LowRank.zeros(program.shape)).steepness
-
-
 def iterate(
     solver: Solver[Program, Any], program: Program, budget: Budget, watch: Watch, state: State
 ) -> tuple[str, str]:
-    """Steps and looks until one of the reasons to stop; the reason as status and sentence."""
-    iteration, step_took = watch.made, 0.0
-    small = 0.0 if program.loss.convex else budget.tol * first_residual(program)
-    if watch.next_look <= iteration:
-        # A look that was cut off. Should it be so again, the next run makes a step before it.
+    """Steps and certificates until there is a reason to stop: its status and sentence."""
+    iteration, step_seconds = watch.made, 0.0
+    small = 0.0  # the residual of a local answer, relative to the gradient at Z = 0
+    if not program.loss.convex:
+        small = budget.tol * program.evaluate(LowRank.zeros(program.shape)).steepness
+    if watch.next_check <= iteration:
+        # A check that was cut off. Should it be so again, the next run makes a step before it.
         watch.keep_between(solver, state, wait=1, ahead=np.inf)
-        watch.look(iteration, solver, state)
+        watch.check(iteration, solver, state)
     while True:
         if watch.point is None and iteration - watch.made >= SEARCHED:
             raise NothingFeasible(nowhere(program))
-        reason = watch.verdict()
+        reason = watch.reason_to_stop()
         if reason is not None:
             return reason
         if not program.loss.convex and state.residual <= small:
             return "local", LOCAL
         if state.finished is not None:
             return "interrupted", f"stopped by its own rule: {state.finished}"
-        # A last look is part of the time; before a step that may not end in time what there is
-        # is looked at, since such a step may be cut off.
-        spent = watch.seconds + watch.took > budget.max_seconds
-        late = watch.seconds + watch.took + step_took > budget.max_seconds
+        # The last certificate is part of the time. Before a step that may not end in time the
+        # iterate is certified, since such a step may be cut off.
+        spent = watch.seconds + watch.check_seconds > budget.max_seconds
+        late = watch.seconds + watch.check_seconds + step_seconds > budget.max_seconds
         if late and not spent and watch.records and watch.records[-1].iteration < iteration:
-            watch.look(iteration, solver, state)
+            watch.check(iteration, solver, state)
             continue
         if iteration >= budget.max_iter or spent:
             if watch.point is None:
                 raise NothingFeasible(nowhere(program))
             if watch.records[-1].iteration < iteration:
-                watch.look(iteration, solver, state)
+                watch.check(iteration, solver, state)
                 continue
             return watch.status_when_spent(spent)
         began = time.perf_counter()
         for _ in solver.stages(program, state):
-            watch.keep_between(solver, state, wait=max(watch.next_look - iteration, 1))
-        step_took = time.perf_counter() - began
+            watch.keep_between(solver, state, wait=max(watch.next_check - iteration, 1))
+        step_seconds = time.perf_counter() - began
         iteration += 1
         if not np.isfinite(state.objective):
             why = f" and {FALLING}" if watch.endless else ""
             return "interrupted", f"iterate {iteration} is not finite{why}; {BEFORE}"
         if state.finished is not None or watch.is_due(iteration, solver.expected_gap(state)):
-            watch.look(iteration, solver, state)
+            watch.check(iteration, solver, state)

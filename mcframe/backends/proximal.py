@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
@@ -100,7 +100,7 @@ class ProximalState:
 
     @property
     def rounding(self) -> float:
-        """What rounding may change in an objective, beside it."""
+        """Relative change of an objective that may be rounding."""
         return ROUNDING_SINGLE if self.single else ROUNDING
 
     def accept(self, trial: Trial, penalty: float) -> None:
@@ -184,12 +184,12 @@ class Proximal(Solver[Program, ProximalState]):
     name = "proximal"
     begins_at_zero = True
 
-    def refuses(self, program: Program) -> str | None:
-        """What is nonsmooth beside the main term needs the multipliers around this solver."""
+    def refusal(self, program: Program) -> str | None:
+        """The reason against a main term without shrinkage or against nonsmooth parts, or None."""
         if program.penalty.no_shrinkage is not None:
             refused: str = program.penalty.no_shrinkage
             return refused
-        return None if program.plain else nonsmooth_parts(program)
+        return nonsmooth_refusal(program)
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -295,7 +295,7 @@ def advance(program: Program, state: ProximalState) -> None:
 
 
 def may_leap(program: Program, state: ProximalState) -> bool:
-    """Whether Newton's step is defined and worth trying: a nuclear norm alone, a settled rank.
+    """True where Newton's step is defined and worth trying: a nuclear norm alone, a settled rank.
 
     Not beside multipliers: with leaps between their moves these went round in circles.
     """

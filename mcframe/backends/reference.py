@@ -7,13 +7,10 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from mcframe.backends.backend import Backend, Budget, Cost, Outcome, Settings
-from mcframe.backends.certificate import Judgement, Point, at_zero, judge, relative_gap
-from mcframe.backends.conic import cp
-from mcframe.backends.effort import in_words
+from mcframe.backends.backend import Backend, Budget, Cost, History, Outcome, Record, Settings
+from mcframe.backends.certificate import Certificate, Point, at_zero, certify, relative_gap
 from mcframe.backends.feasible import made_feasible
-from mcframe.backends.history import History, Record
-from mcframe.backends.statement import Statement, refusal_to_state
+from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
@@ -53,7 +50,7 @@ MEANT = {
 
 @attrs.frozen
 class Estimate:
-    """What a reference would take: the order of the semidefinite cone, seconds, gigabytes.
+    """Size of a reference: the order of the semidefinite cone, seconds, gigabytes.
 
     ``seconds`` are those of most problems, ``most`` those up to the limit on iterations.
     """
@@ -96,6 +93,16 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
     return Estimate(order, 0.05 + iterations * an_iteration, most, gigabytes)
 
 
+def in_words(seconds: float) -> str:
+    """An estimate of seconds, as roughly as it is known."""
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * size:
+            return f"about {float(f'{seconds / size:.1g}'):,.0f} {unit}"
+    return f"about {float(f'{seconds:.1g}'):g} s"
+
+
 class Silent(Exception):
     """A conic solver without an answer."""
 
@@ -130,7 +137,7 @@ class Reference(Backend):
     force: bool = False
 
     name = "reference"
-    refuses_start = "a conic solver cannot begin from a point"
+    start_refusal = "a conic solver cannot begin from a point"
     exact = True
 
     def __attrs_post_init__(self) -> None:
@@ -140,9 +147,16 @@ class Reference(Backend):
                 " 'auto', 'SCS' or 'CLARABEL' is needed"
             )
 
-    def refuses(self, compiled: CompiledProblem) -> str | None:
+    def refusal(self, compiled: CompiledProblem) -> str | None:
         """The reason why CVXPY cannot state the problem, or no program can certify it, or None."""
-        return cp.absence() or refusal_to_state(compiled.problem) or compiled.refusal
+        if cp.absence():
+            return cp.absence()
+        for block in compiled.problem.model.blocks:
+            if not block.likelihood.convex:
+                return (
+                    f"block {block.name!r}: the loss is not convex, so that no program states it"
+                )
+        return compiled.refusal
 
     def cost(self, compiled: CompiledProblem) -> Cost:
         """The order of its cone, seconds and gigabytes."""
@@ -178,10 +192,10 @@ class Reference(Backend):
         """The better one of the opinions, whatever the threads."""
         until = began + budget.max_seconds
         opinions = self.opinions(compiled, budget.tol, until, progress)
-        best = min(opinions, key=lambda opinion: opinion.judgement.objective)
-        bound = max((opinion.judgement for opinion in opinions), key=lambda each: each.bound)
-        objective = best.judgement.objective
-        rounding = best.judgement.rounding.beside(bound.rounding)
+        best = min(opinions, key=lambda opinion: opinion.certificate.objective)
+        bound = max((opinion.certificate for opinion in opinions), key=lambda each: each.bound)
+        objective = best.certificate.objective
+        rounding = best.certificate.rounding.with_bound_of(bound.rounding)
         gap = relative_gap(objective, bound.bound, rounding)
         seconds = time.perf_counter() - began
         record = Record(1, seconds, objective, bound.bound, gap, best.point.latent.rank)
@@ -194,7 +208,7 @@ class Reference(Backend):
             message = f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
         return Outcome(
             point=best.point,
-            effects=best.judgement.effects,
+            effects=best.certificate.effects,
             bound=bound.bound,
             rounding=rounding,
             status=status,
@@ -206,7 +220,7 @@ class Reference(Backend):
     def opinions(
         self, compiled: CompiledProblem, tol: float, until: float, progress: bool
     ) -> list["Opinion"]:
-        """What conic solvers answer: another one where the answers so far miss the tolerance.
+        """Answers of conic solvers: of another one where those so far miss the tolerance.
 
         A ``BackendError`` where none answers.
         """
@@ -231,7 +245,7 @@ class Reference(Backend):
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 silent.append(Silent(solver, f"an answer that breaks arithmetic ({error})"))
                 continue
-            known = found[-1].judgement
+            known = found[-1].certificate
             if relative_gap(known.objective, known.bound, known.rounding) <= tol:
                 break
         if not found:
@@ -273,12 +287,12 @@ class Reference(Backend):
                 break
         assert solved is not None
         point = point_of(problem, program, solved, scale)
-        found, zero = judge(program, point), at_zero(program)
+        found, zero = certify(program, point), at_zero(program)
         if zero is None or zero[1].objective > found.objective:
             return Opinion(point, found, cut)
         # Conic solvers stop at a Z of 1e-20 where it is 0.
         point, better = zero
-        rounding = better.rounding.beside(found.rounding)
+        rounding = better.rounding.with_bound_of(found.rounding)
         return Opinion(point, attrs.evolve(better, bound=found.bound, rounding=rounding), cut)
 
     def conic(
@@ -327,7 +341,7 @@ class Opinion:
     """A conic solver's answer, what it is worth, and whether its iterations ran out before."""
 
     point: Point
-    judgement: Judgement
+    certificate: Certificate
     cut: bool
 
 
@@ -341,7 +355,7 @@ def refuse_numbers(data: dict[str, Any], solver: str) -> None:
 
 
 def was_interrupted(raw: Any) -> bool:
-    """Whether a raw answer is one of SCS that ended by Ctrl-C, which it keeps from Python.
+    """True for a raw answer of SCS that ended by Ctrl-C, which it keeps from Python.
 
     CVXPY tells it from no other failure. Clarabel leaves the signal to Python.
     """
@@ -354,7 +368,7 @@ def unit_of(program: Program) -> float:
 
 
 def said_of(silent: list[Silent], late: bool) -> str:
-    """What is known where no conic solver answers: only what all of them are sure of is a fact."""
+    """The sentence where no conic solver answers: only what all of them agree on is a fact."""
     asked = list(dict.fromkeys(error.solver for error in silent))
     names, statuses = " and ".join(asked), {error.status for error in silent}
     if late:
@@ -391,7 +405,7 @@ def null_size(program: Program) -> float:
 
 
 def shortfall(problem: Problem, stated: Statement, name: str) -> float:
-    """How far the stated losses of a block lie below the true ones at an answer."""
+    """Sum by which the stated losses of a block lie below the true ones at an answer."""
     table = problem.tables[name]
     z = np.asarray(stated.predictors[name].value)
     losses = problem.likelihoods[name].value(z, problem.targets(name))

@@ -5,11 +5,11 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.new_rows.losses import RowLosses, Scored
 from mcframe.backends.new_rows.newton import newton
 from mcframe.backends.new_rows.space import RowSpace
-from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Piece, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
@@ -113,14 +113,14 @@ class Rowwise(Solver[Program, RowwiseState]):
     name = "rowwise"
     leaves = ToMultipliers.NOTHING
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """The reason against all but smooth losses under a square of each row, or None."""
         if not isinstance(program.penalty, RowPenalty):
             return "rows by themselves need a term that takes each by itself, such as GaussianRows"
         if program.terms:
             return f"terms beside {program.main.word} are left to the other backends"
         if not program.loss.smooth:
-            return nonsmooth_parts(program)
+            return nonsmooth_refusal(program)
         if not program.loss.convex:
             return "a loss that is not convex is left to the other backends"
         if any(piece.layout.size for piece in program.loss.pieces):

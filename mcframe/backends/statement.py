@@ -5,13 +5,16 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.conic import cp
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.term import Composed, Term
 from mcframe.model import Block, Problem
 
-__all__ = ["Statement", "refusal_to_state", "to_cvxpy"]
+__all__ = ["Statement", "cp", "to_cvxpy"]
+
+# Importing it takes seconds, and the first-order backends run without it.
+cp = Deferred("cvxpy", "the exact reading of a problem (the reference backend, to_cvxpy, laws)")
 
 
 def to_cvxpy(problem: Problem) -> tuple[Any, dict[str, Any]]:
@@ -24,14 +27,6 @@ def to_cvxpy(problem: Problem) -> tuple[Any, dict[str, Any]]:
     """
     stated = Statement.of(attrs.evolve(problem, origins={}))
     return stated.problem(), stated.variables
-
-
-def refusal_to_state(problem: Problem) -> str | None:
-    """Why a problem has no exact reading; None if it has."""
-    for block in problem.model.blocks:
-        if not block.likelihood.convex:
-            return f"block {block.name!r}: the loss is not convex, so that no program states it"
-    return None
 
 
 @attrs.define(eq=False)

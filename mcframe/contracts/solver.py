@@ -1,4 +1,4 @@
-"""What a first-order solver must be."""
+"""The contract of first-order solvers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ StateT = TypeVar("StateT", bound="State")
 
 
 class State(Protocol):
-    """What the loop and the multipliers may ask of any solver's state."""
+    """The state of any solver, as the loop and the multipliers see it."""
 
     @property
     def residual(self) -> float:
@@ -40,7 +40,7 @@ class State(Protocol):
 
 
 class InnerState(State, Protocol):
-    """What the multipliers need of the state of a solver inside them, besides."""
+    """The state of a solver inside multipliers."""
 
     #: F, its gradients and its effects at Z.
     evaluation: Any
@@ -51,7 +51,7 @@ class InnerState(State, Protocol):
 
 
 class Candidate(Protocol):
-    """What the judge asks of a point that is offered to it.
+    """A point that can be certified.
 
     ``mcframe.backends.Point`` is the one there is; the contract, a floor below, knows no more of
     it than this.
@@ -64,7 +64,7 @@ class Candidate(Protocol):
 
     @property
     def dual(self) -> Any:
-        """What is known of the dual of nonsmooth parts, or None."""
+        """Known dual variables of nonsmooth parts, or None."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Candidate(Protocol):
 
 
 class ToMultipliers(Enum):
-    """Which nonsmooth parts of a program the multipliers around a solver take off its hands."""
+    """The nonsmooth parts of a program that multipliers around a solver see to."""
 
     NOTHING = "nothing"
     FIXED_COLUMN = "the fixed column"
@@ -97,26 +97,26 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     in_factors: bool = False
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
-    #: Whether it begins at Z = 0 where no start is given: the loop then need not look there.
+    #: Whether it begins at Z = 0 where no start is given: the loop then need not certify that.
     begins_at_zero: bool = False
     #: Whether its answer is its last iterate, as a published algorithm states, and not the best
-    #: one that was looked at.
+    #: one that was certified.
     answers_last: bool = False
 
     @property
     def leaves(self) -> ToMultipliers:
-        """What multipliers around it see to, under its own name.
+        """The parts that multipliers around it see to, under its own name.
 
         By default the fixed column, where it holds Z dense: multipliers need its ``iterate``.
         """
         return ToMultipliers.FIXED_COLUMN if self.dense else ToMultipliers.NOTHING
 
     @abstractmethod
-    def refuses(self, program: ProgramT) -> str | None:
-        """Why it cannot run a program, as a clause; None if it can."""
+    def refusal(self, program: ProgramT) -> str | None:
+        """The reason against a program, as a clause; None if it can run it."""
 
     def holds_dense(self, program: ProgramT) -> bool:
-        """Whether it holds Z dense on one program; by default ``dense``."""
+        """True where it holds Z dense on one program; by default ``dense``."""
         return self.dense
 
     @abstractmethod
@@ -137,7 +137,7 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         yield
 
     def pause(self, program: ProgramT, state: StateT) -> Any:
-        """What a later run needs to go on from here, of the size of a few thin factors.
+        """The state to go on from in a later run, of the size of a few thin factors.
 
         Later steps must leave it unharmed. By default the candidate alone.
         """
@@ -150,8 +150,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     def expected_gap(self, state: StateT) -> float:
         """About the relative gap that a certificate would show now; infinite if it is not known.
 
-        Looks at the certificate then come where it promises what was asked for, and later
-        than they would where it does not.
+        Certificates are then computed where it promises what was asked for, and later than they
+        would be where it does not.
         """
         return float("inf")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.backends.conic import cp
+from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import LawViolation
 from mcframe.contracts.term import Factored, Prox, Term

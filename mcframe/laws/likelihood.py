@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.backends.conic import cp
+from mcframe.backends.statement import cp
 from mcframe.compile.effects import declared_effects
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from mcframe.backends.conic import cp
+from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import (
     Conjugate,

@@ -178,7 +178,7 @@ def reason_against(backend: BackendLike, example: Example) -> str | None:
         warnings.simplefilter("ignore", UnobservedWarning)
         compiled = CompiledProblem(Problem.bind(model, data))
     chosen: Backend = backend_from(backend, compiled)
-    return chosen.refuses(compiled)
+    return chosen.refusal(compiled)
 
 
 def check_agreement(
@@ -254,10 +254,10 @@ def callbacks_see_every_record(trial: Trial) -> None:
 def a_start_is_gone_on_from(trial: Trial) -> None:
     """A start is left unharmed; the answer is no worse, its bound no lower.
 
-    A backend that knows no start must say so: ``Backend.refuses_start``.
+    A backend that knows no start must say so: ``Backend.start_refusal``.
     """
     chosen = backend_from(trial.asked, CompiledProblem(trial.found.problem))
-    if chosen.refuses_start is not None:
+    if chosen.start_refusal is not None:
         return
     start = trial.again(max_iter=SHORT)
     before = copy.deepcopy(start.point)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.conic import cp
+from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.laws.checking import (

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import History, Point, Record, judge, relative_gap
+from mcframe.backends import History, Point, Record, certify, relative_gap
 from mcframe.compile import Dual, compile_problem
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, IntArray
@@ -416,7 +416,7 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
         multipliers = (stage.multiplier[:, None],)
         dual = Dual.of(program, program.evaluate(latent), multipliers)
     point = Point(latent, dual)
-    judgement = judge(program, point)
+    judgement = certify(program, point)
     bound, rounding = judgement.bound, judgement.rounding
     effects = {} if ones else {"labels": stage.biases}
     objective = problem.objective(latent, effects)

@@ -269,7 +269,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
 
     name = "projected_factors"
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of a risk over K_max and a box; None if it is."""
         return None if isinstance(program.main, MaxNormBall) else "it is for K_max alone"
 

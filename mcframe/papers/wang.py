@@ -150,7 +150,7 @@ def tmcc_accelerated(
     problem = Problem.bind(model, data)
     solver = TmccAccelerated(step, kappa)
     program = compile_problem(problem)
-    reason = solver.refuses(program)
+    reason = solver.refusal(program)
     if reason is not None:
         raise ModelError(f"tmcc_accelerated cannot run this model: {reason}")
     budget = Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1))
@@ -196,7 +196,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
 
     name = "tmcc_accelerated"
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of TMCC; None if it is."""
         if program.penalty.no_shrinkage is not None or program.main is None:
             return "its regularizer over all of Z must be a nuclear norm"

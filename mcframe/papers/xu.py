@@ -159,7 +159,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
     name = "coco_subgradient"
     answers_last = True
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of COCO; None if it is."""
         return None if program.loss.smooth else "it is for COCO alone"
 

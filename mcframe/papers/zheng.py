@@ -123,7 +123,7 @@ class SoftImputeIterations(Solver[Program, DenseState]):
 
     name = "soft_impute_iterations"
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of Soft-Impute; None if it is."""
         gaussian = all(isinstance(piece.likelihood, Gaussian) for piece in program.loss.pieces)
         if not (gaussian and program.plain and not program.terms and program.curvature == 1.0):

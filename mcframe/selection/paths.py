@@ -195,10 +195,9 @@ def along(
 ) -> Iterator[Fit]:
     """A fit at each weight, when it is asked for: a finished one of the checkpoint, if any.
 
-    All of them come from one backend: the one asked for, or what suits the middle weight best.
+    All of them come from one backend, which does not depend on the weight.
     """
-    middle = compiled.with_weight(place, float(sequence[len(sequence) // 2]))
-    chosen = checked_backend(backend, middle, tol=budget.tol)
+    chosen = checked_backend(backend, compiled)
     settings = Settings(budget, random_state=checked_seed(random_state))
     archive, fits = None, list[Fit]()
     if checkpoint is not None:
@@ -210,7 +209,7 @@ def along(
         if archive is not None and str(position) in archive:
             fit = fit_from_entry(variant.problem, archive.read(str(position)))
         else:
-            warm = chosen.refuses_start is None
+            warm = chosen.start_refusal is None
             with blas_alone():  # of factors, whose threads would wait for one another
                 point = start_at(variant.problem, sequence, fits) if warm else None
                 start = None if point is None else Start(point)

@@ -11,8 +11,8 @@ from mcframe.backends.alternating.extrapolation import extrapolate
 from mcframe.backends.alternating.short_columns import begin, refine, relength, step_aside
 from mcframe.backends.alternating.state import AlternatingState
 from mcframe.backends.alternating.sweeps import half_sweep
+from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.refusing import nonsmooth_parts
 from mcframe.compile import Program
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
@@ -73,7 +73,7 @@ class Alternating(Solver[Program, AlternatingState]):
     reads_background = True
     begins_at_zero = True
 
-    def refuses(self, program: Program) -> str | None:
+    def refusal(self, program: Program) -> str | None:
         """The reason against all but a nuclear norm alone and smooth losses, or None."""
         main: Any = program.penalty.main
         if not (isinstance(main, Factored) and isinstance(main.chart, Flat)):
@@ -83,7 +83,7 @@ class Alternating(Solver[Program, AlternatingState]):
         if program.terms:
             return "terms beside the nuclear norm are left to the other backends"
         if not program.loss.smooth:
-            return nonsmooth_parts(program)
+            return nonsmooth_refusal(program)
         if not program.loss.convex:
             return "a loss that is not convex is left to the other backends"
         return None

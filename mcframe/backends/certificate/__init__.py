@@ -1,22 +1,28 @@
-"""The certificate: what an answer is worth at least, from the formula to the number.
+"""The certificate of an answer, from the formula to the number.
 
-``judging`` evaluates a candidate and asks ``compile.dual_point`` for gradients; ``bound`` scales
-them into every domain and adds up conjugates; ``main_term`` answers for the norm that covers all
-of Z; ``rounding`` says how exactly all of it is known.
+``candidate`` evaluates one, asks ``compile.dual_point`` for gradients, and says how exactly
+objective and bound are known; ``bound`` scales gradients into every domain and adds up conjugates,
+that of the main term, which covers all of Z, among them.
 """
 
-from mcframe.backends.certificate.judging import at_zero, judge, judge_objective
-from mcframe.backends.certificate.point import Judgement, Point
-from mcframe.backends.certificate.rounding import Rounding, relative_gap
+from mcframe.backends.certificate.candidate import (
+    Certificate,
+    Point,
+    Rounding,
+    at_zero,
+    certify,
+    relative_gap,
+    uncertified,
+)
 from mcframe.compile import Dual
 
 __all__ = [
+    "Certificate",
     "Dual",
-    "Judgement",
     "Point",
     "Rounding",
     "at_zero",
-    "judge",
-    "judge_objective",
+    "certify",
     "relative_gap",
+    "uncertified",
 ]

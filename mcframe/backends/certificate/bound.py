@@ -1,22 +1,139 @@
 """The lower bound on the optimum that a dual point proves."""
 
+from abc import ABC, abstractmethod
+
 import attrs
 import numpy as np
 import scipy
 
-from mcframe.backends.certificate.main_term import Aim, MainTerm, main_term
-from mcframe.backends.certificate.rounding import summed_rounding
-from mcframe.compile import DualPoint
-from mcframe.contracts.rounding import DUAL_ROUNDING, SET_ROUNDING
-from mcframe.contracts.term import Constraint
-from mcframe.numerics.operators import LowRank
+from mcframe.compile import DualPoint, FactoredPenalty, RowPenalty
+from mcframe.compile.entries import LARGEST_GRAM
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, NORM_SLACK, SET_ROUNDING
+from mcframe.contracts.term import Constraint, Factored
+from mcframe.numerics.operators import Dense, LowRank
+from mcframe.numerics.spectra.lanczos import norm_bound
+from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
-__all__ = ["NO_BOUND", "Bound", "fenchel_bound"]
+__all__ = ["NO_BOUND", "Aim", "Bound", "MainTerm", "fenchel_bound", "main_term", "summed_rounding"]
 
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
 # How much shorter still gradients are tried that rounding has left just outside of a domain.
 SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
+
+
+@attrs.frozen
+class Aim:
+    """Accuracy that is asked of a bound; by default as close as can be.
+
+    ``norm_excess`` is how far above a norm its bound may be, relatively, ``gap`` how far below the
+    objective the bound that follows may be, as an absolute number.
+    """
+
+    norm_excess: float = 0.0
+    gap: float = 0.0
+
+
+class MainTerm(ABC):
+    """R*(-S) for the matrix S of one dual point, at any scale of it."""
+
+    #: The largest scale up to 1 that is sure to make it finite.
+    largest: float = 1.0
+
+    @abstractmethod
+    def conjugate(self, scale: float) -> float:
+        """R*(-scale S), or an upper bound on it, up to ``rounding``."""
+
+    def rounding(self, scale: float) -> float:
+        """Bound on how far rounding moves that, beyond that of a short sum; by default 0."""
+        return 0.0
+
+
+class OfFactors(MainTerm):
+    """The main term as a function of factors, with multipliers from those of the candidate."""
+
+    def __init__(self, point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> None:
+        self.term, self.matrix = term, point.matrix
+        self.multipliers = term.bounding_multipliers(self.matrix, latent.balance(), aim.gap)
+        self.largest = term.feasible_scale(-self.matrix, self.multipliers)
+
+    def conjugate(self, scale: float) -> float:
+        """The conjugate at ``scale`` times the gradient, from multipliers scaled too."""
+        return self.term.conjugate_from(-scale * self.matrix, scale * self.multipliers)
+
+
+class OfSingularValues(MainTerm):
+    """The main term as a function of singular values.
+
+    Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
+    bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
+    ``excess``.
+    """
+
+    def __init__(self, point: DualPoint, excess: float) -> None:
+        self.penalty = point.program.penalty
+        radius = self.penalty.dual_radius
+        if np.isfinite(radius):
+            norm = norm_of(point, radius, excess)
+            self.bounds: Array = np.array([norm])
+            self.largest = 1.0 if norm <= radius else radius / norm
+        else:
+            self.bounds = singular_value_bounds(point.matrix.dense())
+
+    def conjugate(self, scale: float) -> float:
+        """The conjugate at ``scale`` times the gradient, from bounds on its singular values."""
+        return self.penalty.conjugate(scale * self.bounds)
+
+
+class OfRows(MainTerm):
+    """The main term as a square of each row: finite at every scale, from some products of S.
+
+    The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
+    a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
+    no bound depends on how exactly these are known.
+    """
+
+    def __init__(self, point: DualPoint, penalty: RowPenalty) -> None:
+        left, self.ridged, self.parted = -point.matrix.dense(), 0.0, 0.0
+        if penalty.ridge:
+            rows = penalty.squares.best_rows(left)
+            own = penalty.ridge * rows
+            self.ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
+            left = left - own
+            # The two parts have another sum by rounding, which counts as the rows are large.
+            self.parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
+            self.parted += summed_rounding(self.ridged, own.size)
+        self.taken = penalty.main.squares.dual(left)
+
+    def conjugate(self, scale: float) -> float:
+        """The conjugate at ``-scale`` times the gradient."""
+        return self.taken.conjugate(scale) + scale**2 * self.ridged
+
+    def rounding(self, scale: float) -> float:
+        """Bound on how far rounding of the products, and of the two parts, moves the conjugate."""
+        return self.taken.rounding(scale) + abs(scale) * self.parted
+
+
+def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:
+    """The main term of a dual point which comes from a candidate."""
+    penalty = point.program.penalty
+    if isinstance(penalty, FactoredPenalty):
+        return OfFactors(point, penalty.main, latent, aim)
+    if isinstance(penalty, RowPenalty):
+        return OfRows(point, penalty)
+    return OfSingularValues(point, aim.norm_excess)
+
+
+def norm_of(point: DualPoint, radius: float, excess: float) -> float:
+    """An upper bound on ||S||_2, which need not be close where it is below the radius."""
+    if point.norm is not None:
+        return point.norm
+    matrix = point.matrix
+    n_rows, n_columns = matrix.shape
+    if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
+        return norm_upper_bound(matrix.array, NORM_SLACK)
+    return norm_bound(matrix, radius, excess, point.program.entries.seed)
 
 
 @attrs.frozen(eq=False)
@@ -32,7 +149,7 @@ class Bound:
     point: DualPoint | None = None
 
     def room(self, length: float) -> float:
-        """What it is worth at most that sets count as met by a Z of that length close to them."""
+        """Bound on the change of the optimum where a Z of that length is only close to sets."""
         if self.point is None:
             return 0.0
         ball = isinstance(self.point.program.main, Constraint)
@@ -85,7 +202,7 @@ def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
 def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
     """The bound from the sum of all conjugates, less what rounding may have added.
 
-    ``taken`` is that of the main term, ``outside`` what its own rounding is worth, and that the
+    ``taken`` is that of the main term, ``outside`` what its own rounding changes, and that the
     point lies outside of its domain by rounding.
     """
     conjugates, size = point.conjugates()
@@ -98,7 +215,7 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: 
 
     Moving back into that domain changes the main term's matrix a little, so that the scale is
     sought in a few rounds; -inf if none is found. Beyond the main term's domain by rounding it is
-    a bound of a weight so much larger, which is worth that share of the term at the candidate.
+    a bound of a weight so much larger, which costs that share of the term at the candidate.
     """
     for _ in range(ROUNDS):
         repaired = point.repair(scale)
@@ -109,3 +226,8 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: 
             return bound_from_conjugates(repaired, found.conjugate(1.0), outside)
         scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
     return NO_BOUND
+
+
+def summed_rounding(size: float, count: int) -> float:
+    """Bound on the rounding of a sum of so many summands whose sizes add up to that."""
+    return EPS * (8 + float(np.log2(count + 1))) * abs(size)

@@ -1,0 +1,319 @@
+"""The certificate: objective and lower bound of a candidate, and how exactly they are known."""
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate.bound import (
+    NO_BOUND,
+    Aim,
+    Bound,
+    fenchel_bound,
+    summed_rounding,
+)
+from mcframe.compile import (
+    Dual,
+    DualPoint,
+    Evaluation,
+    PartitionedMatrix,
+    Program,
+    RowPenalty,
+    dual_point,
+    line_costs,
+    tapers,
+)
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.solver import Candidate
+from mcframe.contracts.term import Constraint
+from mcframe.numerics.machine.clock import OutOfTime
+from mcframe.numerics.operators import LowRank, Sampled
+from mcframe.numerics.spectra.lanczos import NEAREST
+from mcframe.numerics.spectra.tapering import taper
+
+__all__ = [
+    "Certificate",
+    "Point",
+    "Rounding",
+    "at_zero",
+    "certify",
+    "relative_gap",
+    "uncertified",
+]
+
+# The relative excess allowed of the bound on a norm: this share of the gap asked for in any case,
+# and this share of the excess that leaves the gap as small as that.
+SHARE_OF_GAP, SHARE_OF_EXCESS = 0.1, 0.2
+# The relative error of norms of gradients that are known by their products, rounding included.
+NORM_ERROR = 1.25 * NEAREST
+# The share of the gap asked for that is left to norms: rounding and estimates take the rest.
+SURE = 0.9
+# Terms below this share of their value at Z = 0 are 0.
+NOTHING = 1e-12
+
+
+@attrs.frozen(eq=False)
+class Rounding:
+    """Errors of objective and bound in double precision, all as absolute numbers.
+
+    Attributes
+    ----------
+    moved : float
+        By how much rounding may have moved them against each other at the candidate.
+    nothing : float
+        An objective up to this is 0: its losses are in every column below 1e-12 of what one
+        constant costs there (losses with kinks, which grow as residuals do, below 1e-9; where
+        one constant fits a column whole, predictors are off by 1e-9 of their unit), its terms
+        below 1e-12 of theirs at Z = 0, and the main term 0.
+    resolved : float
+        How far apart they may stay because each entry of Z is known to the rounding of the whole
+        Z alone, as it is by singular vectors; and because norms of sparse gradients are known to
+        1e-9, which changes the objective by that share of the main term.
+    room : float
+        Bound on the change of the optimum where sets count as met up to 1e-9 of their size.
+    bound : float
+        The part of ``moved`` that is the bound's.
+    """
+
+    moved: float = 0.0
+    nothing: float = 0.0
+    resolved: float = 0.0
+    room: float = 0.0
+    bound: float = 0.0
+
+    def with_bound_of(self, other: "Rounding") -> "Rounding":
+        """The rounding of this objective beside a bound that comes from another point.
+
+        Where there is no bound at this point, its rounding infinite, that of the objective is
+        taken from the other one.
+        """
+        known = self if np.isfinite(self.bound) else other
+        if not np.isfinite(known.bound):  # neither has a bound
+            return self
+        moved, room = known.moved - known.bound + other.bound, max(self.room, other.room)
+        return attrs.evolve(self, moved=moved, room=room, bound=other.bound)
+
+
+@attrs.frozen(eq=False)
+class Point:
+    """A feasible Z in factors, and what is known of the dual of nonsmooth parts: a ``Candidate``.
+
+    ``warm`` are the effects of each block at Z or nearby, where a solver knows them: the start of
+    their solution.
+    """
+
+    latent: LowRank
+    dual: Dual | None = None
+    warm: tuple[Array | None, ...] | None = None
+
+
+@attrs.frozen(eq=False)
+class Certificate:
+    """Objective and lower bound of a candidate, and the effects that go with them."""
+
+    objective: float
+    bound: float
+    effects: dict[str, Array]
+    rounding: Rounding = attrs.field(factory=Rounding)
+
+
+def relative_gap(objective: float, bound: float, rounding: Rounding | None = None) -> float:
+    """|objective - bound| / max(|objective|, |bound|), the most that it can be.
+
+    Never below what rounding may have moved them against each other by, up to 1: a difference
+    that cannot be told from 0 is no proof of it. 0 where the objective is one of residuals that
+    are rounding, and the bound is no farther from 0.
+    """
+    known = Rounding() if rounding is None else rounding
+    difference = abs(objective - bound)
+    if not np.isfinite(difference):
+        return np.inf
+    size = max(abs(objective), abs(bound))
+    if size <= known.nothing:
+        return 0.0
+    return float(max(difference / size, min(known.moved / size, 1.0)))
+
+
+@attrs.frozen(eq=False)
+class PrimalValues:
+    """The values of all losses and terms of a program at a candidate."""
+
+    program: Program
+    candidate: Candidate
+    at: Evaluation
+    main: float  # the value of the main term
+    attached: tuple[float, ...]  # of the others
+
+    @classmethod
+    def of(cls, program: Program, candidate: Candidate) -> "PrimalValues":
+        """Losses and terms at a candidate, effects solved for where they can be."""
+        latent: LowRank = candidate.latent
+        given = None if candidate.dual is None else candidate.dual.given
+        at, main = program.evaluate(latent, candidate.warm, given), program.penalty.value(latent)
+        attached = tuple(
+            value if term.smooth else term.value(at.place.columns(term.columns))
+            for term, value in zip(program.terms, at.values, strict=True)
+        )
+        return cls(program, candidate, at, main, attached)
+
+    @property
+    def objective(self) -> float:
+        """Losses and terms."""
+        return self.at.losses + self.main + sum(self.attached)
+
+    @property
+    def vanishes(self) -> bool:
+        """True where all losses and terms are negligible beside their values elsewhere.
+
+        Never beside a square of each row, whose least value may be at any distance from Z = 0.
+        """
+        if isinstance(self.program.penalty, RowPenalty):
+            return False
+        if self.at.behind or self.main > NOTHING * self.main_elsewhere:
+            return False
+        for term, value in zip(self.program.terms, self.attached, strict=True):
+            if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
+                return False
+        return self.program.loss.vanishes(self.at.place.z, self.at.effects)
+
+    @property
+    def main_elsewhere(self) -> float:
+        """The main term at a Z of equal entries, of the size of predictors that fit roughly."""
+        n_rows, n_columns = self.program.shape
+        unit = self.program.loss.unit  # 0 where all data are
+        alike = LowRank(np.full((n_rows, 1), unit), np.ones((n_columns, 1)))
+        return float(self.program.penalty.value(alike))
+
+    def certificate(self, bound: Bound, unsettled: float = 0.0) -> Certificate:
+        """The objective beside a bound, and how exactly both are known."""
+        loss, at, length = self.program.loss, self.at, self.candidate.latent.length
+        lowered_by = bound.rounding + unsettled
+        moved = loss.rounding(at.place.z, at.effects, at.entry_gradients) + lowered_by
+        moved += summed_rounding(self.objective, at.entries.size)
+        moved += self.program.penalty.rounding(self.candidate.latent)
+        for attached in self.program.terms:
+            moved += attached.term.rounding(at.place.columns(attached.columns))
+        mixed = self.program.penalty.mixes_columns
+        resolved = loss.moved_by(EPS * length, at.entry_gradients) if mixed else 0.0
+        if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
+            resolved += NORM_ERROR * self.main  # what a gradient scaled down by so much costs
+        # Beside a bound that is not close to 0 there is nothing to ask.
+        small = bound.value <= 0.5 * self.objective
+        nothing = self.objective + moved if small and self.vanishes else 0.0
+        rounding = Rounding(moved, nothing, resolved, bound.room(length), lowered_by)
+        return Certificate(
+            self.objective, bound.value, self.program.effects_by_block(at.effects), rounding
+        )
+
+
+def certify(program: Program, candidate: Candidate, tol: float = 0.0) -> Certificate:
+    """The objective at a candidate, and a lower bound on the optimum from the gradients there.
+
+    Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
+    matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
+    them are scaled by c <= 1 so that R* is finite.
+
+    ``tol`` is the relative gap that will do: norms that take many products are bounded as
+    exactly as that needs, with 0 as exactly as they can be.
+    """
+    primal = PrimalValues.of(program, candidate)
+    at, dual = primal.at, candidate.dual
+    point = dual_point(program, at, dual)
+    if not point.finite:  # a loss overflowed: nothing is known here
+        return Certificate(np.inf, -np.inf, program.effects_by_block(at.effects))
+    if not program.loss.convex:
+        return primal.certificate(NO_BOUND)
+    try:
+        return primal.certificate(*bound_of(primal, point, tol))
+    except OutOfTime:  # the point is not lost with its bound
+        return primal.certificate(NO_BOUND)
+
+
+def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound, float]:
+    """The bound of a candidate's dual point, and of what sums that are not quite 0 change it.
+
+    Its norms are as exact as the gap asked for needs.
+    """
+    program, candidate, objective = primal.program, primal.candidate, primal.objective
+    excess, norm_excess = 0.0, SHARE_OF_GAP * tol
+    if program.entries.sparse and tol > 0.0:  # whose norms take many products
+        excess = allowed_excess(primal, point, tol)
+        norm_excess = max(norm_excess, SHARE_OF_EXCESS * excess)
+    aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
+    points = [point]
+    if candidate.dual is None and candidate.latent.width and tapers(program):
+        points = shrink_gradient(point, primal.at, excess, norm_excess)
+    bound = NO_BOUND
+    for each in points:
+        if objective - bound.value > aim.gap:
+            bound = higher_of(bound, fenchel_bound(each, candidate.latent, aim))
+    if objective - bound.value > aim.gap and is_free_in_a_ball(program, point):
+        without = point.without_main()
+        # A ball takes at least 0.
+        if -without.conjugates()[0] > bound.value:
+            bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
+    # Of the point that the bound is of: one moved into every domain has other sums.
+    taken = point if bound.point is None else bound.point
+    return bound, taken.imbalance(primal.at.effects)
+
+
+def higher_of(bound: Bound, other: Bound) -> Bound:
+    """The higher of two bounds: the other one where they are equal, the first beside a NaN."""
+    return other if other.value >= bound.value else bound
+
+
+def is_free_in_a_ball(program: Program, point: DualPoint) -> bool:
+    """True where the main term is a ball, and gradients are written out and free to choose."""
+    fixed = point.behind or any(known is not None for known in point.known)
+    return isinstance(program.main, Constraint) and not (program.entries.sparse or fixed)
+
+
+def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
+    """The relative excess allowed of a gradient's norm over the main term's radius.
+
+    Such that the gap is at most ``tol`` after the gradient is scaled down. Where the other parts
+    alone leave a larger gap, half of that is added to it: more exact norms show no more. To scale
+    a gradient S at Z by 1 - a costs about a R(Z), as -<S, Z> is R(Z) at the optimum, and a^2 times
+    the size of the objective.
+    """
+    conjugates = point.conjugates()[0]
+    size = max(abs(primal.objective), abs(conjugates))
+    rest = abs(primal.objective + conjugates)
+    spare = max(SURE * tol * size - rest, 0.5 * rest)
+    if not np.isfinite(spare) or size == 0.0:
+        return 0.0
+    linear = abs(primal.main)
+    return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
+
+
+def shrink_gradient(
+    point: DualPoint, at: Evaluation, excess: float, norm_excess: float
+) -> list[DualPoint]:
+    """Rows and columns of the gradient scaled down where it is too long for the main term's ball.
+
+    And the gradient as it was, where that was touched, since the costs are those of small scales:
+    its norm is known by then, so that its bound takes no further products.
+    """
+    gradient, costs = point.matrix, line_costs(point.program, at, point.gradient)
+    assert isinstance(gradient, Sampled | PartitionedMatrix)
+    radius = point.program.penalty.dual_radius
+    found, norm, untouched = taper(gradient, radius, costs, excess, norm_excess)
+    shrunk = point.with_gradient(found, norm)
+    return [shrunk] if found is gradient else [shrunk, attrs.evolve(point, norm=untouched)]
+
+
+def uncertified(program: Program, candidate: Candidate) -> Certificate:
+    """The objective at a candidate, without a bound."""
+    return PrimalValues.of(program, candidate).certificate(NO_BOUND)
+
+
+def at_zero(program: Program) -> tuple[Point, Certificate] | None:
+    """Z = 0 with its objective and no bound; None where that is infinite or not known.
+
+    Effects of a loss without a gradient cannot be solved for.
+    """
+    if any(p.effects.size and not p.likelihood.smooth for p in program.loss.pieces):
+        return None
+    point = Point(LowRank.zeros(program.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = uncertified(program, point)
+    return (point, found) if np.isfinite(found.objective) else None
