@@ -18,7 +18,7 @@ from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 from mcframe.prediction import NewRows, refuse_swapped
 

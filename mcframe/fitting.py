@@ -35,7 +35,7 @@ from mcframe.contracts.errors import (
     NothingFeasible,
 )
 from mcframe.model import Model, Problem
-from mcframe.numerics.machine.threads import thread_limit
+from mcframe.numerics.threads import thread_limit
 from mcframe.options import (
     checked_budget,
     checked_callback,

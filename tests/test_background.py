@@ -7,14 +7,14 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.alternating.sweeps import half_sweep
+from mcframe.backends.alternating_steps import half_sweep
 from mcframe.backends.certificate import Point, judge, judging
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, binding, reading
-from mcframe.numerics.operators import LowRank, Sampled, Sum
-from mcframe.numerics.operators.pattern import Pattern
-from mcframe.numerics.spectra.lanczos import norm_bound
-from mcframe.numerics.unlabeled import blockwise
+from mcframe.numerics import blockwise
+from mcframe.numerics.norms import norm_bound
+from mcframe.numerics.operators import LowRank, Sum
+from mcframe.numerics.sampled import Pattern, Sampled
 
 RISKS = {
     "pu": mc.RiskMixture(pu=1.0, missing_rate=0.8, likelihood=mc.Gaussian()),

@@ -9,7 +9,7 @@ import mcframe as mc
 from mcframe.backends import BACKENDS, handover
 from mcframe.backends.effort import EFFORTS, Effort
 from mcframe.backends.handover import iterations_ahead
-from mcframe.numerics.machine.clock import OutOfTime
+from mcframe.numerics.machine import OutOfTime
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((90, 60)) + RNG.standard_normal((90, 3)) @ RNG.standard_normal((3, 60))

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends.alternating.solver import Alternating
+from mcframe.backends.alternating import Alternating
 from mcframe.backends.certificate import Point, judge, judging
 from mcframe.compile import compile_problem, tapers
-from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.operators.pattern import Pattern
-from mcframe.numerics.spectra.tapering import LineCosts, cheapest, taper
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Pattern, Sampled
+from mcframe.numerics.tapering import LineCosts, cheapest, taper
 
 
 @settings(max_examples=25)

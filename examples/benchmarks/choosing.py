@@ -31,7 +31,7 @@ from mcframe.backends.effort import Size
 from mcframe.backends.ladder import work_of
 from mcframe.compile import CompiledProblem
 from mcframe.fitting import fit_problem
-from mcframe.numerics.machine.threads import thread_limit
+from mcframe.numerics.threads import thread_limit
 
 TOL = 1e-6
 # A conic solver, which has no estimate of this kind, and what is never chosen are left out.

@@ -18,8 +18,8 @@ import numpy as np
 from problems import P3, TINY_P3, distinct
 from report import processor
 
-from mcframe.numerics.loops import kernels
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics import kernels
+from mcframe.numerics.sampled import Pattern
 
 DERIVED = """\
 With N entries, L lines (rows, or columns) and k columns of the factors:

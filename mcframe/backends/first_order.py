@@ -9,7 +9,7 @@ from mcframe.backends.loop import run
 from mcframe.backends.splitting import with_multipliers
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.solver import Solver
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 
 __all__ = ["FirstOrder"]
 

@@ -12,7 +12,7 @@ from mcframe.backends.effort import LEAST_TOL, Size, Work
 from mcframe.backends.history import Record
 from mcframe.backends.ladder import is_small, work_of
 from mcframe.compile import CompiledProblem
-from mcframe.numerics.machine.clock import OutOfTime
+from mcframe.numerics.machine import OutOfTime
 
 __all__ = ["Doubt"]
 

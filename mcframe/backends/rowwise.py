@@ -6,16 +6,12 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Dual, Point
-from mcframe.backends.new_rows.losses import RowLosses, Scored
-from mcframe.backends.new_rows.newton import newton
-from mcframe.backends.new_rows.space import RowSpace
 from mcframe.backends.refusing import nonsmooth_parts
+from mcframe.backends.row_newton import RowLosses, Scored, newton
 from mcframe.compile import Piece, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
-
-__all__ = ["Rowwise", "RowwiseState"]
 
 # Numbers that rows are worked on with at a time.
 BATCH = 2_000_000
@@ -143,13 +139,14 @@ class Rowwise(Solver[Program, RowwiseState]):
 
     def step(self, program: Program, state: RowwiseState) -> None:
         """Newton's method for each row, to its end, batch by batch."""
-        space = RowSpace.of_squares(program.penalty.squares)
+        squares = program.penalty.squares
+        centre, loadings = squares.centre, squares.loadings
         n_rows, before = program.shape[0], state.objective
         total, steep, size = 0.0, 0.0, rows_at_a_time(program)
         state.gradients = np.zeros(program.entries.size)
         for first in range(0, n_rows, size):
             part = slice(first, min(first + size, n_rows))
-            losses = losses_of(program, state, part, space)
+            losses = losses_of(program, state, part, centre, loadings)
             if losses is None:
                 state.coordinates[part] = 0.0
                 continue
@@ -180,7 +177,7 @@ class Rowwise(Solver[Program, RowwiseState]):
 
 
 def losses_of(
-    program: Program, state: RowwiseState, part: slice, space: RowSpace
+    program: Program, state: RowwiseState, part: slice, centre: Array, loadings: Array
 ) -> RowLosses | None:
     """Return the losses of some rows; None where nothing was observed."""
     pieces: list[Piece] = []
@@ -193,7 +190,7 @@ def losses_of(
     if not pieces:
         return None
     n_rows = part.stop - part.start
-    scored = Scored.of(n_rows, tuple(pieces), tuple(columns), space)
+    scored = Scored.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
     return RowLosses(tuple(pieces), scored)
 
 

@@ -13,7 +13,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Composed, Constraint
 from mcframe.numerics.operators import Operator
-from mcframe.numerics.unlabeled.background import Behind
+from mcframe.numerics.unlabeled import Behind
 
 __all__ = ["Dual", "DualPoint", "dual_point"]
 

@@ -9,7 +9,7 @@ from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.lines import partitioned_line_costs
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.spectra.tapering import LineCosts
+from mcframe.numerics.tapering import LineCosts
 
 __all__ = ["line_costs", "tapers"]
 

@@ -23,11 +23,10 @@ from mcframe.model.table import Table
 from mcframe.model.targets import layout_of, origins_of, targets_of
 from mcframe.model.totals import Totals
 from mcframe.model.valid_values import check_scale
+from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.unlabeled.blockwise import Blockwise
-from mcframe.numerics.unlabeled.contract import Unwritten
-from mcframe.numerics.unlabeled.uniform import Uniform
+from mcframe.numerics.unlabeled import Uniform, Unwritten
 
 __all__ = ["Problem"]
 

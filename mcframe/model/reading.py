@@ -17,7 +17,7 @@ from mcframe.model.table import Table
 from mcframe.model.triples import Triples, table_of_triples
 from mcframe.model.valid_values import check_values
 from mcframe.model.weights_and_offsets import offset_of, weights_of
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 
 __all__ = ["read_table"]
 

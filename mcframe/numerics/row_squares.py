@@ -8,7 +8,7 @@ from scipy.linalg import qr, solve_triangular
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.operators.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["DualOfRows", "RowSquares"]
 

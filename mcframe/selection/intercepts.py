@@ -8,9 +8,9 @@ import scipy
 
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.descent.quasi_newton import descent
+from mcframe.numerics.norms import norm_upper_bound
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
+from mcframe.numerics.quasi_newton import descent
 
 __all__ = ["Intercepts"]
 

@@ -24,8 +24,8 @@ from mcframe.contracts.errors import BackendError, NotCertifiedWarning
 from mcframe.contracts.term import Term
 from mcframe.fitting import solve_with
 from mcframe.model import Model, Problem
-from mcframe.numerics.machine.threads import blas_alone
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.threads import blas_alone
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.chosen_term import chosen_place
 from mcframe.selection.finished_fits import FinishedFits

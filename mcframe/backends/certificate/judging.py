@@ -20,10 +20,11 @@ from mcframe.compile import (
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.machine.clock import OutOfTime
-from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.spectra.lanczos import NEAREST
-from mcframe.numerics.spectra.tapering import taper
+from mcframe.numerics.machine import OutOfTime
+from mcframe.numerics.norms import NEAREST
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Sampled
+from mcframe.numerics.tapering import taper
 
 __all__ = ["at_zero", "judge", "judge_objective"]
 

@@ -11,9 +11,8 @@ from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.contracts.term import Factored
+from mcframe.numerics.norms import norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank
-from mcframe.numerics.spectra.lanczos import norm_bound
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
 __all__ = ["Aim", "MainTerm", "main_term"]
 

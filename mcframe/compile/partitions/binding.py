@@ -41,7 +41,7 @@ from mcframe.model.partitioned import PartitionedData
 from mcframe.model.table import Table
 from mcframe.model.targets import targets_of
 from mcframe.model.totals import Totals
-from mcframe.numerics.unlabeled.background import Background
+from mcframe.numerics.unlabeled import Background
 
 __all__ = ["bind_partitions", "check_blocks", "mixed_bits", "refusal_of_partitions"]
 

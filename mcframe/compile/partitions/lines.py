@@ -18,7 +18,7 @@ from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import PointInPartitions
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.spectra.tapering import LineCosts
+from mcframe.numerics.tapering import LineCosts
 
 __all__ = [
     "EQUATIONS",
