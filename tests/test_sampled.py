@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.compile import entries
 from mcframe.numerics import kernels, threads
+from mcframe.numerics import sampled as sampled_matrices
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled
 
@@ -39,7 +40,7 @@ def test_kernels_are_their_definitions(drawn, width):
 def test_products_along_either_side_are_their_definitions(part, enough, monkeypatch):
     """Sums across lines in many parts or one; where they do not pay, by the other order."""
     monkeypatch.setattr(kernels, "PART", part)
-    monkeypatch.setattr(kernels, "DENSE_ENOUGH", enough)
+    monkeypatch.setattr(sampled_matrices, "DENSE_ENOUGH", enough)
     rng = np.random.default_rng(0)
     for shape in ((200, 30), (30, 200), (40, 40), (1, 50), (50, 1)):
         places = rng.choice(shape[0] * shape[1], shape[0] * shape[1] // 2, replace=False)

@@ -117,7 +117,7 @@ class RowSpace:
 
 
 def width(columns: slice) -> int:
-    """How many columns a slice has."""
+    """The number of columns of a slice."""
     return int(columns.stop - columns.start)
 
 
@@ -145,14 +145,14 @@ def refuse_rows(problem: Problem) -> None:
 
 
 def prices_rows(term: Term) -> bool:
-    """Whether a term costs a row of U a known square."""
+    """A term costs a row of U a known square."""
     if term.block is not None:
         return False
     return is_quadratic(term) or isinstance(term, NuclearNorm | NuclearBall | RowQuadratic)
 
 
 def is_fixed_column(term: Term) -> bool:
-    """Whether a term is a column of one value."""
+    """A term is a column of one value."""
     return isinstance(term, Constraint) and term.fixed is not None
 
 
@@ -173,8 +173,8 @@ def priced_loadings(
     weight = sum(norms)
     if balls and s.size:
         weight += ball_weight(problem, latent, effects, dual, balls[0], weight + ridge * s)
-    found: Array = loadings / np.sqrt(weight + ridge * s)
-    return found
+    priced: Array = loadings / np.sqrt(weight + ridge * s)
+    return priced
 
 
 def ball_weight(
@@ -189,21 +189,21 @@ def ball_weight(
 
     ``-<U, S V> / ||U||^2``, less what other terms take off (``others``, for each singular value).
     At the optimum it is what the spectral norm of the gradient S exceeds them by. 0 where a ball
-    does not bind beside them.
+    does not bind next to them.
     """
     left, s, right = orthogonal_factors(latent.left, latent.right)
     total = float(np.sum(s))
-    found = 0.0
+    weight = 0.0
     if total >= (1.0 - LOOSE) * ball.radius:
-        pulled = gradient_of_rows(problem, latent, effects, dual, right)
-        found = -float(np.vdot(left, pulled + left * others)) / total
-    if found <= 0.0 and not np.any(others):
+        gradient = gradient_of_rows(problem, latent, effects, dual, right)
+        weight = -float(np.vdot(left, gradient + left * others)) / total
+    if weight <= 0.0 and not np.any(others):
         raise ModelError(
             f"NuclearBall({ball.radius:g}) does not bind: the nuclear norm of Z is {total:.6g},"
             " and so nothing holds new rows back. Take a smaller radius, a NuclearNorm or a Ridge,"
             f" or {REMEDY}"
         )
-    return max(found, 0.0)
+    return max(weight, 0.0)
 
 
 def gradient_of_rows(
@@ -221,12 +221,11 @@ def gradient_of_rows(
     else:
         at = program.evaluate_at(latent, dual.given)
     point = dual_point(program, at, dual)
-    pulled = point.matrix @ right
+    product: Array = np.asarray(point.matrix @ right)
     for term, matrix in zip(program.terms, point.terms, strict=True):
         if isinstance(term.term, Spectral):
-            pulled -= term.pull(matrix) @ right[term.columns]
-    found: Array = np.asarray(pulled)
-    return found
+            product -= term.pull(matrix) @ right[term.columns]
+    return product
 
 
 def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
@@ -241,16 +240,16 @@ def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
 def idle_effects(
     problem: Problem, effects: Mapping[str, Array], infinite: Mapping[str, IntArray] | None
 ) -> dict[str, float]:
-    """What rows without an entry have as row effect, counted from 0.
+    """The row effect of rows without an entry, counted from 0, by block.
 
     The mean over the rows with one, of finite effects, as in fits; 0 under a ridge.
     """
-    found = {}
+    idle = {}
     for block in problem.model.blocks:
         name = block.name
         if not block.row_effects:
             continue
-        found[name] = 0.0
+        idle[name] = 0.0
         if problem.ridge(name):
             continue
         layout, finite = problem.layout(name), np.ones(effects[name].size)
@@ -258,22 +257,22 @@ def idle_effects(
         own = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
         known = problem.tables[name].rows_with_entries & (layout.row_effects(finite) > 0.0)
         if known.any():
-            found[name] = float(np.mean(own[known]))
-    return found
+            idle[name] = float(np.mean(own[known]))
+    return idle
 
 
-# The stiffness of a nonsmooth part, beside 1 / ||v||^2 of its loadings v, by which a row's own
-# cost holds z; by how much it grows at each move of the multipliers, and in all.
+# The stiffness of a nonsmooth part, relative to 1 / ||v||^2 of its loadings v, by which a row's
+# own cost holds z; by how much it grows at each move of the multipliers, and in all.
 FIRST, GROWTH, STIFFEST = 10.0, 3.0, 1e4
 # Moves at most; at the largest stiffness they end where they bring no more than this.
 MOST_MOVES, STILL = 60, 0.5
-# Nonsmooth parts are met where z and their prox differ by less than this beside the largest z of
-# the row; a row is off where they still differ by more than that.
+# Nonsmooth parts are met where z and their prox differ by less than this relative to the largest z
+# of the row; a row is off where they still differ by more than that.
 MET, OFF = 1e-11, 1e-6
 # Rows that are much smaller than the largest are measured by this share of it.
 SMALL_ROW = 1e-6
-# How long a gradient may be beside what it sums; see ``RowLosses.off``.
-STEEP = 1e-7
+# How long a gradient may be relative to what it sums; see ``RowLosses.off``.
+LONG = 1e-7
 
 
 @attrs.frozen(eq=False)
@@ -335,7 +334,7 @@ def best_rows(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
         if all(piece.likelihood.smooth for piece in pieces):
             here = newton(losses)
-            off = losses.off(here, STEEP)
+            off = losses.off(here, LONG)
         else:
             here, off = by_multipliers(losses)
     return BestRows(here.scores, here.effects[:kept], off)
@@ -376,7 +375,7 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
             break
         factor, last = min(GROWTH * factor, STIFFEST), worst
     assert here is not None
-    return here, smooth.off(here, STEEP) | (away > OFF)
+    return here, smooth.off(here, LONG) | (away > OFF)
 
 
 def stiffness(losses: RowLosses, k: int) -> float:
@@ -390,7 +389,7 @@ def stiffness(losses: RowLosses, k: int) -> float:
 
 
 def moved_by(losses: RowLosses, here: At, k: int, moved: Array) -> Array:
-    """The longest of some moves in each row, beside the size of its predictors."""
+    """The longest of some moves in each row, relative to the size of its predictors."""
     piece = losses.pieces[k]
     own = piece.offset_part(here.z)
     sizes = np.abs(piece.predictor(own, here.effects[k])) + np.abs(own) + np.abs(piece.y)
@@ -402,6 +401,6 @@ def moved_by(losses: RowLosses, here: At, k: int, moved: Array) -> Array:
 
 def by_rows(losses: RowLosses, piece: Piece, numbers: Array) -> Array:
     """The largest of some numbers that are not below 0, row by row."""
-    found = np.zeros(losses.scored.n_rows)
-    np.maximum.at(found, piece.rows, numbers)
-    return found
+    largest = np.zeros(losses.scored.n_rows)
+    np.maximum.at(largest, piece.rows, numbers)
+    return largest

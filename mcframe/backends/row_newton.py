@@ -14,8 +14,8 @@ from mcframe.numerics import kernels
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.sampled import Pattern
 
-# What is added to the curvature in row effects, beside the largest one of an entry: they have no
-# cost of their own, and a loss may be flat.
+# A share of the largest curvature of an entry that is added to the curvature in row effects: they
+# have no cost of their own, and a loss may be flat.
 DAMPING = 1e-10
 # The least curvature of a number in systems that are divided by its root.
 FLATTEST = 1e-200
@@ -25,7 +25,7 @@ STEEP = 1e12
 
 @attrs.frozen(eq=False)
 class Scored:
-    """How the numbers z of some pieces follow from scores t: ``z = L t + base``, row by row.
+    """The numbers z of some pieces as functions of scores t: ``z = L t + base``, row by row.
 
     Attributes
     ----------
@@ -93,24 +93,24 @@ class Scored:
         self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
         return images
 
-    def pulled(self, gradients: Array) -> Array:
+    def gradient(self, gradients: Array) -> Array:
         """S L for a gradient S with these numbers (n_rows x m)."""
-        lines, out = self.pattern.by_rows, np.empty((self.n_rows, self.width))
-        kernels.product(lines.starts, lines.across, lines.reorder(gradients), self.loadings, out)
-        return out
+        rows = self.pattern.by_rows
+        return kernels.product(rows.starts, rows.across, rows.reorder(gradients), self.loadings)
 
     @property
     def short(self) -> bool:
-        """Whether no row has more numbers than scores, nor effects of its own."""
+        """No row has more numbers than scores, nor effects of its own."""
         return self.pattern.by_rows.longest <= self.width == self.reach.shape[1]
 
     def short_systems(self, roots: Array, wanted: Array) -> Array:
         """S q of ``(I + S L L' S) q = wanted`` for each row, S with these ``roots``."""
-        found, lines = np.empty(self.rows.size), self.pattern.by_rows
-        order = (lines.starts, lines.across, lines.places)
+        solutions, rows = np.empty(self.rows.size), self.pattern.by_rows
         gram = self.loadings @ self.loadings.T
-        kernels.short_solutions(*order, roots, wanted, gram, found)
-        return found
+        kernels.short_solutions(
+            rows.starts, rows.across, rows.places, roots, wanted, gram, solutions
+        )
+        return solutions
 
     @property
     def n_rows(self) -> int:
@@ -174,42 +174,42 @@ class RowLosses:
                     away = effects - ridge.towards
                     objectives = objectives + 0.5 * ridge.weight * np.square(away)
                 solved.append(effects)
-            gradient = self.scored.pulled(gradients) + scores
+            gradient = self.scored.gradient(gradients) + scores
         return At(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
 
     def by_rows(self, piece: Piece, numbers: Array) -> Array:
         """The sum over each row of a piece's entries."""
-        found: Any = np.bincount(piece.rows, weights=numbers, minlength=self.scored.n_rows)
-        return found
+        sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.scored.n_rows)
+        return sums
 
     def newton_steps(self, here: At) -> Array:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
         scored = self.scored
         curvatures, hessians = self.curvatures(here)
-        if scored.short and (hessians is None or self.steep(curvatures)):
-            return -scored.pulled(self.next_gradients(here)) - here.scores
+        if scored.short and (hessians is None or self.high_curvature(curvatures)):
+            return -scored.gradient(self.next_gradients(here)) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
         costs, images = [np.ones(scored.width)], [-here.scores]
         for piece in self.pieces:
             if piece.effects.n_added:
                 costs.append(np.array([piece.effects.stiffness + damping]))
-                # They are the best ones: what the entries pull at them with is taken back.
+                # They are the best ones: the gradients of the entries are taken back.
                 images.append(self.by_rows(piece, here.gradients[piece.part])[:, None])
         own = np.diag(np.concatenate(costs))[None]
         if hessians is not None:
             own = own + hessians
         shared = kernels.Shared(own, np.ones(scored.n_rows), np.hstack(images))
-        steps, lines = np.empty((scored.n_rows, own.shape[1])), scored.pattern.by_rows
-        order = (lines.starts, lines.across, lines.places)
+        steps: Array = np.empty((scored.n_rows, own.shape[1]))
+        rows = scored.pattern.by_rows
+        order = (rows.starts, rows.across, rows.places)
         kernels.ridge_solutions(
             *order, curvatures, -here.gradients, scored.reach, 0.0, steps, shared
         )
-        found: Array = steps[:, : scored.width]
-        return found
+        return steps[:, : scored.width]
 
-    def steep(self, curvatures: Array) -> bool:
-        """Whether systems in the scores would lose what a row itself costs to rounding."""
+    def high_curvature(self, curvatures: Array) -> bool:
+        """Systems in the scores would lose a row's own cost to rounding."""
         lengths = np.sum(np.square(self.scored.loadings), axis=1)[self.scored.columns]
         return bool(np.any(curvatures * lengths > STEEP))
 
@@ -227,10 +227,10 @@ class RowLosses:
             alone[piece.part] = piece.width == 1
         kept = np.where(alone, 0.0, here.gradients)
         roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
-        moved = scored.images(here.scores + scored.pulled(kept))
+        moved = scored.images(here.scores + scored.gradient(kept))
         wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
-        found: Array = kept - scored.short_systems(np.where(alone, roots, 0.0), wanted)
-        return found
+        gradients: Array = kept - scored.short_systems(np.where(alone, roots, 0.0), wanted)
+        return gradients
 
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.
@@ -238,7 +238,7 @@ class RowLosses:
         The latter are matrices in the coordinates of ``reach``, one for each row; the second
         derivatives of their numbers are then 0.
         """
-        found: Array = np.zeros(here.z.size)
+        second: Array = np.zeros(here.z.size)
         hessians: Array | None = None
         for piece, rows, effects in zip(
             self.pieces, self.scored.slices, here.effects, strict=True
@@ -249,11 +249,11 @@ class RowLosses:
                 added = self.hessians(piece, likelihood, predictor, self.scored.reach[rows])
                 hessians = added if hessians is None else hessians + added
             elif isinstance(likelihood, TwiceDifferentiable):
-                second = likelihood.second_derivative(predictor, piece.y)
-                found[piece.part] = piece.scale * second
+                at_numbers = likelihood.second_derivative(predictor, piece.y)
+                second[piece.part] = piece.scale * at_numbers
             else:
-                found[piece.part] = piece.scale * float(likelihood.curvature)
-        return found, hessians
+                second[piece.part] = piece.scale * float(likelihood.curvature)
+        return second, hessians
 
     def hessians(self, piece: Piece, likelihood: Any, predictor: Array, reach: Array) -> Array:
         """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry.
@@ -261,7 +261,7 @@ class RowLosses:
         By products of H with the columns of L: H itself, K x K, is never written out.
         """
         n_numbers, size = piece.width, reach.shape[1]
-        found: Array = np.zeros((self.scored.n_rows, size, size))
+        sums: Array = np.zeros((self.scored.n_rows, size, size))
         for column, own in enumerate(reach.reshape(-1, n_numbers, size)):
             here = piece.columns == column
             shape = (int(np.count_nonzero(here)), size, n_numbers)
@@ -274,8 +274,8 @@ class RowLosses:
                 images = float(likelihood.curvature) * moves
             # Each row has one entry in a column at most.
             scale = np.broadcast_to(piece.scale, piece.y.shape)[here]
-            found[piece.rows[here]] += scale[:, None, None] * (images @ own)
-        return found
+            sums[piece.rows[here]] += scale[:, None, None] * (images @ own)
+        return sums
 
     def off(self, here: At, share: float) -> Any:
         """Rows whose gradient is longer than a share of what it sums: a mask.
@@ -283,14 +283,16 @@ class RowLosses:
         Its length bounds how far their scores are from the best ones.
         """
         scored = self.scored
-        pulls = np.abs(here.gradients) * np.linalg.norm(scored.loadings, axis=1)[scored.columns]
-        sizes = np.bincount(scored.rows, weights=pulls, minlength=scored.n_rows)
+        sizes_of_gradients = (
+            np.abs(here.gradients) * np.linalg.norm(scored.loadings, axis=1)[scored.columns]
+        )
+        sizes = np.bincount(scored.rows, weights=sizes_of_gradients, minlength=scored.n_rows)
         sizes = sizes + np.linalg.norm(here.scores, axis=1)
         return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)
 
 
 MOST_STEPS = 300
-# A row has settled where a step is shorter than this beside its scores.
+# A row has settled where a step is shorter than this relative to its scores.
 SETTLED = 1e-13
 # Armijo's constant; and the share of the sizes that an objective sums from which on it tells
 # steps apart.

@@ -337,7 +337,9 @@ class Gradients(Operator):
         right = np.ascontiguousarray(block.T)
 
         def product(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
-            return rows_times(gradients, right)
+            out = np.empty((gradients.shape[0], right.shape[0]))
+            rows_times(gradients, right, out)
+            return out
 
         found = list(self.point.over_gradients(product))
         return self.point.blockwise.scale * np.concatenate(found)

@@ -53,7 +53,7 @@ class Chart(ABC):
 
     @abstractmethod
     def value(self, vector: Array) -> float:
-        """What the factors of a vector cost, as the term counts it."""
+        """The cost of the factors of a vector, as the term counts it."""
 
     @abstractmethod
     def gradient(self, vector: Array, n_rows: int, smooth_gradient: Array) -> Array:
@@ -129,7 +129,7 @@ class ScaledSpheres(Chart):
     unit: float = 1.0
 
     def in_units(self, unit: float) -> "ScaledSpheres":
-        """The last coordinate beside rows of length 1."""
+        """The last coordinate next to rows of length 1."""
         return ScaledSpheres(self.weight, unit)
 
     def scale(self, vector: Array) -> float:

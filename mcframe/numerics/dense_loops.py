@@ -5,23 +5,23 @@ spinning while those of the matrix products begin. Matrices are of 32 or 64 bits
 few columns read a matrix of 32 bits as it is, and add in 64.
 """
 
-import numpy as np
-
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.numerics.kernels import FAST
 from mcframe.numerics.machine import compiled
 
 
 @compiled(fastmath=FAST)
-def extrapolate_loop(now, before, theta, out):  # type: ignore[no-untyped-def]
-    """out = now + theta (now - before), entry by entry."""
+def extrapolate(now, before, theta, out):  # type: ignore[no-untyped-def]
+    """out = now + theta (now - before)."""
+    now, before, out = now.ravel(), before.ravel(), out.ravel()
     for i in range(now.size):
         out[i] = now[i] + theta * (now[i] - before[i])
 
 
 @compiled()
-def descend_loop(places, z, gradient, step, out):  # type: ignore[no-untyped-def]
-    """out[places] = z - step * gradient."""
+def descend(places, z, gradient, step, out):  # type: ignore[no-untyped-def]
+    """out[places] = z - step * gradient, the matrix read row by row."""
+    out = out.ravel()
     for p in range(places.size):
         out[places[p]] = z[p] - step * gradient[p]
 
@@ -29,6 +29,7 @@ def descend_loop(places, z, gradient, step, out):  # type: ignore[no-untyped-def
 @compiled(fastmath=FAST)
 def products_loop(new, now, before):  # type: ignore[no-untyped-def]
     """||new - now||^2 and <new - now, now - before>."""
+    new, now, before = new.ravel(), now.ravel(), before.ravel()
     squared = cross = 0.0
     for i in range(new.size):
         moved = new[i] - now[i]
@@ -37,9 +38,15 @@ def products_loop(new, now, before):  # type: ignore[no-untyped-def]
     return squared, cross
 
 
+def products(new: Array, now: Array, before: Array) -> tuple[float, float]:
+    """||new - now||^2 and <new - now, now - before>."""
+    squared, cross = products_loop(new, now, before)
+    return float(squared), float(cross)
+
+
 @compiled(nogil=True, fastmath=FAST)
-def rows_times_loop(matrix, right, out):  # type: ignore[no-untyped-def]
-    """out = matrix right', row by row."""
+def rows_times(matrix, right, out):  # type: ignore[no-untyped-def]
+    """out = matrix right' for a few rows of ``right``."""
     for i in range(matrix.shape[0]):
         for c in range(right.shape[0]):
             total = 0.0
@@ -49,8 +56,11 @@ def rows_times_loop(matrix, right, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST)
-def add_columns_times_loop(matrix, left, out):  # type: ignore[no-untyped-def]
-    """out += left' matrix, by four rows at a time: ``out`` is read and written once for them."""
+def add_columns_times(matrix, left, out):  # type: ignore[no-untyped-def]
+    """out += left' matrix for a few columns of ``left``.
+
+    Four rows at a time: the numbers of ``out`` are read and written once for them.
+    """
     n_rows, n_columns = matrix.shape
     fours = n_rows - n_rows % 4
     for c in range(out.shape[0]):
@@ -62,31 +72,3 @@ def add_columns_times_loop(matrix, left, out):  # type: ignore[no-untyped-def]
         for i in range(fours, n_rows):
             for j in range(n_columns):
                 out[c, j] += left[i, c] * matrix[i, j]
-
-
-def rows_times(matrix: Array, right: Array) -> Array:
-    """``matrix @ right.T`` for a few rows of ``right``."""
-    out = np.empty((matrix.shape[0], right.shape[0]))
-    rows_times_loop(matrix, right, out)
-    return out
-
-
-def add_columns_times(matrix: Array, left: Array, out: Array) -> None:
-    """``out += left.T @ matrix`` for a few columns of ``left``."""
-    add_columns_times_loop(matrix, left, out)
-
-
-def extrapolate(now: Array, before: Array, theta: float, out: Array) -> None:
-    """``out = now + theta (now - before)``."""
-    extrapolate_loop(now.ravel(), before.ravel(), theta, out.ravel())
-
-
-def descend(places: IntArray, z: Array, gradient: Array, step: float, out: Array) -> None:
-    """``out[places] = z - step * gradient``, the matrix read row by row."""
-    descend_loop(places, z, gradient, step, out.ravel())
-
-
-def products(new: Array, now: Array, before: Array) -> tuple[float, float]:
-    """``||new - now||^2`` and ``<new - now, now - before>``."""
-    squared, cross = products_loop(new.ravel(), now.ravel(), before.ravel())
-    return float(squared), float(cross)

@@ -33,10 +33,10 @@ def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
     """
     n_rows = gradient.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]
-    pulls = np.vstack([gradient @ right, gradient.T @ left])
+    gradients = np.vstack([gradient @ right, gradient.T @ left])
     norms = squared_row_norms(stacked)
     long = norms > SHORT_ROW * np.max(norms, initial=0.0)
-    products = -np.einsum("ij,ij->i", pulls, stacked)
+    products = -np.einsum("ij,ij->i", gradients, stacked)
     return np.maximum(np.where(long, products, 0.0) / np.where(long, norms, 1.0), 0.0)
 
 
@@ -62,7 +62,7 @@ class Ascent:
     longest: float
 
 
-def ascend(gradient: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
+def ascend(gradient: Matrix, stacked: Array, allowed_gap: float = 0.0) -> Ascent:
     """Ascent from factors W to those that nearly maximise -<G, U V'> over rows of norm 1.
 
     The rows of U that are best for V are those of -G V at length 1, and their lengths before
@@ -73,7 +73,7 @@ def ascend(gradient: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
 
     It ends where a step gains little beside what all have gained, g, which is the gap to be
     bounded. Factors that are short of the maximum by d cost the bound about sqrt(d), so that a
-    step below g^2 keeps that below g. Once g is more than a gap of ``room``, if that is positive,
+    step below g^2 keeps that below g. Once g is more than ``allowed_gap``, if that is positive,
     a step of 1e-2 g will do.
     """
     n_rows = gradient.shape[0]
@@ -92,7 +92,7 @@ def ascend(gradient: Matrix, stacked: Array, room: float = 0.0) -> Ascent:
         total = float(np.sum(lengths))
         momentum = faster if total > best else 1.0
         gained = total - begun
-        hopeless = 0.0 < room < longest * gained
+        hopeless = 0.0 < allowed_gap < longest * gained
         share = HOPELESS if hopeless else min(SETTLED, gained / (total or 1.0))
         settled = abs(total - best) <= max(ASCENDED * total, share * gained)
         best = total
@@ -162,13 +162,13 @@ def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple
     return bound, side.whole(best, bound)
 
 
-def bounding_multipliers(gradient: Matrix, stacked: Array, room: float = 0.0) -> Array:
+def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 0.0) -> Array:
     """The diagonal of a D that proves a small bound on gamma_2*(G), G the gradient at factors W.
 
     By ascent from W. The gap of the bound that follows is what the bound on gamma_2* exceeds
     <-G, U V'> by, rows of W scaled to norm 1 at most, in units of the longest one squared. Up to
     1000 rows and columns together interior-point steps follow where they may bring that gap
-    below ``room``, or, where no room is given, where D is to blame for a tenth of it and more.
+    below ``allowed_gap`` or, where none is given, where D is to blame for a tenth of it and more.
 
     Parameters
     ----------
@@ -176,18 +176,18 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, room: float = 0.0) ->
         G, (n_rows x n_columns).
     stacked : array
         W, (n_rows + n_columns) x k.
-    room : float
+    allowed_gap : float
         The gap that will do, as an absolute number; 0 asks for the best bound.
     """
-    ascent, side = ascend(gradient, stacked, room), side_of(gradient)
+    ascent, side = ascend(gradient, stacked, allowed_gap), side_of(gradient)
     # A shift that costs this much can make up for more.
     shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
     if side.norms.size > LARGEST_POLISHED:
         return shifted
     best, bound = side.best_of(shifted)
-    if room > 0.0:
-        aim = ascent.begun + room / ascent.longest
+    if allowed_gap > 0.0:
+        aim = ascent.begun + allowed_gap / ascent.longest
         polish = ascent.reached + HOPED * (bound - ascent.reached) <= aim < bound
     else:
         aim, polish = 0.0, bound - ascent.reached > OWED * (bound - ascent.begun)
@@ -197,7 +197,7 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, room: float = 0.0) ->
 
 
 def side_of(dual: Matrix) -> "Side":
-    """S without its empty lines, a small one written out."""
+    """S without its empty rows and columns, a small one written out."""
     matrix = as_operator(dual)
     if isinstance(matrix, Sampled) and sum(matrix.shape) > LARGEST_POLISHED:
         return SampledSide(matrix)
@@ -205,7 +205,7 @@ def side_of(dual: Matrix) -> "Side":
 
 
 class Side(ABC):
-    """S without its empty lines, and what the bounds need of it, dense or sparse."""
+    """S without its empty rows and columns, dense or sparse, with the norms of the others."""
 
     own: Mask  # which rows, then which columns are not empty
     norms: Array  # of these
@@ -218,7 +218,7 @@ class Side(ABC):
 
     @abstractmethod
     def rounding(self, between: Operator, norm: float) -> float:
-        """How far the roundings of its entries can have moved the norm of such a matrix."""
+        """A bound on what the roundings of its entries change the norm of such a matrix by."""
 
     @abstractmethod
     def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
@@ -232,7 +232,7 @@ class Side(ABC):
         return self.scale * (norm + self.rounding(between, norm)) * self.half_sum(diagonal)
 
     def exceeds(self, diagonal: Array, bound: float) -> bool:
-        """Whether a few power steps show that the bound at a diagonal is no better than this."""
+        """The answer of a few power steps: the bound at a diagonal is no better than this."""
         first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
         between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
         vector, least = np.ones(between.shape[1]), 0.0
@@ -245,7 +245,7 @@ class Side(ABC):
         return self.scale * least * self.half_sum(diagonal) >= bound
 
     def best_of(self, multipliers: Array | None) -> tuple[Array, float]:
-        """The best diagonal among shifted multipliers and the norms of lines, and its bound."""
+        """The best of shifted multipliers and norms of rows and columns, and its bound."""
         if self.norms.size == 0:
             return self.norms, 0.0
         best, bound = self.norms, np.inf
@@ -253,7 +253,7 @@ class Side(ABC):
             best, bound = self.shifted(np.maximum(multipliers[self.own], 0.0))
             if self.exceeds(self.norms, bound):
                 return best, bound
-        # Beside multipliers the norms of lines need no more than a nonsmooth bound.
+        # Where there are multipliers a loose bound at the norms of rows and columns will do.
         reached = self.bound_at(self.norms, 0.0 if np.isfinite(bound) else np.inf)
         return (self.norms, reached) if reached < bound else (best, bound)
 
@@ -280,7 +280,7 @@ class Side(ABC):
         return float(np.sqrt(np.sum(first) * np.sum(second)))
 
     def whole(self, diagonal: Array, bound: float) -> Array:
-        """A diagonal with this half sum for all lines, 0 for empty ones."""
+        """A diagonal with this half sum for all rows and columns, 0 for empty ones."""
         whole = np.zeros(self.own.size)
         if diagonal.size:
             whole[self.own] = bound * with_unit_sums(diagonal, self.n_rows)
@@ -329,15 +329,15 @@ class SampledSide(Side):
     def __init__(self, dual: Sampled) -> None:
         self.scale = float(np.max(np.abs(dual.values), initial=0.0))
         self.dual = Sampled(dual.pattern, dual.values / (self.scale or 1.0))
-        sizes = line_sums(Sampled(dual.pattern, np.abs(self.dual.values)))
-        norms = np.sqrt(line_sums(Sampled(dual.pattern, np.square(self.dual.values))))
+        sizes = row_and_column_sums(Sampled(dual.pattern, np.abs(self.dual.values)))
+        norms = np.sqrt(row_and_column_sums(Sampled(dual.pattern, np.square(self.dual.values))))
         n_rows = dual.shape[0]
         self.own, self.n_rows = sizes > 0.0, int(np.count_nonzero(sizes[:n_rows]))
         least = LEAST_SHARE * np.max(norms, initial=0.0)
         self.norms = np.maximum(norms[self.own], least)  # positive where squares underflow
 
     def between(self, first: Array, second: Array) -> Operator:
-        """The scaled matrix, empty lines included."""
+        """The scaled matrix, empty rows and columns included."""
         weights = np.zeros(self.own.size)
         weights[self.own] = np.concatenate([first, second])
         n_rows = self.dual.shape[0]
@@ -353,7 +353,7 @@ class SampledSide(Side):
         return diagonal, bound
 
 
-def line_sums(matrix: Sampled) -> Array:
+def row_and_column_sums(matrix: Sampled) -> Array:
     """The sums of all rows, then of all columns."""
     return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.T)])
 
@@ -399,8 +399,8 @@ def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0)
         matrix = off_diagonal + np.diag(diagonal)
         distance, total = float(np.vdot(matrix, other)), float(np.sum(diagonal))
         # The optimum lies between the half sum less the distance and the half sum.
-        told = aim > 0.0 and not 0.5 * total - distance <= aim < MARGIN * 0.5 * total
-        if distance <= TOLERANCE * total or told:
+        decided = aim > 0.0 and not 0.5 * total - distance <= aim < MARGIN * 0.5 * total
+        if distance <= TOLERANCE * total or decided:
             break
         inverse = np.linalg.inv(matrix)
         target = reduction * distance / order

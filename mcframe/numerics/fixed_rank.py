@@ -10,10 +10,10 @@ from mcframe.numerics.machine import check_time
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import matmul
 
-# Conjugate gradient steps at most, and the length of the residual beside the first one that ends
-# them: from there on the rank's curvature says less than a new step would.
+# Conjugate gradient steps at most, and the length of the residual relative to the first that
+# ends them: from there on the rank's curvature says less than a new step would.
 STEPS, ENOUGH = 10, 0.1
-# Pairs of singular vectors of the gradient beyond the rank are looked at from this length on. On
+# Pairs of singular vectors of the gradient beyond the rank count from this length on. On
 # 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with 0.93; without
 # any the gap was 100 times as large after so many.
 CROWDED = 0.9
@@ -74,9 +74,9 @@ class FixedRank:
         return LowRank(np.hstack([left, self.left]), np.hstack([self.right, move.right]))
 
     def curve(self, move: Tangent, change: Array) -> Tangent:
-        """How the gradient changes along a move, along which the gradient of F changes by so much.
+        """The change of the gradient along a move, given that of the gradient of F.
 
-        Beside that change K has the curvature of the norm in its skew part, U and V have
+        In addition to that change K has the curvature of the norm in its skew part, U and V have
         ``1 / s``, and S (I - B B') ties U diag(1 / s) to V diag(1 / s) (Vandereycken, SIAM J.
         Optim. 2013).
         """

@@ -1,20 +1,20 @@
-"""Loops over observed entries, compiled, and shared among threads by lines.
+"""Loops over observed entries, compiled, and shared among threads by rows.
 
-A line is a row of a matrix or, for the other side, a column; ``starts`` says where the entries
-of each line begin, ``across`` where each stands along its line and ``places`` where its number
-stands in the caller's order. Every line is summed by one thread in one order, and sums across
-lines are cut where the sizes of the matrix say, so that results do not depend on the number of
-threads.
+Rows are those of a matrix or, in the other order, of its transpose. ``starts`` says where the
+entries of each row begin, ``across`` at which column each stands and ``places`` where its number
+stands in the caller's order. Every row is summed by one thread in one order, and sums across rows
+are cut where the sizes of the matrix say, so that results do not depend on the number of threads.
 
 With N entries, k columns and 8-byte numbers the least that has to move through memory is, at 4
 bytes of ``across``, 4 of ``places`` and 8 of each number for every entry: 16 N bytes for
 ``entries``, 12 N for ``product``, ``transposed_product`` and ``gram_product``, 24 N for
 ``ridge_solutions`` with a curvature for each entry. The arithmetic is 2 N k for an entry's
-number and for a product, 4 N k for A'A, and N k (k + 4) + lines k^3 / 3 for regressions. The
+number and for a product, 4 N k for A'A, and N k (k + 4) + rows k^3 / 3 for regressions. The
 gathered rows of the other factor come from the cache where that factor fits.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import numpy as np
@@ -33,33 +33,34 @@ FAST = {"reassoc", "contract", "nsz"}
 PANEL, STRIDE = 128, 136
 # Columns of the blocks that Lanczos steps have, for which there are loops of their own.
 FOUR = 4
-# Sums across lines are taken in so many parts at most, of so many multiplications at least: a
+# Sums across rows are taken in so many parts at most, of so many multiplications at least: a
 # number that does not depend on the threads, for the order of summation is part of the result.
 PARTS, PART = 16, 250_000
-# A matrix has to have so many entries for each of its shorter lines, or the parts of such sums
-# take more memory than a second order of the entries.
-DENSE_ENOUGH = 24
+
+
+def over_rows(loop: Callable[..., None], cost: float, starts: IntArray, *arrays: Any) -> None:
+    """Share ``loop(first, last, starts, *arrays)`` among threads; it takes so many products."""
+    share(lambda first, last: loop(first, last, starts, *arrays), cuts(cost, starts))
 
 
 def entries(
     starts: IntArray, across: IntArray, places: IntArray, left: Array, right: Array, out: Array
 ) -> None:
-    """out[place] = <left[line], right[across]> for every entry."""
-    arrays = (starts, across, places, left, right, out)
-    pieces = cuts(across.size * left.shape[1], starts)
-    share(lambda first, last: entries_of(first, last, *arrays), pieces)
+    """out[place] = <left[row], right[across]> for every entry."""
+    cost = across.size * left.shape[1]
+    over_rows(entries_of, cost, starts, across, places, left, right, out)
 
 
 @compiled(nogil=True, fastmath=FAST)
 def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
-    """out[p] = <left[line], right[across]> at the entries p of some lines."""
+    """out[p] = <left[row], right[across]> at the entries p of some rows."""
     width = left.shape[1]
-    for line in range(first, last):
-        for p in range(starts[line], starts[line + 1]):
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
             other = across[p]
             total = 0.0
             for c in range(width):
-                total += left[line, c] * right[other, c]
+                total += left[row, c] * right[other, c]
             out[places[p]] = total
 
 
@@ -67,9 +68,8 @@ def low_rank_entries(
     rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array
 ) -> None:
     """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
-    arrays = (rows, columns, left, right, out)
     pieces = even_cuts(rows.size * left.shape[1], rows.size)
-    share(lambda first, last: sampled_of(first, last, *arrays), pieces)
+    share(lambda first, last: sampled_of(first, last, rows, columns, left, right, out), pieces)
 
 
 @compiled(nogil=True, fastmath=FAST)
@@ -83,7 +83,7 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         out[p] = total
 
 
-def scale_lines(
+def scaled_entries(
     starts: IntArray,
     across: IntArray,
     places: IntArray,
@@ -92,17 +92,16 @@ def scale_lines(
     right: Array,
     out: Array,
 ) -> None:
-    """out[place] = left[line] values[place] right[across] for every entry."""
-    arrays = (starts, across, places, values, left, right, out)
-    share(lambda first, last: scale_lines_of(first, last, *arrays), cuts(across.size, starts))
+    """out[place] = left[row] values[place] right[across] for every entry."""
+    over_rows(scaled_of, across.size, starts, across, places, values, left, right, out)
 
 
 @compiled(nogil=True)
-def scale_lines_of(first, last, starts, across, places, values, left, right, out):  # type: ignore[no-untyped-def]
-    """Scale the entries of some lines."""
-    for line in range(first, last):
-        for p in range(starts[line], starts[line + 1]):
-            out[places[p]] = left[line] * values[places[p]] * right[across[p]]
+def scaled_of(first, last, starts, across, places, values, left, right, out):  # type: ignore[no-untyped-def]
+    """Scale the entries of some rows."""
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
+            out[places[p]] = left[row] * values[places[p]] * right[across[p]]
 
 
 def gather(places: IntArray, values: Array, out: Array) -> None:
@@ -118,34 +117,30 @@ def gather_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
         out[p] = values[places[p]]
 
 
-def product(starts: IntArray, across: IntArray, values: Array, right: Array, out: Array) -> None:
-    """out[line] = sum of values[p] right[across[p]]: a sparse matrix times a thin one."""
-    arrays = (starts, across, values, right, out)
-    pieces = cuts(across.size * right.shape[1], starts)
-    loop = fours.product_of if right.shape[1] == FOUR else product_of
-    share(lambda first, last: loop(first, last, *arrays), pieces)
+def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
+    """The sums of values[p] thin[across[p]], row by row: a sparse matrix times a thin one."""
+    out = np.empty((starts.size - 1, thin.shape[1]))
+    loop = fours.product_of if thin.shape[1] == FOUR else product_of
+    thin = np.ascontiguousarray(thin)
+    over_rows(loop, across.size * thin.shape[1], starts, across, values, thin, out)
+    return out
 
 
 @compiled(nogil=True, fastmath=FAST)
 def product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """Some lines of it."""
+    """Some rows of it."""
     width = right.shape[1]
-    for line in range(first, last):
+    for row in range(first, last):
         for c in range(width):
-            out[line, c] = 0.0
-        for p in range(starts[line], starts[line + 1]):
+            out[row, c] = 0.0
+        for p in range(starts[row], starts[row + 1]):
             value, other = values[p], across[p]
             for c in range(width):
-                out[line, c] += value * right[other, c]
-
-
-def sums_pay(n_entries: int, n_across: int) -> bool:
-    """Whether sums across lines are worth their memory, for so many numbers across."""
-    return n_entries >= DENSE_ENOUGH * n_across
+                out[row, c] += value * right[other, c]
 
 
 def parts_of(starts: IntArray, n_across: int, width: int) -> IntArray:
-    """Cuts of lines into parts of about equal size, each with a sum across lines of its own."""
+    """Cuts of rows into parts of about equal size, each with a sum across rows of its own."""
     n_entries = int(starts[-1])
     most = min(n_entries * width // PART, n_entries // (2 * n_across * max(width, 1)), PARTS)
     places = np.searchsorted(starts, np.linspace(0, n_entries, max(most, 1) + 1)[1:-1])
@@ -158,106 +153,73 @@ def sum_of_parts(
     across: IntArray,
     values: Array,
     thin: Array,
-    out: Array,
-) -> None:
-    """out = the sum of what a loop adds to zeros, over parts of the lines."""
-    parts = parts_of(starts, *out.shape)
-    totals = np.zeros((parts.size - 1, *out.shape))
+    n_across: int,
+) -> Array:
+    """The sum of what a loop adds to zeros, over parts of the rows."""
+    thin = np.ascontiguousarray(thin)
+    parts = parts_of(starts, n_across, thin.shape[1])
+    totals = np.zeros((parts.size - 1, n_across, thin.shape[1]))
 
     def add(first: int, last: int) -> None:
         for part in range(first, last):
             loop(parts[part], parts[part + 1], starts, across, values, thin, totals[part])
 
     share(add, range(parts.size))
-    np.sum(totals, axis=0, out=out)
+    return np.asarray(np.sum(totals, axis=0))
 
 
 def transposed_product(
-    starts: IntArray, across: IntArray, values: Array, left: Array, out: Array
-) -> None:
-    """out[across[p]] = sum of values[p] left[line]: A' times a thin matrix, by A's own lines.
+    starts: IntArray, across: IntArray, values: Array, thin: Array, n_across: int
+) -> Array:
+    """The sums of values[p] thin[row] at across[p]: A' times a thin matrix, by A's own rows.
 
     Beside ``product`` of the other order it writes where that reads, to the shorter of the two
     thin matrices: twice as fast where the longer one does not fit the cache.
     """
-    loop = fours.transposed_product_of if left.shape[1] == FOUR else transposed_product_of
-    sum_of_parts(loop, starts, across, values, left, out)
+    loop = fours.transposed_product_of if thin.shape[1] == FOUR else transposed_product_of
+    return sum_of_parts(loop, starts, across, values, thin, n_across)
 
 
 @compiled(nogil=True, fastmath=FAST)
 def transposed_product_of(first, last, starts, across, values, left, out):  # type: ignore[no-untyped-def]
-    """What some lines add."""
+    """What some rows add."""
     width = left.shape[1]
-    for line in range(first, last):
-        for p in range(starts[line], starts[line + 1]):
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
             value, other = values[p], across[p]
             for c in range(width):
-                out[other, c] += value * left[line, c]
+                out[other, c] += value * left[row, c]
 
 
-def gram_product(
-    starts: IntArray, across: IntArray, values: Array, right: Array, out: Array
-) -> None:
-    """out = A'A V for a thin V, reading the entries once: 2.2 times as fast as two products."""
-    loop = fours.gram_product_of if right.shape[1] == FOUR else gram_product_of
-    sum_of_parts(loop, starts, across, values, right, out)
+def gram_product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
+    """A'A V for a thin V, reading the entries once: 2.2 times as fast as two products."""
+    loop = fours.gram_product_of if thin.shape[1] == FOUR else gram_product_of
+    return sum_of_parts(loop, starts, across, values, thin, thin.shape[0])
 
 
 @compiled(nogil=True, fastmath=FAST)
 def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """What some lines add: a row a of A adds a (a'V)."""
+    """What some rows add: a row a of A adds a (a'V)."""
     width = right.shape[1]
     image = np.empty(width)
-    for line in range(first, last):
+    for row in range(first, last):
         for c in range(width):
             image[c] = 0.0
-        for p in range(starts[line], starts[line + 1]):
+        for p in range(starts[row], starts[row + 1]):
             value, other = values[p], across[p]
             for c in range(width):
                 image[c] += value * right[other, c]
-        for p in range(starts[line], starts[line + 1]):
+        for p in range(starts[row], starts[row + 1]):
             value, other = values[p], across[p]
             for c in range(width):
                 out[other, c] += value * image[c]
 
 
-def product_vector(
-    starts: IntArray, across: IntArray, values: Array, vector: Array, out: Array
-) -> None:
-    """out = A v for one vector v."""
-    pieces = cuts(across.size, starts)
-    arrays = (starts, across, values, vector, out)
-    share(lambda first, last: product_vector_of(first, last, *arrays), pieces)
-
-
-@compiled(nogil=True)
-def product_vector_of(first, last, starts, across, values, vector, out):  # type: ignore[no-untyped-def]
-    """Some lines of it.
-
-    Four sums in turn: left to itself the compiler gathers through vector units, which is
-    slower.
-    """
-    for line in range(first, last):
-        start, stop = starts[line], starts[line + 1]
-        a = b = c = d = 0.0
-        p = start
-        while p + 4 <= stop:
-            a += values[p] * vector[across[p]]
-            b += values[p + 1] * vector[across[p + 1]]
-            c += values[p + 2] * vector[across[p + 2]]
-            d += values[p + 3] * vector[across[p + 3]]
-            p += 4
-        while p < stop:
-            a += values[p] * vector[across[p]]
-            p += 1
-        out[line] = (a + b) + (c + d)
-
-
 @attrs.frozen(eq=False)
 class Shared:
-    """``scales[line]/2 u' normals[line] u - <images[line], u>``: a quadratic behind each line.
+    """``scales[row]/2 u' normals[row] u - <images[row], u>``: a quadratic behind each row.
 
-    ``normals`` are one matrix for each line, or a single one for all.
+    ``normals`` are one matrix for each row, or a single one for all.
     """
 
     normals: Array
@@ -276,25 +238,25 @@ def ridge_solutions(
     out: Array,
     shared: Shared | None = None,
 ) -> None:
-    """out[line] = argmin over u of sum of (curvature/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
+    """out[row] = argmin over u of sum of (curvature/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
 
-    The normal equations of each line, by a Cholesky factorisation. ``curvature`` has one element
+    The normal equations of each row, by a Cholesky factorisation. ``curvature`` has one element
     for each entry, or a single one for all. The quadratics ``shared`` are added.
     """
-    n_lines, width = out.shape
+    n_rows, width = out.shape
     if shared is None:
-        none = np.zeros((n_lines, width))
-        shared = Shared(np.zeros((1, width, width)), np.zeros(n_lines), none)
+        none = np.zeros((n_rows, width))
+        shared = Shared(np.zeros((1, width, width)), np.zeros(n_rows), none)
     behind = (shared.normals, shared.scales, shared.images)
-    arrays = (starts, across, places, curvature, pull, right, weight, *behind, out)
-    cost = across.size * width * (width + 4) / 2 + n_lines * width**3 / 6
-    share(lambda first, last: solve_lines(first, last, *arrays), cuts(cost, starts))
+    cost = across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
+    arrays = (across, places, curvature, pull, right, weight, *behind, out)
+    over_rows(solve_rows, cost, starts, *arrays)
 
 
 @compiled(nogil=True, fastmath=FAST)
-def solve_lines(  # type: ignore[no-untyped-def]
-    first_line,
-    last_line,
+def solve_rows(  # type: ignore[no-untyped-def]
+    first_row,
+    last_row,
     starts,
     across,
     places,
@@ -307,21 +269,21 @@ def solve_lines(  # type: ignore[no-untyped-def]
     images,
     out,
 ):
-    """Some lines; ``scales[line] * behind[line]`` and ``images[line]`` are added to their sums."""
+    """Some rows; ``scales[row] * behind[row]`` and ``images[row]`` are added to their sums."""
     width = out.shape[1]
     step = 1 if behind.shape[0] > 1 else 0
     panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
-    for line in range(first_line, last_line):
+    for row in range(first_row, last_row):
         for c in range(width):
-            image[c] = images[line, c]
+            image[c] = images[row, c]
             for b in range(c + 1):
-                normal[c, b] = scales[line] * behind[line * step, c, b]
-        first, last = starts[line], starts[line + 1]
-        add_line(first, last, across, places, curvature, pull, right, panels, normal, image)
+                normal[c, b] = scales[row] * behind[row * step, c, b]
+        first, last = starts[row], starts[row + 1]
+        add_row(first, last, across, places, curvature, pull, right, panels, normal, image)
         for c in range(width):
             normal[c, c] += weight
         solve_normal(normal, image)
-        out[line, :] = image
+        out[row, :] = image
 
 
 def normal_sums(
@@ -334,34 +296,33 @@ def normal_sums(
     normals: Array,
     images: Array,
 ) -> None:
-    """normals[line] = sum of curvature v v', images[line] = sum of pull v over a line's entries.
+    """normals[row] = sum of curvature v v', images[row] = sum of pull v over a row's entries.
 
     Of each matrix the lower triangle, row after row. ``curvature`` as in ``ridge_solutions``,
     which sums alike and solves at once.
     """
-    arrays = (starts, across, places, curvature, pull, right, normals, images)
-    width = right.shape[1]
-    cost = across.size * width * (width + 4) / 2
-    share(lambda first, last: sum_lines(first, last, *arrays), cuts(cost, starts))
+    cost = across.size * right.shape[1] * (right.shape[1] + 4) / 2
+    arrays = (across, places, curvature, pull, right, normals, images)
+    over_rows(sum_rows, cost, starts, *arrays)
 
 
 @compiled(nogil=True, fastmath=FAST)
-def sum_lines(  # type: ignore[no-untyped-def]
-    first_line, last_line, starts, across, places, curvature, pull, right, normals, images
+def sum_rows(  # type: ignore[no-untyped-def]
+    first_row, last_row, starts, across, places, curvature, pull, right, normals, images
 ):
-    """The sums of some lines."""
+    """The sums of some rows."""
     width = right.shape[1]
     panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
-    for line in range(first_line, last_line):
+    for row in range(first_row, last_row):
         normal[:, :] = 0.0
         image[:] = 0.0
-        first, last = starts[line], starts[line + 1]
-        add_line(first, last, across, places, curvature, pull, right, panels, normal, image)
-        images[line, :] = image
+        first, last = starts[row], starts[row + 1]
+        add_row(first, last, across, places, curvature, pull, right, panels, normal, image)
+        images[row, :] = image
         for c in range(width):
             start = c * (c + 1) // 2
             for b in range(c + 1):
-                normals[line, start + b] = normal[c, b]
+                normals[row, start + b] = normal[c, b]
 
 
 @compiled(nogil=True)
@@ -373,7 +334,7 @@ def normal_of(width):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def panels_of(width):  # type: ignore[no-untyped-def]
-    """Room for some entries of a line: their thin rows, these curved, curvatures and pulls.
+    """Room for some entries of a row: their thin rows, these curved, curvatures and pulls.
 
     Entries stand along the last axis, so that the sums over them run through vector units.
     """
@@ -387,10 +348,10 @@ def panels_of(width):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST)
-def add_line(  # type: ignore[no-untyped-def]
+def add_row(  # type: ignore[no-untyped-def]
     start, stop, across, places, curvature, pull, right, panels, normal, image
 ):
-    """Add the sums of one line's entries to the lower triangle of a matrix, and to a vector."""
+    """Add the sums of one row's entries to the lower triangle of a matrix, and to a vector."""
     width, uniform = right.shape[1], curvature.size == 1
     panel, curved, curvatures, pulls = panels
     for first in range(start, stop, PANEL):
@@ -421,28 +382,27 @@ def short_solutions(
     gram: Array,
     out: Array,
 ) -> None:
-    """out = S q with ``(I + S G S) q = wanted`` for the entries of each line by themselves.
+    """out = S q with ``(I + S G S) q = wanted`` for the entries of each row by themselves.
 
     S has the ``roots`` of its entries on the diagonal, G is ``gram`` between their places across.
     Each takes e^3 / 3 operations for e entries, by a Cholesky factorisation.
     """
-    arrays = (starts, across, places, roots, wanted, gram, out)
     lengths = np.diff(starts)
     cost = float(np.sum(np.square(lengths) * (lengths + 6.0))) / 6
-    share(lambda first, last: solve_short_lines(first, last, *arrays), cuts(cost, starts))
+    over_rows(solve_short_rows, cost, starts, across, places, roots, wanted, gram, out)
 
 
 @compiled(nogil=True, fastmath=FAST)
-def solve_short_lines(  # type: ignore[no-untyped-def]
-    first_line, last_line, starts, across, places, roots, wanted, gram, out
+def solve_short_rows(  # type: ignore[no-untyped-def]
+    first_row, last_row, starts, across, places, roots, wanted, gram, out
 ):
-    """The systems of some lines."""
+    """The systems of some rows."""
     longest = 0
-    for line in range(first_line, last_line):
-        longest = max(longest, starts[line + 1] - starts[line])
+    for row in range(first_row, last_row):
+        longest = max(longest, starts[row + 1] - starts[row])
     system, image, root = np.empty((longest, longest)), np.empty(longest), np.empty(longest)
-    for line in range(first_line, last_line):
-        first, count = starts[line], starts[line + 1] - starts[line]
+    for row in range(first_row, last_row):
+        first, count = starts[row], starts[row + 1] - starts[row]
         for c in range(count):
             root[c] = roots[places[first + c]]
             image[c] = wanted[places[first + c]]

@@ -15,7 +15,7 @@ from mcframe.numerics.operators import Dense, Operator, as_operator, without
 from mcframe.numerics.shrinkage import upright
 from mcframe.numerics.threads import gram
 
-# Residuals of this size beside the eigenvalue: its error goes with their square. With 1e-6 it
+# Residuals of this size relative to the eigenvalue: its error goes with their square. With 1e-6 it
 # takes a third longer.
 STILL = 1e-4
 # Columns of the Krylov space between two restarts: with 60 it takes a third longer.
@@ -108,8 +108,8 @@ def singular_value_bounds(matrix: Array) -> Array:
     return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + gram_rounding(matrix))
 
 
-def norm_upper_bound(matrix: Array, slack: float) -> float:
-    """An upper bound on ||A||_2, within about a relative ``slack`` of it.
+def norm_upper_bound(matrix: Array, tol: float) -> float:
+    """An upper bound on ||A||_2, within about a relative tolerance of it.
 
     Up to 1000 rows or columns: all singular values. Others: c is a bound if c^2 I - A'A has a
     Cholesky factor. c is tried from just above a Lanczos estimate, which approaches from below,
@@ -126,7 +126,7 @@ def norm_upper_bound(matrix: Array, slack: float) -> float:
     if rounding == 0.0:
         return 0.0
     estimate = largest_eigenvalue(square)
-    margin = slack
+    margin = tol
     while True:
         trial = estimate * (1.0 + margin) ** 2 + rounding
         shifted = -square
@@ -165,17 +165,17 @@ def is_positive_definite(matrix: Array) -> bool:
 WIDTH = 4
 # The share of random starts for which a bound may fail.
 FAILURE = 1e-12
-# How far above the largest Ritz value a bound is tried at least: so exactly norms are told.
+# How far above the largest Ritz value a bound is tried at least: so exactly norms are known.
 NEAREST = 1e-9
 # How far above it at most, and by which ratio less from one place to the next; and the terms of
 # Taylor's series that bound a function in between.
 FARTHEST, NEARER, TERMS = 10.0, 0.8, 24
-# Steps before the first look at the bound, between two looks, and at most.
-FIRST_STEPS, STRIDE, MOST_STEPS = 10, 10, 150
+# Steps before the first bound, between two bounds, and at most.
+FIRST_STEPS, MORE_STEPS, MOST_STEPS = 10, 10, 150
 # A bound that further steps would lower by less than this, relatively, is left as it is.
 DECIDED = 1e-7
-# New columns shorter than this beside their image are rounding: the space is exhausted there.
-# Those shorter than this beside what the recurrence left are orthogonalised twice.
+# New columns shorter than this relative to their image are rounding: the space is exhausted
+# there. Those shorter than this relative to the recurrence's residual are orthogonalised twice.
 EXHAUSTED, AMPLE = 1e-14, 1e-3
 
 
@@ -224,7 +224,7 @@ class Lanczos:
 
     @property
     def ended(self) -> bool:
-        """Whether the Krylov space is invariant: nothing of S is left to see from this start."""
+        """Invariance of the Krylov space: nothing of S is left to see from this start."""
         return self.steps > 0 and self.last.shape[0] == 0
 
     @property
@@ -234,27 +234,27 @@ class Lanczos:
 
     def advance(self, steps: int) -> None:
         """So many steps, fewer where the space ends."""
-        room: Array = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
-        room[:, : sum(self.widths)] = self.columns
+        columns: Array = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
+        columns[:, : sum(self.widths)] = self.columns
         for _ in range(steps):
             if self.ended:
                 break
             check_time()
             last, known = self.within.shape[0], sum(self.widths)
-            block = np.ascontiguousarray(room[:, last:known])
+            block = np.ascontiguousarray(columns[:, last:known])
             image = self.tall.gram(block)
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
             image = image - block @ own
             if self.steps:
-                image -= room[:, last - self.widths[-2] : last] @ self.last.T
+                image -= columns[:, last - self.widths[-2] : last] @ self.last.T
             self.extend(0.5 * (own + own.T))
-            fresh, self.last = outside(image, room[:, :known], EXHAUSTED * length)
-            room[:, known : known + fresh.shape[1]] = fresh
+            fresh, self.last = outside(image, columns[:, :known], EXHAUSTED * length)
+            columns[:, known : known + fresh.shape[1]] = fresh
             if fresh.shape[1]:
                 self.widths.append(fresh.shape[1])
-        self.columns = room[:, : sum(self.widths)]
+        self.columns = columns[:, : sum(self.widths)]
 
     def extend(self, own: Array) -> None:
         """Append a block to T."""
@@ -286,7 +286,7 @@ class Lanczos:
         return (short, s, long) if self.turned else (long, s, short)
 
     def bounds(self) -> tuple[float, float]:
-        """What the norm of S is at least, and at most; inf after too few steps.
+        """Bounds on the norm of S from below and above; the latter inf after too few steps.
 
         With an eigenvector x of M, its eigenvalue v, the first block V, the last rows of T's
         eigenvectors and R, which carries the last block to the next one, x'V = f' F(v) for
@@ -317,27 +317,27 @@ class Lanczos:
         return least, float(np.sqrt(max(self.excluded, values[0])))
 
     def residual(self) -> "Residual":
-        """What the recurrence leaves, as a function of an eigenvalue of M."""
+        """The residual of the recurrence, as a function of an eigenvalue of M."""
         values, vectors = self.ritz()
         last = self.last @ vectors[-self.last.shape[1] :]
         return Residual(values, last, vectors[: self.widths[0]])
 
-    def run_to_bounds(self, aim: float, slack: float, enough: float = 0.0) -> tuple[float, float]:
-        """``bounds`` after as many steps as are worth it.
+    def run_to_bounds(self, aim: float, tol: float, enough: float = 0.0) -> tuple[float, float]:
+        """``bounds`` after as many steps as make a difference.
 
         Up to where the upper one is at most ``enough``, where they are closer than a relative
-        ``slack`` of the larger of the lower one and ``aim``, or where more steps can lower by a
+        ``tol`` of the larger of the lower one and ``aim``, or where more steps can lower by a
         third at most what the upper one exceeds ``aim`` by, but 150 steps at most.
         """
-        slack, near = max(slack, DECIDED), aim if np.isfinite(aim) else 0.0
+        tol, near = max(tol, DECIDED), aim if np.isfinite(aim) else 0.0
         self.advance(max(FIRST_STEPS - self.steps, 0))
         while True:
             least, most = self.bounds()
-            close = most <= max((1.0 + slack) * max(least, near), enough)
+            close = most <= max((1.0 + tol) * max(least, near), enough)
             close = close or most - least <= 0.5 * (least - aim)
             if close or self.ended or self.steps >= MOST_STEPS:
                 return least, most
-            self.advance(STRIDE)
+            self.advance(MORE_STEPS)
 
 
 @attrs.frozen(eq=False)
@@ -353,7 +353,7 @@ class Residual:
 
     @cached_property
     def parts(self) -> Array:
-        """What each eigenvalue contributes, but for 1 / (v - value)."""
+        """The contribution of each eigenvalue, but for 1 / (v - value)."""
         parts: Array = np.einsum("ij,kj->ikj", self.last, self.first)
         return parts.reshape(-1, self.values.size)
 
@@ -383,16 +383,16 @@ class Residual:
 
 
 def norm_bound(
-    matrix: Operator, aim: float, slack: float = DECIDED, seed: tuple[int, ...] | None = None
+    matrix: Operator, aim: float, tol: float = DECIDED, seed: tuple[int, ...] | None = None
 ) -> float:
-    """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounded``.
+    """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounds``.
 
     It fails for a share of 1e-12 of the starts at most, which are drawn from ``seed``, by
     default the matrix's.
     Cost: 10 to 150 products of S with four columns, as many of S'.
     """
     rng = np.random.default_rng(matrix.seed if seed is None else seed)
-    _, most = Lanczos(matrix, rng).run_to_bounds(aim, slack)
+    _, most = Lanczos(matrix, rng).run_to_bounds(aim, tol)
     return add_rounding(most, matrix)
 
 
@@ -401,9 +401,9 @@ def add_rounding(bound: float, matrix: Operator) -> float:
     return bound * (1.0 + 1e-12) + matrix.rounding
 
 
-def spectral_bound(matrix: Matrix, slack: float, aim: float = np.inf) -> float:
-    """An upper bound on ||S||_2: of a matrix at hand within ``slack``, of others by Lanczos."""
+def spectral_bound(matrix: Matrix, tol: float, aim: float = np.inf) -> float:
+    """An upper bound on ||S||_2: of a matrix at hand within ``tol``, of others by Lanczos."""
     operator = as_operator(matrix)
     if isinstance(operator, Dense):
-        return norm_upper_bound(operator.array, slack)
+        return norm_upper_bound(operator.array, tol)
     return norm_bound(operator, aim)

@@ -18,7 +18,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     SciPy's ``LinearOperator``, whose algorithms take it: ``A @ V`` (n_rows x k), ``A.T @ U``
     (n_columns x k), sums, differences and multiples. That costs about 3 microseconds a product
-    beside what the product takes. Of its own it adds what bounds on norms need: ``rounding`` and
+    more than the product itself. Of its own it adds what bounds on norms need: ``rounding`` and
     ``seed``.
 
     A final class gives ``shape``, ``_matmat`` (A V), ``_rmatmat`` (A' U) and ``rounding``.
@@ -31,7 +31,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
     @property
     @abstractmethod
     def rounding(self) -> float:
-        """How much of the norm rounding of products can hide."""
+        """A bound on the part of the norm that rounding of products can hide."""
 
     def multiple(self, factor: float) -> "Operator":
         """The multiple ``factor * A``."""
@@ -251,7 +251,7 @@ def as_operator(matrix: Any) -> Operator:
 
 # Sampled products run over slices of this many entries, so that their temporaries stay small.
 SLICE = 262_144
-# From so many multiplications on the compiled loop is worth being loaded: it takes a tenth of the
+# From so many multiplications on the compiled loop pays for being loaded: it takes a tenth of the
 # time, 3 ms less here.
 COMPILED = 300_000
 # A column whose singular value is below this relative to the largest is dropped.
@@ -445,7 +445,7 @@ class Projected(Derived):
 
 
 def without(block: Array, basis: Array) -> Array:
-    """What of a block is orthogonal to an orthonormal basis.
+    """The part of a block that is orthogonal to an orthonormal basis.
 
     The transposes of both products: BLAS takes half the time for few and long rows that it takes
     for few and long columns (10,000 x 4 beside 400 others: 8.6 ms, not 16).

@@ -14,7 +14,7 @@ Visited = tuple[Array, float, Array]
 
 # Armijo's and Wolfe's constants, and how often a step is halved or doubled.
 DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
-# The first step beside the length of the point.
+# The first step relative to the length of the point.
 FIRST = 1e-2
 # Differences of values below this, relative, are rounding.
 ROUNDING = 1e-13
@@ -114,7 +114,7 @@ def quasi_newton_step(
     """One step down from a point, remembered; None where nothing descends.
 
     The last moves are then forgotten, and the function was not asked at the point again.
-    ``farthest`` is the length of a first step beside that of the point.
+    ``farthest`` is the length of a first step relative to that of the point.
     """
     point, value, gradient = begin
     direction = memory.direction(gradient)

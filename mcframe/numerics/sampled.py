@@ -12,10 +12,14 @@ from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
 from mcframe.numerics.operators import Operator
 
+# Sums across rows pay where a matrix has so many entries for each of them: else the parts of such
+# sums take more memory than a second order of the entries.
+DENSE_ENOUGH = 24
+
 
 @attrs.frozen(eq=False)
-class Lines:
-    """The entries line by line: the rows of a matrix, or its columns.
+class Compressed:
+    """The entries of a matrix row by row, or those of its transpose.
 
     ``as_given`` says whether the caller's numbers already come in this order.
     """
@@ -26,8 +30,8 @@ class Lines:
     as_given: bool
 
     @classmethod
-    def of(cls, compressed: sp.csr_array) -> "Lines":
-        """Lines of a matrix whose numbers are the places."""
+    def of(cls, compressed: sp.csr_array) -> "Compressed":
+        """The order of a matrix whose numbers are the places."""
         places = compressed.data.astype(np.uint32)
         return cls(
             compressed.indptr.astype(np.int64),
@@ -44,15 +48,15 @@ class Lines:
         kernels.gather(self.places, values, out)
         return out
 
-    def between(self, first: int, last: int | None) -> "Lines":
-        """The lines from first to last, of which the latter is no part."""
+    def between(self, first: int, last: int | None) -> "Compressed":
+        """The rows from first to last, of which the latter is no part."""
         starts = self.starts[first : None if last is None else last + 1]
         here = slice(int(starts[0]), int(starts[-1]))
-        return Lines(starts - starts[0], self.across[here], self.places[here], as_given=False)
+        return Compressed(starts - starts[0], self.across[here], self.places[here], as_given=False)
 
     @property
     def longest(self) -> int:
-        """The most entries of a line."""
+        """The most entries of a row."""
         return int(np.max(np.diff(self.starts), initial=0))
 
 
@@ -64,8 +68,8 @@ class Pattern:
     """
 
     shape: tuple[int, int]
-    by_rows: Lines
-    by_columns: Lines
+    by_rows: Compressed
+    by_columns: Compressed
     seed: tuple[int, ...] = (0,)
 
     @classmethod
@@ -73,12 +77,7 @@ class Pattern:
         """The pattern of entries at these rows and columns, in the order of their numbers."""
         places = np.arange(rows.size, dtype=np.int32)
         table = sp.coo_array((places, (rows, columns)), shape=shape).tocsr()
-        return cls(shape, Lines.of(table), Lines.of(table.T.tocsr()))
-
-    @property
-    def transposed(self) -> "Pattern":
-        """The pattern of the transpose, its entries in the same order."""
-        return Pattern(self.shape[::-1], self.by_columns, self.by_rows, self.seed)
+        return cls(shape, Compressed.of(table), Compressed.of(table.T.tocsr()))
 
     def seeded_by(self, random_state: int, values: Array) -> "Pattern":
         """The pattern, random starts drawn from a seed and the bits of places and values.
@@ -90,7 +89,7 @@ class Pattern:
             bits.update(np.ascontiguousarray(numbers).data)
         return attrs.evolve(self, seed=(random_state, int.from_bytes(bits.digest(), "little")))
 
-    def lines(self, by_rows: bool) -> Lines:
+    def lines(self, by_rows: bool) -> Compressed:
         """One of the two orders."""
         return self.by_rows if by_rows else self.by_columns
 
@@ -125,7 +124,7 @@ class Sampled(Operator):
 
     @property
     def rounding(self) -> float:
-        """A sum of as many products as the longest line has entries."""
+        """A sum of as many products as the longest row or column has entries."""
         longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
         return EPS * (longest + 8) * float(np.linalg.norm(self.values))
 
@@ -136,7 +135,7 @@ class Sampled(Operator):
     def between(self, left: Array, right: Array) -> "Sampled":
         """diag(left) S diag(right)."""
         lines, values = self.pattern.by_rows, np.empty(self.values.size)
-        kernels.scale_lines(
+        kernels.scaled_entries(
             lines.starts, lines.across, lines.places, self.values, left, right, values
         )
         return Sampled(self.pattern, values)
@@ -145,69 +144,46 @@ class Sampled(Operator):
         """The matrix as an array, 0 outside of the entries."""
         written = np.zeros(self.shape)
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.pattern.by_rows.starts))
-        written[rows, self.pattern.by_rows.across] = self.by_rows
+        written[rows, self.pattern.by_rows.across] = self.by_rows[2]
         return written
 
     @cached_property
-    def by_rows(self) -> Array:
-        """The numbers row by row."""
-        return self.pattern.by_rows.reorder(self.values)
+    def by_rows(self) -> tuple[IntArray, IntArray, Array]:
+        """Where rows start, the column of each number, and the numbers, row by row."""
+        rows = self.pattern.by_rows
+        return rows.starts, rows.across, rows.reorder(self.values)
 
     @cached_property
-    def by_columns(self) -> Array:
-        """The numbers column by column."""
-        return self.pattern.by_columns.reorder(self.values)
+    def by_columns(self) -> tuple[IntArray, IntArray, Array]:
+        """The same of the transpose."""
+        columns = self.pattern.by_columns
+        return columns.starts, columns.across, columns.reorder(self.values)
+
+    def sums_pay(self, n_own: int, n_across: int) -> bool:
+        """Sums across rows, or across columns, pay for their memory."""
+        return n_own >= n_across and self.values.size >= DENSE_ENOUGH * n_across
 
     def _matmat(self, block: Array) -> Array:
         n_rows, n_columns = self.shape
-        if n_rows >= n_columns or not kernels.sums_pay(self.values.size, n_rows):
-            return thin_product(self.pattern.by_rows, self.by_rows, block)
-        return transposed_product(self.pattern.by_columns, self.by_columns, block, n_rows)
+        if n_rows < n_columns and self.sums_pay(n_columns, n_rows):
+            return kernels.transposed_product(*self.by_columns, block, n_rows)
+        return kernels.product(*self.by_rows, block)
 
     def _rmatmat(self, block: Array) -> Array:
         n_rows, n_columns = self.shape
-        if n_rows < n_columns or not kernels.sums_pay(self.values.size, n_columns):
-            return thin_product(self.pattern.by_columns, self.by_columns, block)
-        return transposed_product(self.pattern.by_rows, self.by_rows, block, n_columns)
+        if self.sums_pay(n_rows, n_columns):
+            return kernels.transposed_product(*self.by_rows, block, n_columns)
+        return kernels.product(*self.by_columns, block)
 
     def gram(self, block: Array) -> Array:
         """A'A V, by one pass over the entries where A is tall and they are not very few."""
-        n_rows, n_columns = self.shape
-        if n_rows < n_columns or not kernels.sums_pay(self.values.size, n_columns):
-            return super().gram(block)
-        return gram_product(self.pattern.by_rows, self.by_rows, block)
+        if self.sums_pay(*self.shape):
+            return kernels.gram_product(*self.by_rows, block)
+        return super().gram(block)
 
     def gram_of_rows(self, block: Array) -> Array:
         """A A'U, by one pass over the entries where A is wide and they are not very few."""
         n_rows, n_columns = self.shape
-        if n_rows >= n_columns or not kernels.sums_pay(self.values.size, n_rows):
-            return super().gram_of_rows(block)
-        return gram_product(self.pattern.by_columns, self.by_columns, block)
-
-
-def thin_product(lines: Lines, values: Array, thin: Array) -> Array:
-    """The sparse matrix with these lines times a thin one."""
-    n_lines, width = lines.starts.size - 1, thin.shape[1]
-    if width == 1:
-        vector = np.empty(n_lines)
-        kernels.product_vector(lines.starts, lines.across, values, thin.ravel(), vector)
-        return vector[:, None]
-    out = np.empty((n_lines, width))
-    kernels.product(lines.starts, lines.across, values, np.ascontiguousarray(thin), out)
-    return out
-
-
-def transposed_product(lines: Lines, values: Array, thin: Array, n_across: int) -> Array:
-    """The transpose of the sparse matrix with these lines times a thin one."""
-    out = np.empty((n_across, thin.shape[1]))
-    thin = np.ascontiguousarray(thin)
-    kernels.transposed_product(lines.starts, lines.across, values, thin, out)
-    return out
-
-
-def gram_product(lines: Lines, values: Array, thin: Array) -> Array:
-    """A'A V for the sparse matrix A with these lines and a thin V."""
-    out = np.empty(thin.shape)
-    thin = np.ascontiguousarray(thin)
-    kernels.gram_product(lines.starts, lines.across, values, thin, out)
-    return out
+        if n_rows < n_columns and self.sums_pay(n_columns, n_rows):
+            return kernels.gram_product(*self.by_columns, block)
+        return super().gram_of_rows(block)

@@ -94,7 +94,7 @@ class Shrinker:
     where more rises than that, it is found in the calls that follow. They are never trusted by a
     certificate.
 
-    ``share`` is the error beside the length that the caller gives; ``sharpen`` lowers it.
+    ``share`` is the error relative to the length that the caller gives; ``sharpen`` lowers it.
     """
 
     shape: tuple[int, int]

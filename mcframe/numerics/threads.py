@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from threading import Lock
 
@@ -64,39 +64,30 @@ def thread_limit(count: int | None) -> Iterator[None]:
         LIMIT.reset(before)
 
 
-@lru_cache(maxsize=1)
-def controller(n_modules: int) -> ThreadpoolController:
-    """The thread pools of a process that has imported so many modules: one of them may be new.
-
-    Looking for them takes milliseconds, so that it is done anew only after something was imported.
-    """
-    return ThreadpoolController()
-
-
-class Holders:
-    """The contexts of all threads of a process in which BLAS has one thread.
+class BlasAlone:
+    """A context of all threads of a process in which BLAS has one thread.
 
     The first one limits it and the last one gives the others back. One between them takes a
-    microsecond, where to ask each pool takes twenty, unless a new pool may have come.
+    microsecond, where to ask each pool takes twenty, and to look for pools milliseconds, which is
+    done only after something was imported that may have brought one.
     """
 
     def __init__(self) -> None:
         self.one_at_a_time = Lock()
-        self.count, self.n_modules = 0, -1
+        self.count, self.n_modules, self.known_to = 0, -1, -1
         self.limits = ExitStack()
 
-    def enter(self) -> None:
-        """One context more."""
+    def __enter__(self) -> None:
         with self.one_at_a_time:
-            if len(sys.modules) != self.n_modules:
-                n_modules = len(sys.modules)
-                limit = controller(n_modules).limit(limits=1, user_api="blas")
-                self.limits.enter_context(limit)
+            n_modules = len(sys.modules)
+            if n_modules != self.known_to:
+                self.pools, self.known_to = ThreadpoolController(), n_modules
+            if n_modules != self.n_modules:
+                self.limits.enter_context(self.pools.limit(limits=1, user_api="blas"))
                 self.n_modules = n_modules
             self.count += 1
 
-    def leave(self) -> None:
-        """One context less."""
+    def __exit__(self, *raised: object) -> None:
         with self.one_at_a_time:
             self.count -= 1
             if not self.count:
@@ -105,20 +96,14 @@ class Holders:
 
 
 @cache
-def holders(process: int) -> Holders:
-    """The contexts of one process in which BLAS has one thread; a child of it begins with none."""
-    return Holders()
+def blas_of(process: int) -> BlasAlone:
+    """The context of one process, which a child of it does not inherit."""
+    return BlasAlone()
 
 
-@contextmanager
-def blas_alone() -> Iterator[None]:
+def blas_alone() -> BlasAlone:
     """BLAS with one thread inside."""
-    held = holders(os.getpid())
-    held.enter()
-    try:
-        yield
-    finally:
-        held.leave()
+    return blas_of(os.getpid())
 
 
 @cache
