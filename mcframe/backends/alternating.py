@@ -12,7 +12,6 @@ from mcframe.backends.alternating_steps import (
     begin,
     extrapolate,
     half_sweep,
-    refine,
     relength,
     step_aside,
 )
@@ -26,7 +25,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrinker
 
 # Sweeps have settled where one lowers the objective by less than this, relatively, or after so
-# many: what goes on so long is short columns.
+# many: what goes on so long is small columns.
 SETTLED, SWEEPS = 2e-5, 10
 # A gradient is off as the root of what the objective has still to fall, and a certificate's gap is
 # in between: 23 to 29 times that fall were measured on 100,000 x 10,000 with 5e6 entries.
@@ -45,19 +44,19 @@ class Alternating(Solver[Program, AlternatingState]):
     are solved for after each half.
 
     The rank is found: columns begin as leading singular vectors of the gradient at 0 and are
-    dropped where leaving them out lowers the objective. Sweeps bring long columns close to the
-    optimum in a few rounds; once they have settled, each is followed by a proximal gradient
-    step of the short columns outside of the long ones' spaces, which finds, turns and drops
-    them, by a few quasi-Newton steps of their factors, and by an extrapolation of the last move
-    of all columns, along which long and short ones approach each other only step by step.
+    dropped where leaving them out lowers the objective. Sweeps bring columns with large singular
+    values close to the optimum in a few rounds; once they have settled, each is followed by a
+    proximal gradient step of the small columns outside of the large ones' spaces, which finds,
+    turns and drops them, and by an extrapolation of the last move of all columns, along which
+    large and small ones approach each other only step by step.
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
-    passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s short
-    columns: 4 to 18 products of a sparse matrix and s + 12 columns, and about as many with s.
+    passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s small
+    columns: 4 to 18 products of a sparse matrix and s + 12 columns.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
     of 10 to 150 block Lanczos steps, one to four times, and up to 24 products with 48 columns in
     between, where rows and columns of the gradient are scaled down; 600 columns of the shorter
-    side are held meanwhile. Memory: about 60 bytes an entry between looks at the certificate and
+    side are held meanwhile. Memory: about 60 bytes an entry between certificates and
     120 in one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
     the tolerance, and are many where much of the noise is fitted. Rows in partitions cost rounds
     and bytes beside: ``mcframe.compile.partitions.costs.Costs`` has the formulas.
@@ -111,7 +110,7 @@ class Alternating(Solver[Program, AlternatingState]):
         return state
 
     def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
-        """Factors, the last step's too, their effects, and how short columns are sought."""
+        """Factors, the last step's too, their effects, and the state of the search for columns."""
         gone: Any = None
         return attrs.evolve(
             state,
@@ -129,7 +128,7 @@ class Alternating(Solver[Program, AlternatingState]):
         return attrs.evolve(paused, evaluation=evaluation, effects=None, shrinker=shrinker)
 
     def step(self, program: Program, state: AlternatingState) -> None:
-        """Two half sweeps; then short columns, once the long ones are about right."""
+        """Two half sweeps; then small columns, once the large ones are about right."""
         deque(self.stages(program, state), maxlen=0)
 
     def stages(self, program: Program, state: AlternatingState) -> Iterator[None]:
@@ -137,9 +136,7 @@ class Alternating(Solver[Program, AlternatingState]):
         if not state.ahead:
             begins = state.rank == 0 and not state.settled
             state.ahead = ("begin",) if begins else ("sweep rows", "sweep columns")
-            state.ahead += (
-                ("step aside", "refine", "extrapolate") if state.settled else ("relength",)
-            )
+            state.ahead += ("step aside", "extrapolate") if state.settled else ("relength",)
             state.begun = state.objective
         while state.ahead:
             stage, *rest = state.ahead
@@ -149,7 +146,7 @@ class Alternating(Solver[Program, AlternatingState]):
                 state.sweeps += 1
             state.ahead = tuple(rest)
             if not rest:
-                # Short columns come with the next step: what sweeps found may do already.
+                # Small columns come with the next step: what sweeps found may do already.
                 enough = state.residual <= SETTLED or state.sweeps >= SWEEPS
                 state.settled = state.settled or enough
             yield
@@ -174,7 +171,5 @@ def advance(program: Program, state: AlternatingState, stage: str) -> None:
             relength(program, state)
         case "step aside":
             step_aside(program, state)
-        case "refine":
-            refine(program, state)
         case "extrapolate":
             extrapolate(program, state)

@@ -12,11 +12,10 @@ from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.norms import Lanczos
 from mcframe.numerics.operators import LowRank, Operator, Projected, orthogonal_factors
-from mcframe.numerics.quasi_newton import descent
 from mcframe.numerics.shrinkage import Shrinker
 
-# A column whose singular value is below this relative to the largest is short.
-SHORT = 0.1
+# A column is small where its singular value is below this share of the largest.
+SMALL = 0.1
 # The ratio of two sweeps' falls from which on nothing is concluded from it.
 SLOWEST = 0.95
 
@@ -30,13 +29,13 @@ class AlternatingState:
     values: Array  # singular values of Z
     evaluation: Evaluation
     penalty: float
-    shrinker: Shrinker  # of what is outside the long columns
-    curvature: float  # that the next step of short columns counts with
-    length: float = np.inf  # of the last step of short columns
+    shrinker: Shrinker  # of what is outside the spaces of large columns
+    curvature: float  # that the next proximal step counts with
+    length: float = np.inf  # of the last proximal step
     sweeps: int = 0
     residual: float = np.inf  # what the last sweep lowered the objective by, relatively
     to_fall: float = np.inf  # what later ones will, if they go on as the last two did
-    settled: bool = False  # whether the long columns are about right, and short ones are sought
+    settled: bool = False  # large columns are about right, and small ones are sought
     finished: str | None = None
     earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
     ahead: tuple[str, ...] = ()  # pieces of the step under way that are still to come
@@ -62,7 +61,7 @@ class AlternatingState:
         self.residual = fallen
 
     def sharpen(self) -> None:
-        """Short columns from now on, then more exact ones."""
+        """Small columns from now on, then more exact ones."""
         if self.settled:
             self.shrinker.sharpen()
         self.settled = True
@@ -75,9 +74,9 @@ class AlternatingState:
         self.penalty = program.penalty.of_singular_values(self.values)
 
     @property
-    def short(self) -> Any:
-        """Which columns are short."""
-        return self.values < SHORT * np.max(self.values, initial=0.0)
+    def small(self) -> Any:
+        """A mask of the columns with small singular values."""
+        return self.values < SMALL * np.max(self.values, initial=0.0)
 
     @property
     def bases(self) -> tuple[Array, Array]:
@@ -86,7 +85,7 @@ class AlternatingState:
         return self.left / roots, self.right / roots
 
     def snapshot(self) -> tuple[Any, ...]:
-        """What ``arrive`` changes."""
+        """The attributes that ``arrive`` changes."""
         return (self.left, self.values, self.right, self.evaluation, self.penalty)
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
@@ -112,29 +111,29 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
     lines, weight = lines_near(program, state.evaluation), program.penalty.threshold(1.0)
     fresh = lines.ridge_solutions(other, weight, by_rows)
     # Cells that are not read one by one have one quadratic, of which a full step is sure.
-    read = program.background.n_read > 0
-    if read:  # to look at each line takes a pass, and is seldom needed
+    sure = lines.sure and not program.background.n_read
+    if program.background.n_read:  # to evaluate each row takes a pass, and is seldom needed
         before, objective = state.snapshot(), state.objective
         state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
         if state.objective < objective:
             return
         state.restore(before)
-    if read or not lines.sure:
+    if not sure:
         fresh = lines.descend(own, fresh, other, weight, by_rows)
     state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
 
 
 # Columns at the start.
 FIRST_WIDTH = 16
-# Block Lanczos steps towards the first columns, and towards the first short ones.
-BEGUN, LOOKED = 12, 30
-# Quasi-Newton steps of short columns between two sweeps.
-REFINED = 8
-# How far above the measured curvature the next step of short columns counts with it, and how
-# fast it may come down.
+# Block Lanczos steps towards the first columns, and towards the first small ones.
+BEGUN, SOUGHT = 12, 30
+# The curvature that the next proximal step counts with beside the measured one, and how fast it
+# may come down.
 SAFETY, DESCENT = 1.05, 0.5
-# How much higher the curvature is taken to be after a step too long, at most.
-STEEPER = 8.0
+# What rounding may change in an objective, relatively.
+ROUNDING = 1e-12
+# The most that the curvature grows by after a step that was too long.
+RISE = 8.0
 
 
 def begin(program: Program, state: AlternatingState) -> None:
@@ -158,25 +157,25 @@ def begin(program: Program, state: AlternatingState) -> None:
 
 
 def relength(program: Program, state: AlternatingState) -> None:
-    """The best length of each short column by itself; those that reach 0 are dropped.
+    """The best singular value of each small column by itself; those that reach 0 are dropped.
 
-    Along a column the objective changes by (weight - gain) and has the curvature found there.
+    Along a column the objective changes by (weight - gain) and has the second derivative there.
     """
-    short = state.short
-    if not short.any():
+    small = state.small
+    if not small.any():
         return
     left, right = state.bases
-    pair = state.left[:, short], state.right[:, short]
-    forward, _ = state.evaluation.factor_gradients(*pair, short)
-    gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
+    pair = state.left[:, small], state.right[:, small]
+    forward, _ = state.evaluation.factor_gradients(*pair, small)
+    gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[small]
     excess = gains - program.penalty.threshold(1.0)
-    curvatures = lines_near(program, state.evaluation).along(left[:, short], right[:, short])
+    curvatures = lines_near(program, state.evaluation).along(left[:, small], right[:, small])
     moves = excess / curvatures
     begun = state.values
 
     def moved(share: float) -> tuple[Array, Array]:
         lengths = begun.copy()
-        lengths[short] = np.maximum(lengths[short] + share * moves, 0.0)
+        lengths[small] = np.maximum(lengths[small] + share * moves, 0.0)
         roots = np.sqrt(lengths[lengths > 0.0])
         return left[:, lengths > 0.0] * roots, right[:, lengths > 0.0] * roots
 
@@ -184,18 +183,18 @@ def relength(program: Program, state: AlternatingState) -> None:
 
 
 def step_aside(program: Program, state: AlternatingState) -> None:
-    """A proximal gradient step of the short columns, outside of the long ones' spaces.
+    """A proximal gradient step of the small columns, outside of the large ones' spaces.
 
     With P and Q the projections off these spaces, P (Z - S / L) Q is shrunk: columns appear where
     the gradient S has singular values above the weight there, turn, and vanish.
     """
-    short = state.short
+    small = state.small
     left, right = state.bases
-    off = left[:, ~short], right[:, ~short]
-    kept = state.left[:, ~short], state.right[:, ~short]
-    old = LowRank(left[:, short] * state.values[short], right[:, short])
-    begun, before = state.evaluation, state.snapshot()
-    matrix = begun.gradient
+    off = left[:, ~small], right[:, ~small]
+    kept = state.left[:, ~small], state.right[:, ~small]
+    old = LowRank(left[:, small] * state.values[small], right[:, small])
+    begun, before, objective = state.evaluation, state.snapshot(), state.objective
+    matrix, again = begun.gradient, False
     if state.shrinker.basis is None:
         seek(state, matrix, *off)
     while True:
@@ -218,57 +217,27 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         if measured <= tried:
             state.curvature = max(SAFETY * measured, DESCENT * tried)
             state.length = float(np.sqrt(squared))
-            return
+            if state.objective <= objective + ROUNDING * abs(objective):
+                return
+            state.restore(before)
+            if again:
+                return
+            again = True  # the shrinkage was not exact enough
+            continue
         # What is measured far off, or where a loss overflowed, says little about the step to take.
-        steeper = measured if np.isfinite(measured) else np.inf
-        state.curvature = min(SAFETY * steeper, STEEPER * tried)
+        higher = measured if np.isfinite(measured) else np.inf
+        state.curvature = min(SAFETY * higher, RISE * tried)
         state.restore(before)
 
 
 def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array) -> None:
     """Start the shrinker at leading singular vectors of the gradient outside of two spaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
-    lanczos.advance(LOOKED)
+    lanczos.advance(SOUGHT)
     near, s, far = lanczos.leading(FIRST_WIDTH)
     tall = gradient.shape[0] >= gradient.shape[1]
     state.shrinker.basis = far if tall else near
     state.shrinker.ritz = np.square(s / state.curvature)
-
-
-def refine(program: Program, state: AlternatingState) -> None:
-    """Quasi-Newton steps of the short columns' factors, the long columns fixed.
-
-    Sweeps bring a short column to its length and direction only by factors of gain / weight, and
-    by ratios of neighbouring singular values of the gradient, which are close to 1 there. Where
-    each evaluation reads all cells (about 14 for these steps), sweeps alone are cheaper: Newton's
-    equations of such cells turn short columns, too.
-    """
-    short = state.short
-    if not short.any() or program.background.n_read:
-        return
-    n_rows, weight = program.shape[0], program.penalty.threshold(1.0)
-    kept = state.left[:, ~short], state.right[:, ~short]
-    begun = np.vstack([state.left[:, short], state.right[:, short]])
-    part = LowRank(begun[:n_rows], begun[n_rows:])
-    places = program.entries.beside(state.evaluation.place, part, LowRank(*kept))
-    effects, last = state.evaluation.effects, slice(kept[0].shape[1], None)
-
-    def value_and_gradient(vector: Array) -> tuple[float, Array]:
-        factors = vector.reshape(begun.shape)
-        left, right = factors[:n_rows], factors[n_rows:]
-        evaluation = program.evaluate(places.at(left, right), effects)
-        gradient = np.vstack(evaluation.factor_gradients(left, right, last))
-        gradient += weight * factors
-        value = evaluation.value + 0.5 * weight * float(np.vdot(vector, vector))
-        return value, gradient.ravel()
-
-    found = descent(value_and_gradient, begun.ravel(), REFINED).reshape(begun.shape)
-
-    def refined(share: float) -> tuple[Array, Array]:
-        moved = begun + share * (found - begun)
-        return np.hstack([kept[0], moved[:n_rows]]), np.hstack([kept[1], moved[n_rows:]])
-
-    lower(program, state, refined)
 
 
 # The longest extrapolation, in lengths of the last move, and the shortest that is tried.
