@@ -11,7 +11,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
 from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
-from mcframe.numerics.equations.known_equations import KnownEquations
+from mcframe.numerics.equations import KnownEquations
 
 __all__ = ["Calibration"]
 

@@ -20,9 +20,12 @@ from mcframe.backends import (
     with_ladder,
 )
 from mcframe.compile import CompiledProblem
-from mcframe.contracts.errors import ModelError, NotCertifiedWarning
+from mcframe.contracts.errors import (
+    ModelError,
+    NotCertifiedWarning,
+)
 from mcframe.model import InPartitions, Model, Problem
-from mcframe.numerics.machine.threads import thread_limit
+from mcframe.numerics.threads import thread_limit
 from mcframe.options import (
     checked_budget,
     checked_callback,

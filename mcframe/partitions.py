@@ -30,8 +30,8 @@ from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
 from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.machine.memory import memory_gigabytes
-from mcframe.numerics.machine.scratch import Scratch
+from mcframe.numerics.machine import memory_gigabytes
+from mcframe.numerics.scratch import Scratch
 from mcframe.options import checked_start
 from mcframe.storage import Archive, fit_from_entry, fit_to_entry
 

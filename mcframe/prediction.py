@@ -13,7 +13,7 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.model import Problem
 from mcframe.model.layout import targets_of
 from mcframe.model.table import Table
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 
 # How many arrays of the size of a block a whole answer takes at its peak.

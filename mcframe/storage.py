@@ -15,13 +15,13 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import Alternating, Dual, History, Paused, Point, Rounding
-from mcframe.backends.alternating import AlternatingState
+from mcframe.backends.alternating_steps import AlternatingState
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model import Problem
-from mcframe.numerics.machine.locks import held
+from mcframe.numerics.machine import held
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.spectra.shrinkage import Shrinker
+from mcframe.numerics.shrinkage import Shrinker
 
 __all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
 

@@ -21,7 +21,7 @@ from mcframe.compile.partitions.binding import refusal_of_block
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.sampled import Pattern
 
 from . import catalogue
 

@@ -7,14 +7,15 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.alternating.sweeps import half_sweep
-from mcframe.backends.certificate import Point, candidate, certify
+from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.certificate import Point
+from mcframe.backends.certificate.candidate import certify
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, binding, reading
-from mcframe.numerics.operators import LowRank, Sampled, Sum
-from mcframe.numerics.operators.pattern import Pattern
-from mcframe.numerics.spectra.lanczos import norm_bound
-from mcframe.numerics.unlabeled import blockwise
+from mcframe.numerics import blockwise
+from mcframe.numerics.norms import norm_bound
+from mcframe.numerics.operators import LowRank, Sum
+from mcframe.numerics.sampled import Pattern, Sampled
 
 RISKS = {
     "pu": mc.RiskMixture(pu=1.0, missing_rate=0.8, likelihood=mc.Gaussian()),
@@ -138,9 +139,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    """Rows and columns of gradients that are written out would be scaled down for a better one."""
     monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
-    monkeypatch.setattr(candidate, "tapers", lambda program: False)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (

@@ -20,7 +20,7 @@ import mcframe as mc
 from mcframe.model import Problem
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.machine.locks import held
+from mcframe.numerics.machine import held
 from mcframe.selection import (
     HeldOutLoss,
     LabelError,

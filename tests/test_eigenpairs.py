@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mcframe.backends import factored
-from mcframe.numerics.machine.clock import OutOfTime, stop_at
+from mcframe.numerics.machine import OutOfTime, stop_at
+from mcframe.numerics.norms import largest_eigenvalue, least_ritz_pairs
 from mcframe.numerics.operators import Dense
-from mcframe.numerics.spectra.eigenpairs import largest_eigenvalue, least_ritz_pairs
 
 
 def symmetric(order, seed):

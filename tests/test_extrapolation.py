@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends.alternating import extrapolation, solver
-from mcframe.backends.alternating.extrapolation import LONGEST, align, extrapolate, lowest
+from mcframe.backends import alternating as solver
+from mcframe.backends import alternating_steps as extrapolation
+from mcframe.backends.alternating_steps import LONGEST, align, extrapolate, lowest
 from mcframe.compile import compile_problem
 
 

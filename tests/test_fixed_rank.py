@@ -7,7 +7,7 @@ import mcframe as mc
 from mcframe.backends import proximal
 from mcframe.compile import CompiledProblem
 from mcframe.model import Problem
-from mcframe.numerics.descent.fixed_rank import FixedRank, Preconditioner, Tangent, newton_move
+from mcframe.numerics.fixed_rank import FixedRank, Preconditioner, Tangent, newton_move
 from mcframe.numerics.operators import LowRank
 
 

@@ -12,8 +12,7 @@ from hypothesis import Phase, given, seed, settings
 from scipy import stats
 
 import mcframe as mc
-from mcframe.backends.new_rows.losses import RowLosses, Scored
-from mcframe.backends.new_rows.space import RowSpace
+from mcframe.backends.row_newton import RowLosses, Scored
 from mcframe.backends.rowwise import ByRows
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.row_squares import RowSquares, residual_of
@@ -186,9 +185,10 @@ def test_short_systems_are_those_of_all_columns(mixed):
     model, data = mixed
     model = attrs.evolve(model, blocks=model.blocks[:1], terms=[mc.GaussianRows(covariance_of(3))])
     program = CompiledProblem(mc.Problem.bind(model, {"x": data["x"]})).program
-    space = RowSpace.of_squares(program.penalty.squares)
+    squares = program.penalty.squares
     piece = ByRows.of(program.loss.pieces[0], 25).cut(0, 25, 0)
-    losses = RowLosses((piece,), Scored.of(25, (piece,), (slice(0, 3),), space))
+    scored = Scored.of(25, (piece,), (slice(0, 3),), squares.centre, squares.loadings)
+    losses = RowLosses((piece,), scored)
     assert losses.scored.short
     here = losses.at(np.random.default_rng(0).standard_normal((25, 3)))
     curvatures, _ = losses.curvatures(here)

@@ -8,7 +8,7 @@ import mcframe as mc
 from mcframe.backends import proximal
 from mcframe.compile import Program, compile_problem, entries
 from mcframe.compile.iterates import difference, inner, orthogonal
-from mcframe.numerics.loops.dense_loops import descend, extrapolate, products
+from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
 
 

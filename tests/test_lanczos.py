@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcframe.numerics.operators import Projected, Sampled
-from mcframe.numerics.operators.pattern import Pattern
-from mcframe.numerics.spectra.lanczos import Lanczos, norm_bound, spectral_bound
+from mcframe.numerics.norms import Lanczos, norm_bound, spectral_bound
+from mcframe.numerics.operators import Projected
+from mcframe.numerics.sampled import Pattern, Sampled
 
 from .strategies import sampled
 

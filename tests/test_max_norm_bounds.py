@@ -12,16 +12,18 @@ from mcframe.backends import factored
 from mcframe.backends.factored import FactoredDescent
 from mcframe.compile import compile_problem
 from mcframe.model.problem import Problem
-from mcframe.numerics.descent.charts import Flat, ScaledSpheres, Spheres
-from mcframe.numerics.max_norms import dual_max_norm as dual_max_norms
-from mcframe.numerics.max_norms.ascent import ascend, max_norm_multipliers, with_unit_rows
-from mcframe.numerics.max_norms.dual_max_norm import (
+from mcframe.numerics import dual_max_norm as dual_max_norms
+from mcframe.numerics.charts import Flat, ScaledSpheres, Spheres
+from mcframe.numerics.dual_max_norm import (
+    ascend,
     bounding_multipliers,
     dual_max_norm_bound,
     dual_max_norm_split,
+    interior_point,
+    max_norm_multipliers,
+    with_unit_rows,
 )
-from mcframe.numerics.max_norms.interior_point import interior_point
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
+from mcframe.numerics.norms import norm_upper_bound
 from mcframe.papers import tri
 from tests.test_sparse_max_norm import gradients
 

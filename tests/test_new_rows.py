@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe import new_rows
-from mcframe.backends.new_rows import newton
+from mcframe.backends import row_newton as newton
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.prediction import mean_response
 

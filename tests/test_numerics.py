@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import mcframe as mc
 from mcframe.compile.effects import declared_effects
 from mcframe.model import Layout
-from mcframe.numerics.descent import quasi_newton
-from mcframe.numerics.descent.charts import Flat, OneSphere, ScaledSpheres, Spheres
-from mcframe.numerics.machine.threads import blas_alone
+from mcframe.numerics import quasi_newton
+from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
+from mcframe.numerics.norms import norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.spectra.shrinkage import (
+from mcframe.numerics.shrinkage import (
     Dense,
     Shrinker,
     cheapest,
@@ -23,7 +23,7 @@ from mcframe.numerics.spectra.shrinkage import (
     shrink_full,
     shrink_gram,
 )
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
+from mcframe.numerics.threads import blas_alone
 
 
 def spread_matrix(shape, rng, decay=0.7):

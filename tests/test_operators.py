@@ -9,19 +9,18 @@ from scipy.sparse.linalg import svds
 
 import mcframe as mc
 from mcframe.compile import compile_problem, pays_in_factors
+from mcframe.numerics.norms import norm_bound
 from mcframe.numerics.operators import (
     Dense,
     LowRank,
     Placed,
     Projected,
-    Sampled,
     Scaled,
     Sum,
     Transposed,
     as_operator,
 )
-from mcframe.numerics.operators.pattern import Pattern
-from mcframe.numerics.spectra.lanczos import norm_bound
+from mcframe.numerics.sampled import Pattern, Sampled
 
 
 def dense(rng, shape):

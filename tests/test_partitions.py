@@ -25,8 +25,8 @@ from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
-from mcframe.numerics.machine.scratch import Scratch
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.scratch import Scratch
 from mcframe.prediction import FittedRows
 
 N_ROWS, N_COLUMNS = 48, 16

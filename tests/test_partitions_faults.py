@@ -22,8 +22,8 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.backends import alternating as solver
 from mcframe.backends import loop
-from mcframe.backends.alternating import solver
 from mcframe.compile.partitions import cluster as clusters
 from mcframe.compile.partitions import gathering, on_dask
 from mcframe.compile.partitions.executor import OneByOne
@@ -219,8 +219,8 @@ def test_work_that_goes_on_is_waited_for(mute, impatient, monkeypatch):
     busy = {"worker": {"metrics": {"task_counts": {"executing": 1}}}}
     monkeypatch.setattr(gathering, "workers_of", lambda client: busy)
     with (
-        mc.numerics.machine.clock.stop_at(time.perf_counter() + 2.0),
-        pytest.raises(mc.numerics.machine.clock.OutOfTime),
+        mc.numerics.machine.stop_at(time.perf_counter() + 2.0),
+        pytest.raises(mc.numerics.machine.OutOfTime),
     ):
         gathering_of(mute, "pending").answers()
 

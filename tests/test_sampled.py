@@ -9,10 +9,10 @@ from joblib import cpu_count
 
 import mcframe as mc
 from mcframe.compile import entries
-from mcframe.numerics.loops import kernels
-from mcframe.numerics.machine import threads
-from mcframe.numerics.operators import LowRank, Sampled
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics import kernels, threads
+from mcframe.numerics import sampled as sampled_matrices
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Pattern, Sampled
 
 from .strategies import sampled
 
@@ -41,7 +41,7 @@ def test_kernels_are_their_definitions(drawn, width):
 def test_products_along_either_side_are_their_definitions(part, enough, monkeypatch):
     """Sums across lines in many parts or one; where they do not pay, by the other order."""
     monkeypatch.setattr(kernels, "PART", part)
-    monkeypatch.setattr(kernels, "DENSE_ENOUGH", enough)
+    monkeypatch.setattr(sampled_matrices, "DENSE_ENOUGH", enough)
     rng = np.random.default_rng(0)
     for shape in ((200, 30), (30, 200), (40, 40), (1, 50), (50, 1)):
         places = rng.choice(shape[0] * shape[1], shape[0] * shape[1] // 2, replace=False)
@@ -204,7 +204,7 @@ def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
     low_rank = LowRank(rng.standard_normal((500, 3)), rng.standard_normal((400, 3)))
     rows, columns = rng.integers(500, size=2000), rng.integers(400, size=2000)
     plain = low_rank.at(rows, columns)
-    monkeypatch.setattr("mcframe.numerics.operators.low_rank.COMPILED", 0)
+    monkeypatch.setattr("mcframe.numerics.operators.COMPILED", 0)
     np.testing.assert_allclose(low_rank.at(rows, columns), plain, atol=1e-12)
 
 

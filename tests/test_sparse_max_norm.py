@@ -13,10 +13,9 @@ from mcframe.backends import certificate
 from mcframe.backends.factored import FactoredDescent, missing_columns
 from mcframe.compile import compile_problem, entries
 from mcframe.model.problem import Problem
-from mcframe.numerics.max_norms import dual_max_norm as dual_max_norms
-from mcframe.numerics.max_norms.dual_max_norm import dual_max_norm_bound, dual_max_norm_split
-from mcframe.numerics.operators import Sampled
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics import dual_max_norm as dual_max_norms
+from mcframe.numerics.dual_max_norm import dual_max_norm_bound, dual_max_norm_split
+from mcframe.numerics.sampled import Pattern, Sampled
 
 
 def gradients(seed, shape, share=0.3):

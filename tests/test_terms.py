@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.contracts import Constraint, Regularizer
-from mcframe.numerics.max_norms import dual_max_norm as dual_max_norms
-from mcframe.numerics.max_norms import max_norm as max_norms
-from mcframe.numerics.max_norms.ascent import max_norm_multipliers
-from mcframe.numerics.max_norms.dual_max_norm import dual_max_norm_bound, dual_max_norm_split
-from mcframe.numerics.max_norms.max_norm import max_norm, max_norm_bounds
+from mcframe.contracts.term import Constraint, Regularizer
+from mcframe.numerics import dual_max_norm as dual_max_norms
+from mcframe.numerics import max_norm as max_norms
+from mcframe.numerics.dual_max_norm import (
+    dual_max_norm_bound,
+    dual_max_norm_split,
+    max_norm_multipliers,
+)
+from mcframe.numerics.max_norm import max_norm, max_norm_bounds
 
 HADAMARD = np.array([[1.0, 1.0], [1.0, -1.0]])
 

@@ -18,8 +18,8 @@ import numpy as np
 from problems import P3, TINY_P3, distinct
 from report import processor
 
-from mcframe.numerics.loops import kernels
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics import kernels
+from mcframe.numerics.sampled import Pattern
 
 DERIVED = """\
 With N entries, L lines (rows, or columns) and k columns of the factors:
@@ -32,7 +32,6 @@ With N entries, L lines (rows, or columns) and k columns of the factors:
 - `transposed_product`: the same, the factor of the lines read and the other one written.
 - `gram_product`: the same once, for entries that stay in the cache between both products; 4 N k
   flops. Lanczos steps take it with k = 4.
-- `product_vector`: the same as `product` with k = 1.
 - `ridge_solutions`: reads 4 bytes of `across`, 4 of `places` and 8 of `pull`, 16 N, and 8 of
   `curvature` where there is one for each entry, 24 N; one factor, and writes L k numbers. An entry
   costs k (k + 1) flops for half of the normal matrix, 2 k for its image and k for the curvature,
@@ -92,35 +91,27 @@ def cases(pattern, rows, columns, k, rng):
 def by_lines(lines, numbers, factor, n_lines):
     """The loops that run over rows or over columns."""
     n, k = numbers.size, factor.shape[1]
-    solved, vector = np.empty((n_lines, k)), np.empty(n_lines)
-    column, one, curvatures = factor[:, 0].copy(), np.ones(1), np.ones(n)
+    solved, one, curvatures = np.empty((n_lines, k)), np.ones(1), np.ones(n)
     thin = 8.0 * (factor.size + solved.size)
     ridge = n * k * (k + 4.0) + n_lines * (k**3 / 3.0 + 2.0 * k**2)
     order = lines.starts, lines.across
     yield (
         "product",
-        lambda: kernels.product(*order, numbers, factor, solved),
+        lambda: kernels.product(*order, numbers, factor),
         12.0 * n + thin,
         2.0 * n * k,
     )
-    across = np.empty(factor.shape)
     yield (
         "transposed_product",
-        lambda: kernels.transposed_product(*order, numbers, solved, across),
+        lambda: kernels.transposed_product(*order, numbers, solved, factor.shape[0]),
         12.0 * n + thin,
         2.0 * n * k,
     )
     yield (
         "gram_product",
-        lambda: kernels.gram_product(*order, numbers, factor, across),
+        lambda: kernels.gram_product(*order, numbers, factor),
         12.0 * n + 16.0 * factor.size,
         4.0 * n * k,
-    )
-    yield (
-        "product_vector",
-        lambda: kernels.product_vector(*order, numbers, column, vector),
-        12.0 * n + thin / k,
-        2.0 * n,
     )
     kinds = (("one curvature", one, 16.0), ("a curvature an entry", curvatures, 24.0))
     for name, curvature, each in kinds:

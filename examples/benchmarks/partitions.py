@@ -28,13 +28,13 @@ from pages import markdown, write_part
 
 import mcframe as mc
 from mcframe.backends import Point
-from mcframe.backends.alternating.sweeps import half_sweep
+from mcframe.backends.alternating_steps import half_sweep
 from mcframe.backends.certificate import certify
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN, TOGETHER, Costs
 from mcframe.compile.partitions.lines import EQUATIONS
-from mcframe.numerics.machine.threads import thread_limit
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.threads import thread_limit
 from mcframe.partitions import executor_for
 
 ROWS, COLUMNS, ENTRIES, WIDTH = 2_000, 500, 50_000, 10

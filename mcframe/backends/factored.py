@@ -12,10 +12,10 @@ from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Factored
-from mcframe.numerics.descent.charts import Chart
-from mcframe.numerics.descent.quasi_newton import Memory, quasi_newton_step
+from mcframe.numerics.charts import Chart
+from mcframe.numerics.norms import least_ritz_pairs
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.spectra.eigenpairs import least_ritz_pairs
+from mcframe.numerics.quasi_newton import Memory, quasi_newton_step
 
 __all__ = ["FactoredDescent", "FactoredState"]
 

@@ -12,8 +12,8 @@ from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
 from mcframe.likelihoods import Gaussian
-from mcframe.numerics.machine.clock import check_time
-from mcframe.numerics.max_norms.max_norm import factors_of
+from mcframe.numerics.machine import check_time
+from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["Given", "made_feasible"]

@@ -13,7 +13,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive
 from mcframe.numerics.operators import Dense, LowRank
-from mcframe.numerics.spectra.shrinkage import Shrinker, Shrunk
+from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
 __all__ = ["FPC", "FPCState", "continuation", "published_start", "published_steps"]
 

@@ -21,9 +21,9 @@ from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Candidate, Solver, State
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.machine.clock import OutOfTime, stop_at
-from mcframe.numerics.machine.threads import blas_alone
+from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["FROM_OUTSIDE", "run"]
 

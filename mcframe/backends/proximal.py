@@ -11,10 +11,10 @@ from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
-from mcframe.numerics.descent.charts import Flat
-from mcframe.numerics.descent.fixed_rank import FixedRank, newton_move
+from mcframe.numerics.charts import Flat
+from mcframe.numerics.fixed_rank import FixedRank, newton_move
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.spectra.shrinkage import Shrinker, Shrunk
+from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
 __all__ = ["Proximal", "ProximalState"]
 

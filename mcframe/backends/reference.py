@@ -17,8 +17,8 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import positive
 from mcframe.model import Problem
-from mcframe.numerics.machine.threads import blas_alone
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["Estimate", "Reference", "estimate"]
 

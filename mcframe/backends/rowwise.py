@@ -1,4 +1,4 @@
-"""Rows by themselves: Newton's method for each, where the main term is a square of each row."""
+"""Rows by themselves: Newton's method for each, where the regularizer is a square of each row."""
 
 from typing import Any
 
@@ -7,15 +7,11 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Dual, Point
-from mcframe.backends.new_rows.losses import RowLosses, Scored
-from mcframe.backends.new_rows.newton import newton
-from mcframe.backends.new_rows.space import RowSpace
+from mcframe.backends.row_newton import RowLosses, Scored, newton
 from mcframe.compile import Piece, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
-
-__all__ = ["Rowwise", "RowwiseState"]
 
 # Numbers that rows are worked on with at a time.
 BATCH = 2_000_000
@@ -69,7 +65,7 @@ def some_entries(piece: Piece, which: Any) -> Piece:
 
 @attrs.define(eq=False)
 class RowwiseState:
-    """The coordinates of all rows in the loadings of the main term, and what they amount to.
+    """The coordinates of all rows in the loadings of the regularizer, with their objective.
 
     ``gradients`` are those of the losses where Newton's systems have them, for each number of z.
     """
@@ -143,32 +139,33 @@ class Rowwise(Solver[Program, RowwiseState]):
 
     def step(self, program: Program, state: RowwiseState) -> None:
         """Newton's method for each row, to its end, batch by batch."""
-        space = RowSpace.of_squares(program.penalty.squares)
+        squares = program.penalty.squares
+        centre, loadings = squares.centre, squares.loadings
         n_rows, before = program.shape[0], state.objective
-        total, steep, size = 0.0, 0.0, rows_at_a_time(program)
+        total, squared, size = 0.0, 0.0, rows_at_a_time(program)
         state.gradients = np.zeros(program.entries.size)
         for first in range(0, n_rows, size):
             part = slice(first, min(first + size, n_rows))
-            losses = losses_of(program, state, part, space)
+            losses = losses_of(program, state, part, centre, loadings)
             if losses is None:
                 state.coordinates[part] = 0.0
                 continue
             here = newton(losses, losses.at(state.coordinates[part]))
             state.coordinates[part] = here.scores
             total += float(np.sum(here.objectives))
-            steep += float(np.sum(np.square(here.gradient)))
+            squared += float(np.sum(np.square(here.gradient)))
             own = [piece.numbers(part.start, part.stop) for piece in state.pieces]
             state.gradients[np.concatenate(own)] = losses.next_gradients(here)
-        state.objective, state.residual = total, float(np.sqrt(steep))
+        state.objective, state.residual = total, float(np.sqrt(squared))
         if before - total <= EPS * abs(total):
             state.finished = SETTLED
 
     def expected_gap(self, state: RowwiseState) -> float:
-        """Rounding: after an iteration there is nothing left but to look."""
+        """Rounding: after an iteration there is nothing left but to certify."""
         return EPS if np.isfinite(state.residual) else np.inf
 
     def candidate(self, program: Program, state: RowwiseState) -> Point:
-        """The iterate in the loadings of the main term, with the gradients that are known."""
+        """The iterate in the loadings of the regularizer, with the gradients that are known."""
         latent = program.penalty.squares.latent(state.coordinates)
         if state.gradients is None:
             return Point(latent)
@@ -180,7 +177,7 @@ class Rowwise(Solver[Program, RowwiseState]):
 
 
 def losses_of(
-    program: Program, state: RowwiseState, part: slice, space: RowSpace
+    program: Program, state: RowwiseState, part: slice, centre: Array, loadings: Array
 ) -> RowLosses | None:
     """Return the losses of some rows; None where nothing was observed."""
     pieces: list[Piece] = []
@@ -193,12 +190,12 @@ def losses_of(
     if not pieces:
         return None
     n_rows = part.stop - part.start
-    scored = Scored.of(n_rows, tuple(pieces), tuple(columns), space)
+    scored = Scored.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
     return RowLosses(tuple(pieces), scored)
 
 
 def rows_at_a_time(program: Program) -> int:
-    """How many rows to work on at once, by the numbers that are held for each of them."""
+    """The number of rows to work on at once, by the numbers that are held for each of them."""
     n_rows, width = program.shape
     classes = any(piece.width > 1 for piece in program.loss.pieces)
     each = program.entries.size / n_rows + width * (width if classes else 8)

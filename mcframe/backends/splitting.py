@@ -14,7 +14,7 @@ from mcframe.compile import CompiledProblem, Dual, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
 from mcframe.contracts.term import Norm
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["FirstOrder", "Splitting", "SplittingState", "with_multipliers"]

@@ -26,7 +26,7 @@ from mcframe.contracts.term import (
 )
 from mcframe.model import Block, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.unlabeled.background import Background, Part
+from mcframe.numerics.unlabeled import Background, Part
 
 __all__ = ["compile_main", "compile_problem", "is_quadratic", "recompile_terms", "refusal"]
 

@@ -7,8 +7,8 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Sampled, Sum
-from mcframe.numerics.operators.pattern import Pattern
+from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Sum
+from mcframe.numerics.sampled import Pattern, Sampled
 
 __all__ = ["Entries", "Orders", "Place", "PlacesBeside", "pays_in_factors"]
 

@@ -8,7 +8,7 @@ import attrs
 from mcframe.compile.entries import Entries, Place
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.unlabeled.background import Behind
+from mcframe.numerics.unlabeled import Behind
 
 __all__ = ["Evaluation"]
 

@@ -9,9 +9,9 @@ from mcframe.compile.entries import Place
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.loops.dense_loops import descend, extrapolate, products
+from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator
-from mcframe.numerics.spectra.shrinkage import Shrunk
+from mcframe.numerics.shrinkage import Shrunk
 
 __all__ = ["Iterates", "Step", "difference", "inner", "iterates_of", "orthogonal"]
 

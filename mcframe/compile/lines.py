@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.numerics.loops import kernels
+from mcframe.numerics import kernels
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["SHARES", "Lines", "NormalEquations", "descended", "penalties"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Factored, RowQuadratic, Spectral
-from mcframe.numerics.max_norms.max_norm import factors_of
+from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.row_squares import RowSquares
 

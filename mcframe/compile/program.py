@@ -12,7 +12,7 @@ from mcframe.compile.loss import EntryLoss, LossAt
 from mcframe.compile.moreau import SmoothedTerm, smoothed_piece
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.unlabeled.background import Background
+from mcframe.numerics.unlabeled import Background
 
 __all__ = ["Program"]
 

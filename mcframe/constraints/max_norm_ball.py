@@ -9,10 +9,13 @@ from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
-from mcframe.numerics.descent.charts import Spheres
-from mcframe.numerics.max_norms.ascent import max_norm_multipliers
-from mcframe.numerics.max_norms.dual_max_norm import bounding_multipliers, dual_max_norm_bound
-from mcframe.numerics.max_norms.max_norm import max_norm_bounds, squared_row_norms
+from mcframe.numerics.charts import Spheres
+from mcframe.numerics.dual_max_norm import (
+    bounding_multipliers,
+    dual_max_norm_bound,
+    max_norm_multipliers,
+)
+from mcframe.numerics.max_norm import max_norm_bounds, squared_row_norms
 
 __all__ = ["MaxNormBall"]
 

@@ -9,8 +9,8 @@ from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import NORM_SLACK, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive
-from mcframe.numerics.descent.charts import OneSphere
-from mcframe.numerics.spectra.lanczos import spectral_bound
+from mcframe.numerics.charts import OneSphere
+from mcframe.numerics.norms import spectral_bound
 
 __all__ = ["NuclearBall"]
 

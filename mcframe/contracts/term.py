@@ -325,7 +325,7 @@ class Factored(Term):
     @property
     @abstractmethod
     def chart(self) -> Any:
-        """A ``Chart`` (``numerics.descent``): factors of finite h as functions of free vectors."""
+        """A ``Chart`` (``numerics.charts``): factors of finite h as functions of free vectors."""
 
     @abstractmethod
     def prox_factors(self, stacked: Array, step: float) -> Array:

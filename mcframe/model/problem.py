@@ -26,11 +26,10 @@ from mcframe.model.layout import Layout, layout_of, origins_of, targets_of
 from mcframe.model.model import Model, terms_with_weight
 from mcframe.model.standardising import standardised
 from mcframe.model.table import LeftBehind, Table
+from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.unlabeled.blockwise import Blockwise
-from mcframe.numerics.unlabeled.contract import Unwritten
-from mcframe.numerics.unlabeled.uniform import Uniform
+from mcframe.numerics.unlabeled import Uniform, Unwritten
 
 # The least weight of a ridge on effects.
 LIGHTEST_RIDGE = 1e-300

@@ -28,7 +28,7 @@ from mcframe.model.observations import EntryExposures, Observations
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.table import CellNumbers, Table
 from mcframe.model.triples import Triples, in_cells_of, table_of_triples
-from mcframe.numerics.machine.memory import MEMORY_SHARE, physical_gigabytes
+from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 
 # What reading and compiling hold of every cell that is written out, at their peak: indices,
 # values, and both orders of a pattern.

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine import check_time
 
 __all__ = [
     "Holes",

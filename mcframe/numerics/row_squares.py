@@ -8,7 +8,7 @@ from scipy.linalg import qr, solve_triangular
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.operators.low_rank import LowRank
+from mcframe.numerics.operators import LowRank
 
 __all__ = ["DualOfRows", "RowSquares"]
 
@@ -93,33 +93,33 @@ class RowSquares:
     @property
     def loadings(self) -> Array:
         """The loadings L of the rows ``z = centre + L t``."""
-        found: Array = self.spreads[:, None] * self.factor
-        return found
+        loadings: Array = self.spreads[:, None] * self.factor
+        return loadings
 
     @cached_property
     def inverse(self) -> Array:
         """The inverse of K."""
-        found: Array = solve_triangular(self.factor, np.eye(self.width), lower=True)
-        return found
+        inverse: Array = solve_triangular(self.factor, np.eye(self.width), lower=True)
+        return inverse
 
     @cached_property
     def defect_by_coordinates(self) -> Array:
         """``K^-1 E K'^-1``: E in the coordinates t, small where its norm is far below 1."""
-        found: Array = self.inverse @ self.defect @ self.inverse.T
-        return found
+        defect: Array = self.inverse @ self.defect @ self.inverse.T
+        return defect
 
     def coordinates(self, dense: Array) -> Array:
         """Return the t of each row (n_rows x d)."""
         away = ((dense - self.centre) / self.spreads).T
-        found: Array = solve_triangular(self.factor, away, lower=True, check_finite=False).T
-        return found
+        coordinates: Array = solve_triangular(self.factor, away, lower=True, check_finite=False).T
+        return coordinates
 
-    def pulls(self, coordinates: Array) -> Array:
+    def scaled_gradient(self, coordinates: Array) -> Array:
         """Return the p of rows with these t: the gradient, in each column times its spread."""
-        found: Array = solve_triangular(
+        gradient: Array = solve_triangular(
             self.factor, coordinates.T, lower=True, trans="T", check_finite=False
         ).T
-        return found
+        return gradient
 
     def latent(self, coordinates: Array) -> LowRank:
         """Return the matrix of rows with these t, ``[1, T] [centre, loadings]'``."""
@@ -129,26 +129,26 @@ class RowSquares:
     def value(self, dense: Array) -> float:
         """Return the value at a matrix."""
         t = self.coordinates(dense)
-        p = self.pulls(t)
+        p = self.scaled_gradient(t)
         return 0.5 * float(np.vdot(t, t) - np.vdot(p @ self.defect, p))
 
     def gradient(self, dense: Array) -> Array:
         """Return the gradient (n_rows x d)."""
-        found: Array = self.pulls(self.coordinates(dense)) / self.spreads
-        return found
+        gradient: Array = self.scaled_gradient(self.coordinates(dense)) / self.spreads
+        return gradient
 
     def rounding(self, dense: Array) -> float:
         """Return how far rounding may have moved the value at a matrix.
 
         That of the matrix, a product of factors, and of t solved from it: a computed solution
         belongs to another K with each element off by d units in its last place at most (Higham,
-        Accuracy and Stability of Numerical Algorithms, 2002, theorem 8.5). And what E is worth
+        Accuracy and Stability of Numerical Algorithms, 2002, theorem 8.5). And the terms of E
         beyond the first order.
         """
         t, share = self.coordinates(dense), float(np.linalg.norm(self.defect_by_coordinates))
         if not share < 0.5:  # K itself is known to no digit
             return np.inf
-        p = np.abs(self.pulls(t))
+        p = np.abs(self.scaled_gradient(t))
         sizes = (np.abs(dense) + 2.0 * np.abs(self.centre)) / self.spreads
         off = EPS * (sizes + (2 * self.width + 4) * np.linalg.norm(t, axis=1)[:, None])
         beyond = t @ self.defect_by_coordinates
@@ -177,8 +177,8 @@ class RowSquares:
 
     def best_rows(self, matrix: Array) -> Array:
         """Return the rows at which ``<Y, Z>`` less the value is largest, for a dual matrix Y."""
-        found: Array = self.centre + (matrix @ self.loadings) @ self.loadings.T
-        return found
+        rows: Array = self.centre + (matrix @ self.loadings) @ self.loadings.T
+        return rows
 
     def with_ridge(self, weight: float) -> "RowSquares":
         """Return the squares with ``weight / 2 * ||z||^2`` added to each row's, less a constant.
@@ -209,7 +209,7 @@ class RowSquares:
 
 
 def short_bits(width: int) -> int:
-    """How many bits behind the point numbers up to 2 may have for sums of products to be exact.
+    """The bits behind the point that numbers up to 2 may have for sums of products to be exact.
 
     Sums of so many products of two of them, in double precision, whatever the order.
     """
@@ -225,8 +225,8 @@ def residual_of(matrix: Array, factor: Array) -> Array:
     high = np.round(factor * unit) / unit
     low = factor - high
     mixed = high @ low.T
-    found: Array = (matrix - high @ high.T) - (mixed + mixed.T + low @ low.T)
-    return found
+    residual: Array = (matrix - high @ high.T) - (mixed + mixed.T + low @ low.T)
+    return residual
 
 
 def residual_rounding(width: int) -> float:

@@ -20,7 +20,7 @@ from mcframe.contracts.validators import number, positive
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.spectra.shrinkage import Shrunk, shrink_full, shrink_gram
+from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
 from mcframe.papers.dense_state import DenseState
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 

@@ -9,14 +9,14 @@ from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
-from mcframe.numerics.descent.charts import ScaledSpheres
-from mcframe.numerics.max_norms.ascent import max_norm_multipliers
-from mcframe.numerics.max_norms.dual_max_norm import (
+from mcframe.numerics.charts import ScaledSpheres
+from mcframe.numerics.dual_max_norm import (
     bounding_multipliers,
     dual_max_norm_bound,
     dual_max_norm_split,
+    max_norm_multipliers,
 )
-from mcframe.numerics.max_norms.max_norm import max_norm, squared_row_norms
+from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
 __all__ = ["MaxNorm"]
 

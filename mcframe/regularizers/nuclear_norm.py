@@ -9,8 +9,8 @@ from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive
-from mcframe.numerics.descent.charts import Flat
-from mcframe.numerics.spectra.lanczos import spectral_bound
+from mcframe.numerics.charts import Flat
+from mcframe.numerics.norms import spectral_bound
 
 __all__ = ["NuclearNorm"]
 

@@ -25,9 +25,9 @@ from mcframe.contracts.term import (
     Term,
 )
 from mcframe.model import Model, Problem
-from mcframe.numerics.descent.quasi_newton import descent
+from mcframe.numerics.norms import norm_upper_bound
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
+from mcframe.numerics.quasi_newton import descent
 from mcframe.regularizers import NuclearNorm
 
 # Under a smooth term Z is 0 at no weight: its path begins where its curvature is so many times

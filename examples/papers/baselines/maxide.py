@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS, NORM_SLACK
 from mcframe.contracts.validators import number, whole
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound
+from mcframe.numerics.norms import norm_upper_bound
 from papers.baselines.checks import checked_features
 
 __all__ = ["SideCompletion", "maxide"]

@@ -11,9 +11,8 @@ from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, NORM_SLACK, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
+from mcframe.numerics.norms import norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank
-from mcframe.numerics.spectra.lanczos import norm_bound
-from mcframe.numerics.spectra.spectral_norm import norm_upper_bound, singular_value_bounds
 
 __all__ = ["NO_BOUND", "Aim", "Bound", "MainTerm", "fenchel_bound", "main_term", "summed_rounding"]
 
@@ -127,8 +126,6 @@ def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:
 
 def norm_of(point: DualPoint, radius: float, excess: float) -> float:
     """An upper bound on ||S||_2, which need not be close where it is below the radius."""
-    if point.norm is not None:
-        return point.norm
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine import check_time
 
 __all__ = ["conjugate_gradients"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine import check_time
 
 __all__ = ["Local", "newton"]
 

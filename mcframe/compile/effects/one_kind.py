@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.compile.effects.contract import Correction, Effects, Ridge, corrected
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine import check_time
 
 __all__ = ["GroupSums", "Groups", "OneKind", "first_reach"]
 

@@ -39,7 +39,7 @@ from mcframe.model.binding import Totals, notes_on_gaps
 from mcframe.model.layout import middles_between, targets_of
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.table import Table
-from mcframe.numerics.unlabeled.background import Background
+from mcframe.numerics.unlabeled import Background
 
 __all__ = ["bind_partitions", "check_blocks", "mixed_bits", "refusal_of_partitions"]
 

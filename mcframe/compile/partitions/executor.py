@@ -14,8 +14,8 @@ from mcframe.compile.partitions.numbers import Cut, for_rows
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.machine.clock import check_time
-from mcframe.numerics.machine.threads import blas_alone
+from mcframe.numerics.machine import check_time
+from mcframe.numerics.threads import blas_alone
 
 __all__ = ["OneByOne", "Partitions", "Task", "added", "answer_of", "tree_sum"]
 

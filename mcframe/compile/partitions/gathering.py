@@ -18,7 +18,7 @@ from mcframe.compile.partitions.cluster import (
 )
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, McframeError
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine import check_time
 
 __all__ = ["Gathering", "Node"]
 

@@ -10,7 +10,7 @@ from mcframe.compile.partitions.part import KEPT, Part, Source
 from mcframe.compile.partitions.work import bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
-from mcframe.numerics.machine.scratch import Scratch, Stored, packed
+from mcframe.numerics.scratch import Scratch, Stored, packed
 
 __all__ = ["KeptParts"]
 

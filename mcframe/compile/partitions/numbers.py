@@ -11,7 +11,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.model import Layout
-from mcframe.numerics.operators import LowRank, Sampled
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Sampled
 
 if TYPE_CHECKING:
     from mcframe.compile.partitions.part import Part

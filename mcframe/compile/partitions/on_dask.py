@@ -28,8 +28,8 @@ from mcframe.compile.partitions.part import Source
 from mcframe.compile.partitions.sizes import bytes_at_work
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.machine.scratch import Scratch
-from mcframe.numerics.machine.threads import thread_limit
+from mcframe.numerics.scratch import Scratch
+from mcframe.numerics.threads import thread_limit
 
 __all__ = ["OnDask"]
 

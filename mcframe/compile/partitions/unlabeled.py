@@ -11,7 +11,7 @@ from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.unlabeled.background import Behind
+from mcframe.numerics.unlabeled import Behind
 
 __all__ = ["GradientsBehind", "PartitionedBackground", "PartitionedBehind", "PointInPartitions"]
 

@@ -12,7 +12,7 @@ import attrs
 
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.header import LOCK, PARTITIONS, WORKSHOP, StoredFile, Written
-from mcframe.numerics.machine.locks import held
+from mcframe.numerics.machine import held
 
 __all__ = ["Needed", "publish", "refuse_full", "workshop"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.likelihoods.cumulative.cumulative_logit import gap_loss, logistic_parts
-from mcframe.numerics.machine.clock import check_time
+from mcframe.numerics.machine import check_time
 
 __all__ = ["Positions", "best_thresholds"]
 

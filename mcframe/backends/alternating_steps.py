@@ -1,0 +1,294 @@
+"""Z in balanced factors, and the steps of alternation that move it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile import SHARES, Evaluation, Program, lines_near
+from mcframe.compile.iterates import difference, inner
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.norms import Lanczos
+from mcframe.numerics.operators import LowRank, Operator, Projected, orthogonal_factors
+from mcframe.numerics.shrinkage import Shrinker
+
+# A column is small where its singular value is below this share of the largest.
+SMALL = 0.1
+# The ratio of two sweeps' falls from which on nothing is concluded from it.
+SLOWEST = 0.95
+
+
+@attrs.define(eq=False)
+class AlternatingState:
+    """Z = U V' by its singular value decomposition, balanced, and the loss at its entries."""
+
+    left: Array
+    right: Array
+    values: Array  # singular values of Z
+    evaluation: Evaluation
+    penalty: float
+    shrinker: Shrinker  # of what is outside the spaces of large columns
+    curvature: float  # that the next proximal step counts with
+    length: float = np.inf  # of the last proximal step
+    sweeps: int = 0
+    residual: float = np.inf  # what the last sweep lowered the objective by, relatively
+    to_fall: float = np.inf  # what later ones will, if they go on as the last two did
+    settled: bool = False  # large columns are about right, and small ones are sought
+    finished: str | None = None
+    earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
+    ahead: tuple[str, ...] = ()  # pieces of the step under way that are still to come
+    begun: float = np.inf  # the objective at its beginning
+    effects: tuple[Array | None, ...] | None = None  # of a paused state
+
+    @property
+    def rank(self) -> int:
+        """The number of columns."""
+        return int(self.values.size)
+
+    @property
+    def objective(self) -> float:
+        """F + R at the iterate."""
+        return self.evaluation.value + self.penalty
+
+    def note_fall(self, before: float, after: float) -> None:
+        """Note how far a sweep lowered the objective, relatively, and how far others may."""
+        fallen = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
+        if np.isfinite(self.residual):
+            ratio = min(fallen / self.residual, SLOWEST) if self.residual > 0.0 else 0.0
+            self.to_fall = fallen * ratio / (1.0 - ratio)
+        self.residual = fallen
+
+    def sharpen(self) -> None:
+        """Small columns from now on, then more exact ones."""
+        if self.settled:
+            self.shrinker.sharpen()
+        self.settled = True
+
+    def arrive(self, program: Program, left: Array, right: Array) -> None:
+        """Z = left @ right.T, balanced, and all that follows from it."""
+        self.left, self.values, self.right = orthogonal_factors(left, right)
+        latent = LowRank(self.left, self.right)
+        self.evaluation = program.evaluate(latent, self.evaluation.effects)
+        self.penalty = program.penalty.of_singular_values(self.values)
+
+    @property
+    def small(self) -> Any:
+        """A mask of the columns with small singular values."""
+        return self.values < SMALL * np.max(self.values, initial=0.0)
+
+    @property
+    def bases(self) -> tuple[Array, Array]:
+        """Orthonormal bases of the two factors."""
+        roots = np.sqrt(self.values)
+        return self.left / roots, self.right / roots
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """The attributes that ``arrive`` changes."""
+        return (self.left, self.values, self.right, self.evaluation, self.penalty)
+
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        """Back to a snapshot."""
+        self.left, self.values, self.right, self.evaluation, self.penalty = snapshot
+
+
+def lower(
+    program: Program, state: AlternatingState, factors: Callable[[float], tuple[Array, Array]]
+) -> None:
+    """To the factors of the largest share of a step that lowers the objective, if one does."""
+    before, objective = state.snapshot(), state.objective
+    for share in SHARES:
+        state.arrive(program, *factors(share))
+        if state.objective < objective:
+            return
+        state.restore(before)
+
+
+def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
+    """New rows of one factor, the other and the effects fixed; then the best effects."""
+    own, other = (state.left, state.right) if by_rows else (state.right, state.left)
+    lines, weight = lines_near(program, state.evaluation), program.penalty.threshold(1.0)
+    fresh = lines.ridge_solutions(other, weight, by_rows)
+    # Cells that are not read one by one have one quadratic, of which a full step is sure.
+    sure = lines.sure and not program.background.n_read
+    if program.background.n_read:  # to evaluate each row takes a pass, and is seldom needed
+        before, objective = state.snapshot(), state.objective
+        state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
+        if state.objective < objective:
+            return
+        state.restore(before)
+    if not sure:
+        fresh = lines.descend(own, fresh, other, weight, by_rows)
+    state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
+
+
+# Columns at the start.
+FIRST_WIDTH = 16
+# Block Lanczos steps towards the first columns, and towards the first small ones.
+BEGUN, SOUGHT = 12, 30
+# The curvature that the next proximal step counts with beside the measured one, and how fast it
+# may come down.
+SAFETY, DESCENT = 1.05, 0.5
+# What rounding may change in an objective, relatively.
+ROUNDING = 1e-12
+# The most that the curvature grows by after a step that was too long.
+RISE = 8.0
+
+
+def begin(program: Program, state: AlternatingState) -> None:
+    """Columns along the leading singular vectors of the gradient at 0."""
+    weight = program.penalty.threshold(1.0)
+    count = min(FIRST_WIDTH, *program.shape)
+    lanczos = Lanczos(state.evaluation.gradient, state.shrinker.rng)
+    lanczos.advance(BEGUN)
+    left, s, right = lanczos.leading(count)
+    above = s > weight
+    if not above.any():
+        return
+    left, s, right = left[:, above], s[above], right[:, above]
+    lengths = (s - weight) / lines_near(program, state.evaluation).along(left, right)
+
+    def begun(share: float) -> tuple[Array, Array]:
+        roots = np.sqrt(share * lengths)
+        return -left * roots, right * roots
+
+    lower(program, state, begun)
+
+
+def relength(program: Program, state: AlternatingState) -> None:
+    """The best singular value of each small column by itself; those that reach 0 are dropped.
+
+    Along a column the objective changes by (weight - gain) and has the second derivative there.
+    """
+    small = state.small
+    if not small.any():
+        return
+    left, right = state.bases
+    pair = state.left[:, small], state.right[:, small]
+    forward, _ = state.evaluation.factor_gradients(*pair, small)
+    gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[small]
+    excess = gains - program.penalty.threshold(1.0)
+    curvatures = lines_near(program, state.evaluation).along(left[:, small], right[:, small])
+    moves = excess / curvatures
+    begun = state.values
+
+    def moved(share: float) -> tuple[Array, Array]:
+        lengths = begun.copy()
+        lengths[small] = np.maximum(lengths[small] + share * moves, 0.0)
+        roots = np.sqrt(lengths[lengths > 0.0])
+        return left[:, lengths > 0.0] * roots, right[:, lengths > 0.0] * roots
+
+    lower(program, state, moved)
+
+
+def step_aside(program: Program, state: AlternatingState) -> None:
+    """A proximal gradient step of the small columns, outside of the large ones' spaces.
+
+    With P and Q the projections off these spaces, P (Z - S / L) Q is shrunk: columns appear where
+    the gradient S has singular values above the weight there, turn, and vanish.
+    """
+    small = state.small
+    left, right = state.bases
+    off = left[:, ~small], right[:, ~small]
+    kept = state.left[:, ~small], state.right[:, ~small]
+    old = LowRank(left[:, small] * state.values[small], right[:, small])
+    begun, before, objective = state.evaluation, state.snapshot(), state.objective
+    matrix, again = begun.gradient, False
+    if state.shrinker.basis is None:
+        seek(state, matrix, *off)
+    while True:
+        tried = state.curvature
+        step = 1.0 / tried
+        factors = state.shrinker(
+            Projected(old + (-step) * matrix, *off),
+            partial(program.penalty.shrink, step=step),
+            program.penalty.threshold(step),
+            state.length,
+        )
+        moved = difference(LowRank(factors.left * factors.values, factors.right), old)
+        squared = inner(moved, moved)
+        if squared <= 0.0:
+            return
+        roots = np.sqrt(factors.values)
+        pair = factors.left * roots, factors.right * roots
+        state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
+        measured = begun.curvature_along(state.evaluation, moved) / squared
+        if measured <= tried:
+            state.curvature = max(SAFETY * measured, DESCENT * tried)
+            state.length = float(np.sqrt(squared))
+            if state.objective <= objective + ROUNDING * abs(objective):
+                return
+            state.restore(before)
+            if again:
+                return
+            again = True  # the shrinkage was not exact enough
+            continue
+        # What is measured far off, or where a loss overflowed, says little about the step to take.
+        higher = measured if np.isfinite(measured) else np.inf
+        state.curvature = min(SAFETY * higher, RISE * tried)
+        state.restore(before)
+
+
+def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array) -> None:
+    """Start the shrinker at leading singular vectors of the gradient outside of two spaces."""
+    lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
+    lanczos.advance(SOUGHT)
+    near, s, far = lanczos.leading(FIRST_WIDTH)
+    tall = gradient.shape[0] >= gradient.shape[1]
+    state.shrinker.basis = far if tall else near
+    state.shrinker.ritz = np.square(s / state.curvature)
+
+
+# The longest extrapolation, in lengths of the last move, and the shortest that is tried.
+LONGEST, SHORTEST = 8.0, 0.05
+
+
+def extrapolate(program: Program, state: AlternatingState) -> None:
+    """Go on along the move from the last step's end to this one's, if the objective falls.
+
+    Steps that each bring the iterate closer by the same factor r end at r / (1 - r) of the last
+    move. The objective before the move, after it, and after it once more gives a parabola; the
+    better one of the last point and the parabola's lowest is taken, if it is below. Two
+    evaluations at most.
+    """
+    end, objective = (state.left, state.right), state.objective
+    earlier, state.earlier = state.earlier, (*end, objective)
+    if earlier is None:
+        return
+    left, right = align(earlier[0], earlier[1], *end)
+    moves = end[0] - left, end[1] - right
+    best, reached = state.snapshot(), objective
+
+    def objective_at(share: float) -> float:
+        nonlocal best, reached
+        state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
+        if state.objective < reached:
+            best, reached = state.snapshot(), state.objective
+        return state.objective
+
+    share = lowest(earlier[2], objective, objective_at(1.0))
+    if share > SHORTEST:
+        objective_at(share)
+    state.restore(best)
+
+
+def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
+    """The factors, turned so that they come as close to others as they can (Procrustes).
+
+    A turn of both leaves their product as it is; where the others have fewer columns, what is
+    least like them is lost.
+    """
+    u, _, v = np.linalg.svd(left.T @ like_left + right.T @ like_right, full_matrices=False)
+    turn = u @ v
+    return left @ turn, right @ turn
+
+
+def lowest(before: float, here: float, beyond: float) -> float:
+    """The lowest point of a parabola through values at -1, 0 and 1, at most ``LONGEST``."""
+    if not np.isfinite(beyond):
+        return 0.5
+    curvature, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
+    if curvature <= 0.0:
+        return LONGEST
+    return float(np.clip(-rise / curvature, 0.0, LONGEST))

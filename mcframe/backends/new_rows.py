@@ -1,0 +1,406 @@
+"""Rows that were not in a fit: what they may be, and the best of these for their own data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.backends.certificate import Dual
+from mcframe.backends.row_newton import At, RowLosses, Scored, newton
+from mcframe.compile import (
+    CompiledProblem,
+    Piece,
+    RowPenalty,
+    compile_main,
+    dual_point,
+    infinite_effects,
+    is_quadratic,
+)
+from mcframe.compile.moreau import smoothed_piece
+from mcframe.constraints import Box, NuclearBall
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import Proximable
+from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
+from mcframe.model import Problem
+from mcframe.numerics.operators import LowRank, orthogonal_factors
+from mcframe.numerics.row_squares import RowSquares
+from mcframe.regularizers import NuclearNorm
+
+REMEDY = "refit with the new rows among the data"
+# A ball whose radius is larger than the nuclear norm of Z by more than this does not bind: fits
+# that it binds end on it, up to how exactly they are known.
+LOOSE = 1e-3
+
+
+@attrs.frozen(eq=False)
+class RowSpace:
+    """``z = loadings u`` with ``u = start + directions t``, at the cost ``||t||^2 / 2``.
+
+    At the optimum Z = U V', with singular values s shared alike by both factors, the gradient S of
+    all that is a sum over rows has ``S V = -U D``, where the diagonal D holds what the terms over
+    all of Z take off each singular value: ``weight + ridge s``. Each row u of U therefore
+    minimises its own share of that sum plus ``u'D u / 2``, V fixed (Zheng and Hastie, 2015,
+    section 3, for Gaussian entries under a nuclear norm; the argument needs convexity alone).
+    ``loadings`` are ``V D^(-1/2)``, so that every direction costs alike. Columns of Z that are
+    fixed, as a column of ones, leave the u that meet them: a point, and directions orthogonal to
+    it.
+
+    Attributes
+    ----------
+    loadings : array (n_columns x k)
+    start : array (k,)
+    directions : array (k x m), orthonormal columns
+    bounds : tuple of (columns of Z, lower, upper)
+        Between which the entries of a row stay.
+    idle : dict from block name to float
+        Unpenalised row effects of items without an entry, counted from 0.
+    """
+
+    loadings: Array
+    start: Array
+    directions: Array
+    bounds: tuple[tuple[slice, float, float], ...]
+    idle: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        latent: LowRank,
+        effects: Mapping[str, Array],
+        dual: Dual | None,
+        infinite: Mapping[str, IntArray] | None = None,
+    ) -> "RowSpace":
+        """The space of a fit's rows; a ``ModelError`` where terms leave new rows no meaning.
+
+        ``infinite`` has the places of infinite effects by block, where the problem has no entries
+        by which they are found.
+        """
+        refuse_rows(problem)
+        bounds = tuple(
+            (problem.columns_of_term(term), term.lower, term.upper)
+            for term in problem.terms
+            if isinstance(term, Box)
+        )
+        idle = idle_effects(problem, effects, infinite)
+        penalty = compile_main(problem)
+        if isinstance(penalty, RowPenalty):
+            return cls.of_squares(penalty.squares, bounds, idle)
+        fixed = [
+            (problem.columns_of_term(term), term.fixed)
+            for term in problem.terms
+            if isinstance(term, Constraint) and term.fixed is not None
+        ]
+        loadings = priced_loadings(problem, latent, effects, dual)
+        ends = np.vstack([np.zeros((0, loadings.shape[1])), *(loadings[own] for own, _ in fixed)])
+        values = np.concatenate([np.zeros(0), *(np.full(width(own), v) for own, v in fixed)])
+        start, directions = solutions(ends, values)
+        return cls(loadings, start, directions, bounds, idle)
+
+    @classmethod
+    def of_squares(
+        cls,
+        squares: RowSquares,
+        bounds: tuple[tuple[slice, float, float], ...] = (),
+        idle: Mapping[str, float] | None = None,
+    ) -> "RowSpace":
+        """The space of all rows under a square of each, centre and loadings side by side."""
+        loadings = np.column_stack([squares.centre, squares.loadings])
+        unit = np.eye(loadings.shape[1])
+        return cls(loadings, unit[0], unit[:, 1:], bounds, idle or {})
+
+    def rows(self, scores: Array) -> LowRank:
+        """Rows of Z from their t (n_rows x m), in factors."""
+        return LowRank(self.start + scores @ self.directions.T, self.loadings)
+
+
+def width(columns: slice) -> int:
+    """The number of columns of a slice."""
+    return int(columns.stop - columns.start)
+
+
+def refuse_rows(problem: Problem) -> None:
+    """A ``ModelError`` where a model says nothing of a row by itself."""
+    alone = [term for term in problem.model.terms if isinstance(term, RowQuadratic)]
+    for term in problem.model.terms:
+        if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
+            raise ModelError(
+                f"new rows of {alone[0].word} are known beside Ridge and Box; the model has"
+                f" {term.word} too; {REMEDY}"
+            )
+        if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
+            raise ModelError(
+                "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and"
+                f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
+                f" {REMEDY}"
+            )
+    for block in problem.model.blocks:
+        if not block.likelihood.convex:
+            raise ModelError(
+                f"block {block.name!r}: new rows need a convex loss, which this"
+                f" {type(block.likelihood).__name__} is not; {REMEDY}"
+            )
+
+
+def prices_rows(term: Term) -> bool:
+    """A term costs a row of U a known square."""
+    if term.block is not None:
+        return False
+    return is_quadratic(term) or isinstance(term, NuclearNorm | NuclearBall | RowQuadratic)
+
+
+def is_fixed_column(term: Term) -> bool:
+    """A term is a column of one value."""
+    return isinstance(term, Constraint) and term.fixed is not None
+
+
+def priced_loadings(
+    problem: Problem, latent: LowRank, effects: Mapping[str, Array], dual: Dual | None
+) -> Array:
+    """V D^(-1/2): loadings at which each direction costs ``t^2 / 2``.
+
+    Under a ridge alone rows have nothing in common, and any row is one.
+    """
+    spectral = [term for term in problem.terms if isinstance(term, Spectral)]
+    ridge = sum(term.quadratic_weight for term in spectral)
+    norms = [term.weight for term in spectral if isinstance(term, NuclearNorm)]
+    balls = [term for term in spectral if isinstance(term, NuclearBall)]
+    if not (norms or balls):
+        return np.eye(problem.n_columns) / np.sqrt(ridge)
+    _, s, loadings = orthogonal_factors(latent.left, latent.right)
+    weight = sum(norms)
+    if balls and s.size:
+        weight += ball_weight(problem, latent, effects, dual, balls[0], weight + ridge * s)
+    priced: Array = loadings / np.sqrt(weight + ridge * s)
+    return priced
+
+
+def ball_weight(
+    problem: Problem,
+    latent: LowRank,
+    effects: Mapping[str, Array],
+    dual: Dual | None,
+    ball: NuclearBall,
+    others: Array,
+) -> float:
+    """The weight of a nuclear norm that would do what the ball does: its multiplier.
+
+    ``-<U, S V> / ||U||^2``, less what other terms take off (``others``, for each singular value).
+    At the optimum it is what the spectral norm of the gradient S exceeds them by. 0 where a ball
+    does not bind next to them.
+    """
+    left, s, right = orthogonal_factors(latent.left, latent.right)
+    total = float(np.sum(s))
+    weight = 0.0
+    if total >= (1.0 - LOOSE) * ball.radius:
+        gradient = gradient_of_rows(problem, latent, effects, dual, right)
+        weight = -float(np.vdot(left, gradient + left * others)) / total
+    if weight <= 0.0 and not np.any(others):
+        raise ModelError(
+            f"NuclearBall({ball.radius:g}) does not bind: the nuclear norm of Z is {total:.6g},"
+            " and so nothing holds new rows back. Take a smaller radius, a NuclearNorm or a Ridge,"
+            f" or {REMEDY}"
+        )
+    return max(weight, 0.0)
+
+
+def gradient_of_rows(
+    problem: Problem,
+    latent: LowRank,
+    effects: Mapping[str, Array],
+    dual: Dual | None,
+    right: Array,
+) -> Array:
+    """S V for the gradient S of all that is a sum over rows: losses, and terms but norms of Z."""
+    program = CompiledProblem(problem).program
+    warm = tuple(effects.get(name) for name in program.names)
+    if dual is None:
+        at = program.evaluate(latent, warm)
+    else:
+        at = program.evaluate_at(latent, dual.given)
+    point = dual_point(program, at, dual)
+    product: Array = np.asarray(point.matrix @ right)
+    for term, matrix in zip(program.terms, point.terms, strict=True):
+        if isinstance(term.term, Spectral):
+            product -= term.pull(matrix) @ right[term.columns]
+    return product
+
+
+def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
+    """The shortest u with ``ends u = values``, and an orthonormal basis of what leaves them so."""
+    start = np.linalg.pinv(ends) @ values if ends.size else np.zeros(ends.shape[1])
+    if not ends.size:
+        return start, np.eye(ends.shape[1])
+    basis: Any = np.linalg.qr(ends.T, mode="complete")[0]
+    return start, basis[:, ends.shape[0] :]
+
+
+def idle_effects(
+    problem: Problem, effects: Mapping[str, Array], infinite: Mapping[str, IntArray] | None
+) -> dict[str, float]:
+    """The row effect of rows without an entry, counted from 0, by block.
+
+    The mean over the rows with one, of finite effects, as in fits; 0 under a ridge.
+    """
+    idle = {}
+    for block in problem.model.blocks:
+        name = block.name
+        if not block.row_effects:
+            continue
+        idle[name] = 0.0
+        if problem.ridge(name):
+            continue
+        layout, finite = problem.layout(name), np.ones(effects[name].size)
+        finite[infinite_effects(problem, block) if infinite is None else infinite[name]] = 0.0
+        own = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
+        known = problem.tables[name].rows_with_entries & (layout.row_effects(finite) > 0.0)
+        if known.any():
+            idle[name] = float(np.mean(own[known]))
+    return idle
+
+
+# The stiffness of a nonsmooth part, relative to 1 / ||v||^2 of its loadings v, by which a row's
+# own cost holds z; by how much it grows at each move of the multipliers, and in all.
+FIRST, GROWTH, STIFFEST = 10.0, 3.0, 1e4
+# Moves at most; at the largest stiffness they end where they bring no more than this.
+MOST_MOVES, STILL = 60, 0.5
+# Nonsmooth parts are met where z and their prox differ by less than this relative to the largest z
+# of the row; a row is off where they still differ by more than that.
+MET, OFF = 1e-11, 1e-6
+# Rows that are much smaller than the largest are measured by this share of it.
+SMALL_ROW = 1e-6
+# How long a gradient may be relative to what it sums; see ``RowLosses.off``.
+LONG = 1e-7
+
+
+@attrs.frozen(eq=False)
+class BestRows:
+    """Scores t of new rows (n_rows x m), their effects by piece, and which rows are off."""
+
+    scores: Array
+    effects: tuple[Array | None, ...]
+    off: Mask
+
+
+@attrs.frozen
+class Between(Proximable):
+    """0 for lower <= z <= upper, else inf: a ``Box``, number by number, in a loss's place."""
+
+    lower: float
+    upper: float
+
+    smooth = False
+    width = 1
+
+    def value(self, z: Array, y: Array) -> Array:
+        """0: it is asked for at a prox alone."""
+        return np.zeros_like(z)
+
+    def prox(self, z: Array, y: Array, step: Array) -> Array:
+        """The nearest number within."""
+        return np.clip(z, self.lower, self.upper)
+
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
+        """1 within, 0 outside."""
+        return ((z > self.lower) & (z < self.upper)).astype(np.float64)
+
+
+def best_rows(
+    n_rows: int, pieces: tuple[Piece, ...], columns: tuple[slice, ...], space: RowSpace
+) -> BestRows:
+    """The scores of each row at which its losses and its own cost are least, within its bounds.
+
+    Parameters
+    ----------
+    n_rows : int
+    pieces : tuple of Piece
+        The losses of blocks, as in ``RowLosses``.
+    columns : tuple of slices
+        The columns of Z at which each of them stands.
+    space : RowSpace
+    """
+    kept = len(pieces)
+    for own, lower, upper in space.bounds:
+        start = pieces[-1].part.stop if pieces else 0
+        pieces = (*pieces, bounds_of(n_rows, own, Between(lower, upper), start))
+        columns = (*columns, own)
+    if not pieces:
+        nothing: Array = np.zeros((n_rows, space.directions.shape[1]))
+        return BestRows(nothing, (), np.zeros(n_rows, dtype=bool))
+    centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
+    losses = RowLosses(pieces, Scored.of(n_rows, pieces, columns, centre, loadings))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
+        if all(piece.likelihood.smooth for piece in pieces):
+            here = newton(losses)
+            off = losses.off(here, LONG)
+        else:
+            here, off = by_multipliers(losses)
+    return BestRows(here.scores, here.effects[:kept], off)
+
+
+def bounds_of(n_rows: int, columns: slice, within: Between, start: int) -> Piece:
+    """All cells of some columns, as a piece whose loss is 0 between the bounds."""
+    width = columns.stop - columns.start
+    rows, across = np.divmod(np.arange(n_rows * width), width)
+    part = slice(start, start + rows.size)
+    return Piece(within, 1.0, np.zeros(rows.size), rows, across, part)
+
+
+def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
+    """Rows under nonsmooth losses, and which of them are off: the method of multipliers.
+
+    Each nonsmooth loss is replaced by its envelope (``mcframe.compile.moreau``), whose gradient at
+    the minimum is the next multiplier, and which grows stiffer from one to the next.
+    """
+    nonsmooth = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]
+    multipliers: dict[int, Array] = {k: np.zeros(losses.pieces[k].n_numbers) for k in nonsmooth}
+    first = {k: stiffness(losses, k) for k in nonsmooth}
+    factor, last, here = 1.0, np.inf, None
+    for _ in range(MOST_MOVES):
+        pieces: list[Any] = list(losses.pieces)
+        for k in nonsmooth:
+            pieces[k] = smoothed_piece(pieces[k], multipliers[k], factor * first[k])
+        smooth = attrs.evolve(losses, pieces=tuple(pieces))
+        here = newton(smooth, here)
+        duals = {k: here.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
+        away = np.zeros(losses.scored.n_rows)
+        for k in nonsmooth:
+            moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
+            away = np.maximum(away, moved_by(losses, here, k, moved))
+        multipliers, worst = duals, float(np.max(away))
+        stiffest = factor >= STIFFEST
+        if worst <= MET or (stiffest and worst > STILL * last):
+            break
+        factor, last = min(GROWTH * factor, STIFFEST), worst
+    assert here is not None
+    return here, smooth.off(here, LONG) | (away > OFF)
+
+
+def stiffness(losses: RowLosses, k: int) -> float:
+    """The first stiffness of a nonsmooth piece; of one that no score moves in units of its own."""
+    piece, loadings = losses.pieces[k], losses.scored.loadings[losses.scored.slices[k]]
+    squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
+    if squared > 0.0:
+        return FIRST / squared
+    spread = float(np.std(piece.y)) or 1.0
+    return FIRST * float(np.mean(piece.scale)) / spread
+
+
+def moved_by(losses: RowLosses, here: At, k: int, moved: Array) -> Array:
+    """The longest of some moves in each row, relative to the size of its predictors."""
+    piece = losses.pieces[k]
+    own = piece.offset_part(here.z)
+    sizes = np.abs(piece.predictor(own, here.effects[k])) + np.abs(own) + np.abs(piece.y)
+    largest = by_rows(losses, piece, sizes)
+    unit = np.maximum(largest, SMALL_ROW * float(np.max(largest, initial=0.0)))
+    longest = by_rows(losses, piece, moved)
+    return np.divide(longest, unit, out=np.zeros_like(unit), where=unit > 0.0)
+
+
+def by_rows(losses: RowLosses, piece: Piece, numbers: Array) -> Array:
+    """The largest of some numbers that are not below 0, row by row."""
+    largest = np.zeros(losses.scored.n_rows)
+    np.maximum.at(largest, piece.rows, numbers)
+    return largest

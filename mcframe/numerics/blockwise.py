@@ -1,0 +1,358 @@
+"""One loss for all cells of a matrix that is held in factors, read by blocks of rows."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import UnlabeledLoss
+from mcframe.contracts.rounding import EPS
+from mcframe.numerics.dense_loops import add_columns_times, rows_times
+from mcframe.numerics.machine import check_time
+from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.threads import share, thread_count
+from mcframe.numerics.unlabeled import Hessians, Unwritten, UnwrittenAt
+
+# Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
+BLOCK, SLICE = 1_000_000, 32_768
+# Blocks of 64 bits that each thread of a pass holds at its peak, temporary ones included.
+BLOCKS = 4
+# Results of so many blocks are held before they are added up in their order, fewer where that
+# takes more numbers.
+TOGETHER, RESULTS = 16, 20_000_000
+# Up to so many cells the gradients at a point are held, in 32 bits: 0.5 GB. Beyond, each product
+# computes them anew.
+HELD = 125_000_000
+# Numbers in the Hessians of all lines of a factor: up to so many they are formed, in 0.4 GB.
+HESSIANS = 50_000_000
+# Sums of a block's cells round by so many times what sums of few entries do.
+ROUNDED = 4.0
+# Differences of values are uncertain by so many units in the last place.
+NOISE = 64.0
+
+Rows = tuple[slice, IntArray]
+T = TypeVar("T")
+# What is made of the rows of a block, the places of entries in it, its losses and its gradients.
+Reduction = Callable[[slice, IntArray, Array, Array], T]
+
+
+@attrs.frozen(eq=False)
+class Blockwise(Unwritten):
+    """``scale * loss(z)`` for every cell z of U V' but the entries.
+
+    A pass forms Z_b = U_b V' for a block of rows at a time, of about a million cells: it holds
+    a few blocks a thread and thin factors, and takes 6 k operations a cell for k columns, and its
+    loss. Threads take the blocks; what they bring is added in the order of the rows.
+    """
+
+    loss: UnlabeledLoss
+    scale: float
+    shape: tuple[int, int]
+    rows: IntArray
+    columns: IntArray
+
+    @property
+    def weights(self) -> Array:  # type: ignore[override]
+        """The highest second derivative, in each column."""
+        return np.full(self.shape[1], self.scale * self.loss.curvature)
+
+    @property
+    def n_read(self) -> int:
+        """The number of all cells."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def held_bytes(self) -> int:
+        """Gradients in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
+        blocks = thread_count() * BLOCKS * 8 * min(BLOCK, self.n_read)
+        hessians = 8 * min(HESSIANS, self.n_read * min(self.shape))
+        return blocks + hessians + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
+
+    def at(self, latent: LowRank, z: Array) -> "BlockwiseAt":
+        """The losses at Z; its entries z do not matter."""
+        return BlockwiseAt(self, latent)
+
+    @cached_property
+    def blocks(self) -> list[Rows]:
+        """The rows of each block, and where in it the entries are."""
+        n_rows, n_columns = self.shape
+        height = max(BLOCK // n_columns, 1)
+        order = np.argsort(self.rows, kind="stable")
+        rows, columns = (places[order].astype(np.intp) for places in (self.rows, self.columns))
+        firsts = np.arange(0, n_rows, height)
+        starts = np.searchsorted(rows, np.append(firsts, n_rows))
+        blocks = []
+        for first, start, stop in zip(firsts, starts[:-1], starts[1:], strict=True):
+            places = (rows[start:stop] - first) * n_columns + columns[start:stop]
+            blocks.append((slice(int(first), min(int(first) + height, n_rows)), places))
+        return blocks
+
+    def over_blocks(self, work: Callable[[int, Array], T], numbers: int = 1) -> Iterator[T]:
+        """``work`` on each block, told by its number, with two buffers of its size.
+
+        The results come in order, whichever thread they are of; each holds so many numbers.
+        """
+        height = max(rows.stop - rows.start for rows, _ in self.blocks)
+        spare: deque[Array] = deque()
+        together = max(thread_count(), min(TOGETHER, RESULTS // max(numbers, 1)))
+        for first in range(0, len(self.blocks), together):
+            check_time()
+            last = min(first + together, len(self.blocks))
+            results: list[Any] = [None] * (last - first)
+
+            def take(start: int, stop: int, first: int = first, results: Any = results) -> None:
+                try:
+                    buffers = spare.pop()
+                except IndexError:  # all are in use
+                    buffers = np.empty((2, height, self.shape[1]))
+                for block in range(start, stop):
+                    rows = self.blocks[block][0]
+                    results[block - first] = work(block, buffers[:, : rows.stop - rows.start])
+                spare.append(buffers)
+
+            share(take, range(first, last + 1))
+            yield from results
+
+    def over_losses(
+        self, latent: LowRank, reduction: Reduction[T], numbers: int = 1
+    ) -> Iterator[T]:
+        """A reduction of each block's losses and gradients at Z, 0 at entries, unscaled."""
+        right = np.ascontiguousarray(latent.right.T)
+
+        def work(block: int, buffers: Array) -> T:
+            rows, places = self.blocks[block]
+            gradients, losses = buffers
+            np.matmul(latent.left[rows], right, out=gradients)
+            flat, costs = gradients.reshape(-1), losses.reshape(-1)
+            for first in range(0, flat.size, SLICE):
+                part = slice(first, first + SLICE)
+                costs[part], flat[part] = self.loss.value_and_gradient(flat[part])
+            flat[places] = costs[places] = 0.0
+            return reduction(rows, places, losses, gradients)
+
+        return self.over_blocks(work, numbers)
+
+    def over_second_derivatives(
+        self, latent: LowRank, reduction: Callable[[slice, Array], T], numbers: int
+    ) -> Iterator[T]:
+        """A reduction of each block's second derivatives at Z, 0 at entries, unscaled."""
+        right = np.ascontiguousarray(latent.right.T)
+
+        def work(block: int, buffers: Array) -> T:
+            rows, places = self.blocks[block]
+            second = np.matmul(latent.left[rows], right, out=buffers[0])
+            flat = second.reshape(-1)
+            for first in range(0, flat.size, SLICE):
+                part = slice(first, first + SLICE)
+                flat[part] = self.loss.second_derivative(flat[part])
+            flat[places] = 0.0
+            return reduction(rows, second)
+
+        return self.over_blocks(work, numbers)
+
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
+        """The sum over each row of Z, or each column."""
+
+        def sums(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
+            return np.sum(losses, axis=1 if by_rows else 0)
+
+        found = list(self.over_losses(latent, sums, max(self.shape)))
+        return self.scale * (np.concatenate(found) if by_rows else np.sum(found, axis=0))
+
+
+@attrs.frozen(eq=False)
+class Passed:
+    """What one pass over all cells brings: sums, and products with the factors."""
+
+    value: float
+    forward: Array  # T V
+    backward: Array  # T' U
+    length: float  # Frobenius norm of T
+
+
+@attrs.frozen(eq=False)
+class BlockwiseAt(UnwrittenAt):
+    """The losses at a Z."""
+
+    blockwise: Blockwise
+    latent: LowRank
+
+    at_entries = np.zeros(1)  # the blocks have nothing there
+
+    @cached_property
+    def whole(self) -> Passed:
+        """Value, products and length of the gradient, in one pass."""
+        scale, (n_rows, n_columns) = self.blockwise.scale, self.latent.shape
+        left, right = self.latent.left, self.latent.right
+        forward, backward = (np.zeros((n, self.latent.width)) for n in (n_rows, n_columns))
+
+        def both(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Any:
+            np.matmul(gradients, right, out=forward[rows])
+            thin = left[rows].T @ gradients
+            return float(np.sum(losses)), float(np.vdot(gradients, gradients)), thin
+
+        values, squares = [], []
+        for value, square, thin in self.blockwise.over_losses(self.latent, both, right.size):
+            values.append(value)
+            squares.append(square)
+            backward += thin.T
+        length = scale * math.sqrt(math.fsum(squares))
+        return Passed(scale * math.fsum(values), scale * forward, scale * backward, length)
+
+    @property
+    def value(self) -> float:
+        """The sum of the losses."""
+        return self.whole.value
+
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U."""
+        return self.whole.forward, self.whole.backward
+
+    @cached_property
+    def held(self) -> list[Array] | None:
+        """The gradients of each block in 32 bits, if they are not too many.
+
+        Rounding moves a point of the dual a little: inside of its domain it is as good a one.
+        """
+        if self.blockwise.n_read > HELD:
+            return None
+
+        def short(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
+            return round_to_single(self.blockwise.loss, gradients)
+
+        return list(self.blockwise.over_losses(self.latent, short))
+
+    def over_gradients(self, reduction: Reduction[T], numbers: int = 1) -> Iterator[T]:
+        """A reduction of each block's unscaled gradients, which are the same each time.
+
+        In 32 bits where they are held; what stands for losses is a buffer to write to.
+        """
+        held, blockwise = self.held, self.blockwise
+        if held is None:
+            return blockwise.over_losses(self.latent, reduction, numbers)
+
+        def work(block: int, buffers: Array) -> T:
+            return reduction(*blockwise.blocks[block], buffers[1], held[block])
+
+        return blockwise.over_blocks(work, numbers)
+
+    def gradient(self) -> "Gradients":
+        """T, the gradients, as an operator."""
+        return Gradients(self)
+
+    def hessians(self, by_rows: bool) -> Hessians:
+        """A matrix V' diag(w) V for each line, w its second derivatives.
+
+        As one product with the columns' k (k + 1) / 2 products in pairs. Where these take too
+        much memory the highest curvature serves: one Gram matrix for all lines.
+        """
+        own, other = self.latent.left, self.latent.right
+        if not by_rows:
+            own, other = other, own
+        scale = self.blockwise.scale
+        if own.shape[0] * own.shape[1] ** 2 > HESSIANS:
+            highest = scale * float(self.blockwise.loss.curvature)
+            return Hessians((other.T @ other)[None], np.full(own.shape[0], highest), highest)
+        upper = np.triu_indices(own.shape[1])
+        pairs = other[:, upper[0]] * other[:, upper[1]]
+        sums = np.zeros((own.shape[0], pairs.shape[1]))
+
+        def by_pairs(rows: slice, second: Array) -> Array:
+            return second @ pairs if by_rows else second.T @ pairs[rows]
+
+        blockwise = self.blockwise
+        found = blockwise.over_second_derivatives(self.latent, by_pairs, sums.size)
+        for (rows, _), own_sums in zip(blockwise.blocks, found, strict=True):
+            if by_rows:
+                sums[rows] = own_sums
+            else:
+                sums += own_sums
+        matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
+        matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
+        return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
+
+    def curvature_along(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
+        """2 (F(Z + D) - F(Z) - <T, D>) up to rounding, in [0, highest curvature ||D||^2]."""
+        along = float(np.vdot(moved.left, self.gradient() @ moved.right))
+        risen = 2.0 * (after.value - self.value - along)
+        squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
+        highest = self.blockwise.scale * float(self.blockwise.loss.curvature) * squares
+        return min(max(risen + NOISE * EPS * abs(self.value), 0.0), highest)
+
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """The sum of the conjugates, and the sum of their sizes."""
+        loss, scale = self.blockwise.loss, self.blockwise.scale
+        if share == 0.0:
+            n_unwritten = self.blockwise.n_read - self.blockwise.rows.size
+            total = n_unwritten * float(loss.conjugate(np.zeros(1))[0])
+            return scale * total, ROUNDED * scale * abs(total)
+
+        def conjugates(rows: slice, places: IntArray, out: Array, gradients: Array) -> Any:
+            flat, found = gradients.reshape(-1), out.reshape(-1)
+            for first in range(0, flat.size, SLICE):
+                part = slice(first, first + SLICE)
+                found[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
+            found[places] = 0.0
+            return float(np.sum(found)), float(np.sum(np.abs(found)))
+
+        sums, sizes = zip(*self.over_gradients(conjugates), strict=True)
+        return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
+
+
+def round_to_single(loss: UnlabeledLoss, gradients: Array) -> Array:
+    """Gradients in 32 bits, those that leave their domain by it moved inwards."""
+    short = gradients.astype(np.float32)
+    flat = short.reshape(-1)
+    for first in range(0, flat.size, SLICE):
+        part = flat[first : first + SLICE]
+        near = loss.nearest_gradient(part.astype(np.float64))
+        inwards = np.where(near > part, np.float32(np.inf), np.float32(-np.inf))
+        part[:] = np.where(near == part, part, np.nextafter(part, inwards))
+    return short
+
+
+@attrs.frozen(eq=False)
+class Gradients(Operator):
+    """T (n_rows x n_columns) by its products: each reads all cells."""
+
+    point: BlockwiseAt
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        shape: tuple[int, int] = self.point.latent.shape
+        return shape
+
+    @property
+    def rounding(self) -> float:
+        """A sum of so many products each way."""
+        return EPS * (sum(self.shape) + 16) * self.point.whole.length
+
+    def _matmat(self, block: Array) -> Array:
+        right = np.ascontiguousarray(block.T)
+
+        def product(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
+            out = np.empty((gradients.shape[0], right.shape[0]))
+            rows_times(gradients, right, out)
+            return out
+
+        found = list(self.point.over_gradients(product))
+        return self.point.blockwise.scale * np.concatenate(found)
+
+    def _rmatmat(self, block: Array) -> Array:
+        size = (block.shape[1], self.shape[1])
+
+        def product(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
+            out = np.zeros(size)
+            add_columns_times(gradients, block[rows], out)
+            return out
+
+        total = np.zeros(size)
+        for own in self.point.over_gradients(product, total.size):
+            total += own
+        return self.point.blockwise.scale * total.T

@@ -1,1 +1,0 @@
-"""Linear equations A Z = B in a matrix Z, all or some of them known."""

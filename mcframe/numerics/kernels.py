@@ -1,0 +1,461 @@
+"""Loops over observed entries, compiled, and shared among threads by rows.
+
+Rows are those of a matrix or, in the other order, of its transpose. ``starts`` says where the
+entries of each row begin, ``across`` at which column each stands and ``places`` where its number
+stands in the caller's order. Every row is summed by one thread in one order, and sums across rows
+are cut where the sizes of the matrix say, so that results do not depend on the number of threads.
+
+With N entries, k columns and 8-byte numbers the least that has to move through memory is, at 4
+bytes of ``across``, 4 of ``places`` and 8 of each number for every entry: 16 N bytes for
+``entries``, 12 N for ``product``, ``transposed_product`` and ``gram_product``, 24 N for
+``ridge_solutions`` with a curvature for each entry. The arithmetic is 2 N k for an entry's
+number and for a product, 4 N k for A'A, and N k (k + 4) + rows k^3 / 3 for regressions. The
+gathered rows of the other factor come from the cache where that factor fits.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.deferred import Deferred
+from mcframe.numerics.machine import compiled
+from mcframe.numerics.threads import cuts, even_cuts, share
+
+fours = Deferred("mcframe.numerics.fours", "every solver")
+
+# Sums may be reordered for the vector units; infinities and NaN stay what they are.
+FAST = {"reassoc", "contract", "nsz"}
+# Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
+# at distances of a power of two they would push each other out.
+PANEL, STRIDE = 128, 136
+# Columns of the blocks that Lanczos steps have, for which there are loops of their own.
+FOUR = 4
+# Sums across rows are taken in so many parts at most, of so many multiplications at least: a
+# number that does not depend on the threads, for the order of summation is part of the result.
+PARTS, PART = 16, 250_000
+
+
+def over_rows(loop: Callable[..., None], cost: float, starts: IntArray, *arrays: Any) -> None:
+    """Share ``loop(first, last, starts, *arrays)`` among threads; it takes so many products."""
+    share(lambda first, last: loop(first, last, starts, *arrays), cuts(cost, starts))
+
+
+def entries(
+    starts: IntArray, across: IntArray, places: IntArray, left: Array, right: Array, out: Array
+) -> None:
+    """out[place] = <left[row], right[across]> for every entry."""
+    cost = across.size * left.shape[1]
+    over_rows(entries_of, cost, starts, across, places, left, right, out)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
+    """out[p] = <left[row], right[across]> at the entries p of some rows."""
+    width = left.shape[1]
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
+            other = across[p]
+            total = 0.0
+            for c in range(width):
+                total += left[row, c] * right[other, c]
+            out[places[p]] = total
+
+
+def low_rank_entries(
+    rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array
+) -> None:
+    """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
+    pieces = even_cuts(rows.size * left.shape[1], rows.size)
+    share(lambda first, last: sampled_of(first, last, rows, columns, left, right, out), pieces)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
+    """out[p] = <left[rows[p]], right[columns[p]]> for some entries p."""
+    width = left.shape[1]
+    for p in range(first, last):
+        total = 0.0
+        for c in range(width):
+            total += left[rows[p], c] * right[columns[p], c]
+        out[p] = total
+
+
+def scaled_entries(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    values: Array,
+    left: Array,
+    right: Array,
+    out: Array,
+) -> None:
+    """out[place] = left[row] values[place] right[across] for every entry."""
+    over_rows(scaled_of, across.size, starts, across, places, values, left, right, out)
+
+
+@compiled(nogil=True)
+def scaled_of(first, last, starts, across, places, values, left, right, out):  # type: ignore[no-untyped-def]
+    """Scale the entries of some rows."""
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
+            out[places[p]] = left[row] * values[places[p]] * right[across[p]]
+
+
+def gather(places: IntArray, values: Array, out: Array) -> None:
+    """out[p] = values[places[p]]."""
+    pieces = even_cuts(out.size, out.size)
+    share(lambda first, last: gather_of(first, last, places, values, out), pieces)
+
+
+@compiled(nogil=True)
+def gather_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
+    """out[p] = values[places[p]] for some p."""
+    for p in range(first, last):
+        out[p] = values[places[p]]
+
+
+def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
+    """The sums of values[p] thin[across[p]], row by row: a sparse matrix times a thin one."""
+    out = np.empty((starts.size - 1, thin.shape[1]))
+    loop = fours.product_of if thin.shape[1] == FOUR else product_of
+    thin = np.ascontiguousarray(thin)
+    over_rows(loop, across.size * thin.shape[1], starts, across, values, thin, out)
+    return out
+
+
+@compiled(nogil=True, fastmath=FAST)
+def product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
+    """Some rows of it."""
+    width = right.shape[1]
+    for row in range(first, last):
+        for c in range(width):
+            out[row, c] = 0.0
+        for p in range(starts[row], starts[row + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                out[row, c] += value * right[other, c]
+
+
+def parts_of(starts: IntArray, n_across: int, width: int) -> IntArray:
+    """Cuts of rows into parts of about equal size, each with a sum across rows of its own."""
+    n_entries = int(starts[-1])
+    most = min(n_entries * width // PART, n_entries // (2 * n_across * max(width, 1)), PARTS)
+    places = np.searchsorted(starts, np.linspace(0, n_entries, max(most, 1) + 1)[1:-1])
+    return np.array([0, *np.unique(places).tolist(), starts.size - 1], dtype=np.int64)
+
+
+def sum_of_parts(
+    loop: Callable[..., None],
+    starts: IntArray,
+    across: IntArray,
+    values: Array,
+    thin: Array,
+    n_across: int,
+) -> Array:
+    """The sum of what a loop adds to zeros, over parts of the rows."""
+    thin = np.ascontiguousarray(thin)
+    parts = parts_of(starts, n_across, thin.shape[1])
+    totals = np.zeros((parts.size - 1, n_across, thin.shape[1]))
+
+    def add(first: int, last: int) -> None:
+        for part in range(first, last):
+            loop(parts[part], parts[part + 1], starts, across, values, thin, totals[part])
+
+    share(add, range(parts.size))
+    return np.asarray(np.sum(totals, axis=0))
+
+
+def transposed_product(
+    starts: IntArray, across: IntArray, values: Array, thin: Array, n_across: int
+) -> Array:
+    """The sums of values[p] thin[row] at across[p]: A' times a thin matrix, by A's own rows.
+
+    Beside ``product`` of the other order it writes where that reads, to the shorter of the two
+    thin matrices: twice as fast where the longer one does not fit the cache.
+    """
+    loop = fours.transposed_product_of if thin.shape[1] == FOUR else transposed_product_of
+    return sum_of_parts(loop, starts, across, values, thin, n_across)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def transposed_product_of(first, last, starts, across, values, left, out):  # type: ignore[no-untyped-def]
+    """What some rows add."""
+    width = left.shape[1]
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                out[other, c] += value * left[row, c]
+
+
+def gram_product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
+    """A'A V for a thin V, reading the entries once: 2.2 times as fast as two products."""
+    loop = fours.gram_product_of if thin.shape[1] == FOUR else gram_product_of
+    return sum_of_parts(loop, starts, across, values, thin, thin.shape[0])
+
+
+@compiled(nogil=True, fastmath=FAST)
+def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
+    """What some rows add: a row a of A adds a (a'V)."""
+    width = right.shape[1]
+    image = np.empty(width)
+    for row in range(first, last):
+        for c in range(width):
+            image[c] = 0.0
+        for p in range(starts[row], starts[row + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                image[c] += value * right[other, c]
+        for p in range(starts[row], starts[row + 1]):
+            value, other = values[p], across[p]
+            for c in range(width):
+                out[other, c] += value * image[c]
+
+
+@attrs.frozen(eq=False)
+class Shared:
+    """``scales[row]/2 u' normals[row] u - <images[row], u>``: a quadratic behind each row.
+
+    ``normals`` are one matrix for each row, or a single one for all.
+    """
+
+    normals: Array
+    scales: Array
+    images: Array
+
+
+def ridge_solutions(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    curvature: Array,
+    pull: Array,
+    right: Array,
+    weight: float,
+    out: Array,
+    shared: Shared | None = None,
+) -> None:
+    """out[row] = argmin over u of sum of (curvature/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
+
+    The normal equations of each row, by a Cholesky factorisation. ``curvature`` has one element
+    for each entry, or a single one for all. The quadratics ``shared`` are added.
+    """
+    n_rows, width = out.shape
+    if shared is None:
+        none = np.zeros((n_rows, width))
+        shared = Shared(np.zeros((1, width, width)), np.zeros(n_rows), none)
+    behind = (shared.normals, shared.scales, shared.images)
+    cost = across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
+    arrays = (across, places, curvature, pull, right, weight, *behind, out)
+    over_rows(solve_rows, cost, starts, *arrays)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def solve_rows(  # type: ignore[no-untyped-def]
+    first_row,
+    last_row,
+    starts,
+    across,
+    places,
+    curvature,
+    pull,
+    right,
+    weight,
+    behind,
+    scales,
+    images,
+    out,
+):
+    """Some rows; ``scales[row] * behind[row]`` and ``images[row]`` are added to their sums."""
+    width = out.shape[1]
+    step = 1 if behind.shape[0] > 1 else 0
+    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
+    for row in range(first_row, last_row):
+        for c in range(width):
+            image[c] = images[row, c]
+            for b in range(c + 1):
+                normal[c, b] = scales[row] * behind[row * step, c, b]
+        first, last = starts[row], starts[row + 1]
+        add_row(first, last, across, places, curvature, pull, right, panels, normal, image)
+        for c in range(width):
+            normal[c, c] += weight
+        solve_normal(normal, image)
+        out[row, :] = image
+
+
+def normal_sums(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    curvature: Array,
+    pull: Array,
+    right: Array,
+    normals: Array,
+    images: Array,
+) -> None:
+    """normals[row] = sum of curvature v v', images[row] = sum of pull v over a row's entries.
+
+    Of each matrix the lower triangle, row after row. ``curvature`` as in ``ridge_solutions``,
+    which sums alike and solves at once.
+    """
+    cost = across.size * right.shape[1] * (right.shape[1] + 4) / 2
+    arrays = (across, places, curvature, pull, right, normals, images)
+    over_rows(sum_rows, cost, starts, *arrays)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def sum_rows(  # type: ignore[no-untyped-def]
+    first_row, last_row, starts, across, places, curvature, pull, right, normals, images
+):
+    """The sums of some rows."""
+    width = right.shape[1]
+    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
+    for row in range(first_row, last_row):
+        normal[:, :] = 0.0
+        image[:] = 0.0
+        first, last = starts[row], starts[row + 1]
+        add_row(first, last, across, places, curvature, pull, right, panels, normal, image)
+        images[row, :] = image
+        for c in range(width):
+            start = c * (c + 1) // 2
+            for b in range(c + 1):
+                normals[row, start + b] = normal[c, b]
+
+
+@compiled(nogil=True)
+def normal_of(width):  # type: ignore[no-untyped-def]
+    """Room for a matrix, whose sums are taken two columns by two."""
+    even = width + width % 2
+    return np.empty((even, even))
+
+
+@compiled(nogil=True)
+def panels_of(width):  # type: ignore[no-untyped-def]
+    """Room for some entries of a row: their thin rows, these curved, curvatures and pulls.
+
+    Entries stand along the last axis, so that the sums over them run through vector units.
+    """
+    even = width + width % 2
+    return (
+        np.zeros((even, STRIDE)),
+        np.zeros((even, STRIDE)),
+        np.empty(PANEL),
+        np.empty(PANEL),
+    )
+
+
+@compiled(nogil=True, fastmath=FAST)
+def add_row(  # type: ignore[no-untyped-def]
+    start, stop, across, places, curvature, pull, right, panels, normal, image
+):
+    """Add the sums of one row's entries to the lower triangle of a matrix, and to a vector."""
+    width, uniform = right.shape[1], curvature.size == 1
+    panel, curved, curvatures, pulls = panels
+    for first in range(start, stop, PANEL):
+        count = min(PANEL, stop - first)
+        for p in range(count):
+            place = places[first + p]
+            pulls[p] = pull[place]
+            curvatures[p] = curvature[0 if uniform else place]
+        for p in range(count):
+            other = across[first + p]
+            for c in range(width):
+                panel[c, p] = right[other, c]
+        for c in range(width):
+            total = 0.0
+            for p in range(count):
+                total += pulls[p] * panel[c, p]
+                curved[c, p] = curvatures[p] * panel[c, p]
+            image[c] += total
+        add_products(curved, panel, count, normal)
+
+
+def short_solutions(
+    starts: IntArray,
+    across: IntArray,
+    places: IntArray,
+    roots: Array,
+    wanted: Array,
+    gram: Array,
+    out: Array,
+) -> None:
+    """out = S q with ``(I + S G S) q = wanted`` for the entries of each row by themselves.
+
+    S has the ``roots`` of its entries on the diagonal, G is ``gram`` between their places across.
+    Each takes e^3 / 3 operations for e entries, by a Cholesky factorisation.
+    """
+    lengths = np.diff(starts)
+    cost = float(np.sum(np.square(lengths) * (lengths + 6.0))) / 6
+    over_rows(solve_short_rows, cost, starts, across, places, roots, wanted, gram, out)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def solve_short_rows(  # type: ignore[no-untyped-def]
+    first_row, last_row, starts, across, places, roots, wanted, gram, out
+):
+    """The systems of some rows."""
+    longest = 0
+    for row in range(first_row, last_row):
+        longest = max(longest, starts[row + 1] - starts[row])
+    system, image, root = np.empty((longest, longest)), np.empty(longest), np.empty(longest)
+    for row in range(first_row, last_row):
+        first, count = starts[row], starts[row + 1] - starts[row]
+        for c in range(count):
+            root[c] = roots[places[first + c]]
+            image[c] = wanted[places[first + c]]
+        for c in range(count):
+            other = across[first + c]
+            for b in range(c + 1):
+                system[c, b] = root[c] * root[b] * gram[other, across[first + b]]
+            system[c, c] += 1.0
+        solve_normal(system, image[:count])
+        for c in range(count):
+            out[places[first + c]] = root[c] * image[c]
+
+
+@compiled(nogil=True, fastmath=FAST)
+def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
+    """out[c, b] += <left[c, :count], right[b, :count]> for b <= c, of an even number of rows.
+
+    Two by two: each number that is read serves two sums.
+    """
+    for c in range(0, out.shape[0], 2):
+        for b in range(0, c + 2, 2):
+            first = second = third = fourth = 0.0
+            for p in range(count):
+                first += left[c, p] * right[b, p]
+                second += left[c, p] * right[b + 1, p]
+                third += left[c + 1, p] * right[b, p]
+                fourth += left[c + 1, p] * right[b + 1, p]
+            out[c, b] += first
+            out[c, b + 1] += second
+            out[c + 1, b] += third
+            out[c + 1, b + 1] += fourth
+
+
+@compiled(nogil=True, fastmath=FAST)
+def solve_normal(normal, image):  # type: ignore[no-untyped-def]
+    """image = normal^-1 image by Cholesky; of ``normal`` the lower triangle is read, and lost."""
+    width = image.size
+    for c in range(width):
+        for b in range(c):
+            total = normal[c, b]
+            for a in range(b):
+                total -= normal[c, a] * normal[b, a]
+            normal[c, b] = total * normal[b, b]
+        total = normal[c, c]
+        for a in range(c):
+            total -= normal[c, a] * normal[c, a]
+        normal[c, c] = 1.0 / np.sqrt(total)  # the diagonal holds reciprocals
+    for c in range(width):
+        total = image[c]
+        for b in range(c):
+            total -= normal[c, b] * image[b]
+        image[c] = total * normal[c, c]
+    for c in range(width - 1, -1, -1):
+        image[c] *= normal[c, c]
+        for b in range(c):
+            image[b] -= normal[c, b] * image[c]

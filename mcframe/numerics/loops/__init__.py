@@ -1,1 +1,0 @@
-"""Compiled loops over entries and over dense matrices."""

@@ -1,1 +1,0 @@
-"""The machine: threads, memory, time, and what is compiled."""

@@ -1,1 +1,0 @@
-"""The max norm of a matrix, its factors, and its dual."""

@@ -1,0 +1,169 @@
+"""Limited-memory BFGS, a step at a time."""
+
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.machine import check_time
+
+#: A point with the function's value and gradient there.
+Visited = tuple[Array, float, Array]
+
+# Armijo's and Wolfe's constants, and how often a step is halved or doubled.
+DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
+# The first step relative to the length of the point.
+FIRST = 1e-2
+# Differences of values below this, relative, are rounding.
+ROUNDING = 1e-13
+# Products below this have lost digits.
+UNDERFLOW = 1e-290
+
+
+@attrs.define(eq=False)
+class Memory:
+    """The last moves and changes of gradient: an estimate of the inverse Hessian.
+
+    Nocedal and Wright, Numerical Optimization (2006), Algorithm 7.4.
+    """
+
+    pairs: deque[tuple[Array, Array, float]] = attrs.field(factory=lambda: deque(maxlen=20))
+    scale: float = np.inf  # of the inverse Hessian, by the last move
+
+    def clear(self) -> None:
+        """Forget the moves, and their scale where there were none left."""
+        if not self.pairs:
+            self.scale = np.inf
+        self.pairs.clear()
+
+    def forget(self) -> None:
+        """Forget the moves and their scale."""
+        self.pairs.clear()
+        self.scale = np.inf
+
+    def first(self, length: float) -> float:
+        """The first step to try: 1 along a direction made of moves.
+
+        Without moves the direction is the steepest one. Then the step that would go so far, or
+        that the last curvature seen asks for, if it is shorter.
+        """
+        return 1.0 if self.pairs else min(length, self.scale)
+
+    def add(self, move: Array, change: Array) -> None:
+        """Remember a move, unless the gradient did not rise along it."""
+        product, squares = float(np.dot(move, change)), float(np.dot(change, change))
+        risen = product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change))
+        if risen and min(product, squares) > UNDERFLOW:
+            self.pairs.append((move, change, 1.0 / product))
+            self.scale = product / squares
+
+    def direction(self, gradient: Array) -> Array:
+        """-H^-1 g by the two-loop recursion."""
+        vector = -gradient
+        shares = []
+        for move, change, inverse in reversed(self.pairs):
+            share = inverse * float(np.dot(move, vector))
+            vector = vector - share * change
+            shares.append(share)
+        if self.pairs:
+            vector = vector * self.scale
+        for (move, change, inverse), share in zip(self.pairs, reversed(shares), strict=True):
+            vector = vector + (share - inverse * float(np.dot(change, vector))) * move
+        return vector
+
+
+def wolfe_step(
+    try_at: Callable[[float], tuple[float, float]], value: float, derivative: float, first: float
+) -> float:
+    """A step length with enough decrease and a flatter derivative, by bisection and doubling.
+
+    The weak Wolfe conditions (Lewis and Overton, Math. Programming 2013), which hold for
+    functions with kinks too. ``try_at(t)`` gives value and derivative along the direction. 0 if no
+    step decreases the value. Where values differ by rounding alone the derivatives decide (Hager
+    and Zhang's approximate conditions, SIAM J. Optim. 2005).
+    """
+    rounding = ROUNDING * abs(value)
+    low, high, step = 0.0, np.inf, first
+    best = 0.0
+    for _ in range(TRIALS):
+        check_time()
+        reached, derivative_there = try_at(step)
+        enough = reached <= value + DECREASE * step * derivative
+        level = (
+            reached <= value + rounding and derivative_there <= (2.0 * DECREASE - 1.0) * derivative
+        )
+        if not (enough or level):
+            high = step
+        else:
+            best = step
+            if derivative_there >= CURVATURE * derivative:
+                return step
+            low = step
+        step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
+    return best
+
+
+def quasi_newton_step(
+    value_and_gradient: Callable[[Array], tuple[float, Array]],
+    memory: Memory,
+    begin: Visited,
+    farthest: float,
+) -> Visited | None:
+    """One step down from a point, remembered; None where nothing descends.
+
+    The last moves are then forgotten, and the function was not asked at the point again.
+    ``farthest`` is the length of a first step relative to that of the point.
+    """
+    point, value, gradient = begin
+    direction = memory.direction(gradient)
+    derivative = float(np.dot(gradient, direction))
+    if not derivative < 0.0:
+        memory.forget()
+        direction, derivative = -gradient, -float(np.dot(gradient, gradient))
+    if derivative == 0.0:
+        return None
+    lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
+    line = Line(value_and_gradient, point, direction)
+    first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))
+    step = wolfe_step(line, value, derivative, first)
+    if step == 0.0:
+        memory.clear()
+        return None
+    line(step)
+    memory.add(line.point - point, line.gradient - gradient)
+    return line.point, line.value, line.gradient
+
+
+def descent(
+    value_and_gradient: Callable[[Array], tuple[float, Array]], begin: Array, steps: int
+) -> Array:
+    """So many quasi-Newton steps of a smooth function, fewer where none descends."""
+    memory, at = Memory(), (begin, *value_and_gradient(begin))
+    for _ in range(steps):
+        reached = quasi_newton_step(value_and_gradient, memory, at, FIRST)
+        if reached is None:
+            break
+        at = reached
+    return at[0]
+
+
+class Line:
+    """A function along a direction; it remembers the last point it was asked for."""
+
+    def __init__(
+        self,
+        value_and_gradient: Callable[[Array], tuple[float, Array]],
+        begin: Array,
+        direction: Array,
+    ) -> None:
+        self.value_and_gradient, self.begin, self.direction = value_and_gradient, begin, direction
+        self.step = np.nan  # none yet: even a step of 0 is asked for
+
+    def __call__(self, step: float) -> tuple[float, float]:
+        """Value and derivative so far along."""
+        if step != self.step:
+            self.step, self.point = step, self.begin + step * self.direction
+            self.value, self.gradient = self.value_and_gradient(self.point)
+        return self.value, float(np.dot(self.gradient, self.direction))

@@ -1,0 +1,189 @@
+"""Matrices of which some entries are known and the others 0, and the places of these."""
+
+import hashlib
+from functools import cached_property
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import EPS
+from mcframe.numerics import kernels
+from mcframe.numerics.operators import Operator
+
+# Sums across rows pay where a matrix has so many entries for each of them: else the parts of such
+# sums take more memory than a second order of the entries.
+DENSE_ENOUGH = 24
+
+
+@attrs.frozen(eq=False)
+class Compressed:
+    """The entries of a matrix row by row, or those of its transpose.
+
+    ``as_given`` says whether the caller's numbers already come in this order.
+    """
+
+    starts: IntArray
+    across: IntArray
+    places: IntArray
+    as_given: bool
+
+    @classmethod
+    def of(cls, compressed: sp.csr_array) -> "Compressed":
+        """The order of a matrix whose numbers are the places."""
+        places = compressed.data.astype(np.uint32)
+        return cls(
+            compressed.indptr.astype(np.int64),
+            compressed.indices.astype(np.uint32),
+            places,
+            as_given=bool(np.array_equal(places, np.arange(places.size))),
+        )
+
+    def reorder(self, values: Array) -> Array:
+        """The caller's numbers in this order."""
+        if self.as_given:
+            return values
+        out = np.empty(self.places.size)
+        kernels.gather(self.places, values, out)
+        return out
+
+    def between(self, first: int, last: int | None) -> "Compressed":
+        """The rows from first to last, of which the latter is no part."""
+        starts = self.starts[first : None if last is None else last + 1]
+        here = slice(int(starts[0]), int(starts[-1]))
+        return Compressed(starts - starts[0], self.across[here], self.places[here], as_given=False)
+
+    @property
+    def longest(self) -> int:
+        """The most entries of a row."""
+        return int(np.max(np.diff(self.starts), initial=0))
+
+
+@attrs.frozen(eq=False)
+class Pattern:
+    """Places of the known entries, by rows and by columns. 16 bytes an entry.
+
+    ``seed`` are whole numbers from which random starts for bounds on norms are drawn.
+    """
+
+    shape: tuple[int, int]
+    by_rows: Compressed
+    by_columns: Compressed
+    seed: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], rows: IntArray, columns: IntArray) -> "Pattern":
+        """The pattern of entries at these rows and columns, in the order of their numbers."""
+        places = np.arange(rows.size, dtype=np.int32)
+        table = sp.coo_array((places, (rows, columns)), shape=shape).tocsr()
+        return cls(shape, Compressed.of(table), Compressed.of(table.T.tocsr()))
+
+    def seeded_by(self, random_state: int, values: Array) -> "Pattern":
+        """The pattern, random starts drawn from a seed and the bits of places and values.
+
+        Who makes such values knows the start only by solving for a hash of them.
+        """
+        bits = hashlib.blake2b(digest_size=16)
+        for numbers in (self.by_rows.starts, self.by_rows.across, values):
+            bits.update(np.ascontiguousarray(numbers).data)
+        return attrs.evolve(self, seed=(random_state, int.from_bytes(bits.digest(), "little")))
+
+    def lines(self, by_rows: bool) -> Compressed:
+        """One of the two orders."""
+        return self.by_rows if by_rows else self.by_columns
+
+    def entries(self, left: Array, right: Array, out: Array) -> None:
+        """The known entries of ``left @ right.T``."""
+        lines = self.by_rows
+        kernels.entries(lines.starts, lines.across, lines.places, left, right, out)
+
+
+@attrs.frozen(eq=False)
+class Sampled(Operator):
+    """A sparse matrix: its pattern, and its numbers in the order of the pattern's maker.
+
+    All products go along its longer side, the numbers in that order, so that what is read or
+    written across is the shorter of the thin matrices: P3's V (10,000 x 4), which fits the cache,
+    and not its U. Only where the shorter side is nearly as long as there are entries both orders
+    are needed.
+    """
+
+    pattern: Pattern
+    values: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.pattern.shape
+
+    @property
+    def seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed of the pattern."""
+        return self.pattern.seed
+
+    @property
+    def rounding(self) -> float:
+        """A sum of as many products as the longest row or column has entries."""
+        longest = max(self.pattern.by_rows.longest, self.pattern.by_columns.longest)
+        return EPS * (longest + 8) * float(np.linalg.norm(self.values))
+
+    def multiple(self, factor: float) -> "Sampled":
+        """The matrix times a factor, multiplied out."""
+        return Sampled(self.pattern, factor * self.values)
+
+    def between(self, left: Array, right: Array) -> "Sampled":
+        """diag(left) S diag(right)."""
+        lines, values = self.pattern.by_rows, np.empty(self.values.size)
+        kernels.scaled_entries(
+            lines.starts, lines.across, lines.places, self.values, left, right, values
+        )
+        return Sampled(self.pattern, values)
+
+    def dense(self) -> Array:
+        """The matrix as an array, 0 outside of the entries."""
+        written = np.zeros(self.shape)
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.pattern.by_rows.starts))
+        written[rows, self.pattern.by_rows.across] = self.by_rows[2]
+        return written
+
+    @cached_property
+    def by_rows(self) -> tuple[IntArray, IntArray, Array]:
+        """Where rows start, the column of each number, and the numbers, row by row."""
+        rows = self.pattern.by_rows
+        return rows.starts, rows.across, rows.reorder(self.values)
+
+    @cached_property
+    def by_columns(self) -> tuple[IntArray, IntArray, Array]:
+        """The same of the transpose."""
+        columns = self.pattern.by_columns
+        return columns.starts, columns.across, columns.reorder(self.values)
+
+    def sums_pay(self, n_own: int, n_across: int) -> bool:
+        """Sums across rows, or across columns, pay for their memory."""
+        return n_own >= n_across and self.values.size >= DENSE_ENOUGH * n_across
+
+    def _matmat(self, block: Array) -> Array:
+        n_rows, n_columns = self.shape
+        if n_rows < n_columns and self.sums_pay(n_columns, n_rows):
+            return kernels.transposed_product(*self.by_columns, block, n_rows)
+        return kernels.product(*self.by_rows, block)
+
+    def _rmatmat(self, block: Array) -> Array:
+        n_rows, n_columns = self.shape
+        if self.sums_pay(n_rows, n_columns):
+            return kernels.transposed_product(*self.by_rows, block, n_columns)
+        return kernels.product(*self.by_columns, block)
+
+    def gram(self, block: Array) -> Array:
+        """A'A V, by one pass over the entries where A is tall and they are not very few."""
+        if self.sums_pay(*self.shape):
+            return kernels.gram_product(*self.by_rows, block)
+        return super().gram(block)
+
+    def gram_of_rows(self, block: Array) -> Array:
+        """A A'U, by one pass over the entries where A is wide and they are not very few."""
+        n_rows, n_columns = self.shape
+        if n_rows < n_columns and self.sums_pay(n_columns, n_rows):
+            return kernels.gram_product(*self.by_columns, block)
+        return super().gram_of_rows(block)

@@ -1,1 +1,0 @@
-"""Spectra of matrices known by their products: shrinkage, leading vectors, bounds on norms."""

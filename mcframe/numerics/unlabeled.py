@@ -1,0 +1,413 @@
+"""The losses of cells that are no entries: too many to be written out."""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.kernels import Shared
+from mcframe.numerics.operators import LowRank, Operator, Placed
+
+
+class Unwritten(ABC):
+    """The losses of a block's cells that are no entries, all the same function of z."""
+
+    #: For each column a bound on the second derivative of a cell's loss.
+    weights: Array
+
+    @abstractmethod
+    def at(self, latent: LowRank, z: Array) -> "UnwrittenAt":
+        """The losses at Z of the block, whose entries are z."""
+
+    @abstractmethod
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
+        """The sum over each row of Z, or each column."""
+
+    @property
+    @abstractmethod
+    def n_read(self) -> int:
+        """The number of cells that a pass reads one by one, 0 where Gram matrices do."""
+
+    @property
+    @abstractmethod
+    def held_bytes(self) -> int:
+        """What a fit holds of these cells at its peak, thin factors aside."""
+
+
+@attrs.frozen(eq=False)
+class Hessians:
+    """``scales[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
+
+    ``at_entries`` is the second derivative that they hold where entries are.
+    """
+
+    matrices: Array
+    scales: Array
+    at_entries: float
+
+
+class UnwrittenAt(ABC):
+    """The losses at one Z, and their gradients T.
+
+    T may have numbers where entries are, ``at_entries``, which the caller takes off.
+    """
+
+    at_entries: Array
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """The sum of the losses."""
+
+    @abstractmethod
+    def gradient(self) -> Operator:
+        """T, the gradients, as an operator."""
+
+    @abstractmethod
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U with the factors U V' of Z."""
+
+    @abstractmethod
+    def hessians(self, by_rows: bool) -> "Hessians":
+        """Second derivatives in each row of U (``by_rows``) or of V, where Z = U V'."""
+
+    @abstractmethod
+    def curvature_along(self, after: Self, moved: LowRank, z: Array) -> float:
+        """How far the losses lie above their tangent after Z moves by D with entries z, twice."""
+
+    @abstractmethod
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """The sum of the conjugates at ``share`` times T, and a size that stands for its rounding.
+
+        Rounding moves the sum by less than a few units in the last place of that size.
+        """
+
+
+@attrs.frozen(eq=False)
+class Uniform(Unwritten):
+    """``weight/2 (z - centre)^2 + constant`` for every cell z of U V' but the entries.
+
+    Centring adds a column to the factors: A = [U, 1] and B = [V, -centre] have
+    ``A B' = Z - centre``. Sums over all cells follow from the Gram matrices A'A and B'B, at
+    (n_rows + n_columns) k^2 operations: the identity behind alternating least squares for
+    implicit feedback (Hu, Koren and Volinsky, Collaborative filtering for implicit feedback
+    datasets, 2008). The entries, whose rows and columns are given, are then taken off.
+    """
+
+    weight: float
+    centre: float
+    constant: float
+    shape: tuple[int, int]
+    rows: IntArray
+    columns: IntArray
+
+    @property
+    def weights(self) -> Array:  # type: ignore[override]
+        """The second derivative in each column."""
+        return np.full(self.shape[1], self.weight)
+
+    @property
+    def n_read(self) -> int:
+        """None is read one by one."""
+        return 0
+
+    @property
+    def held_bytes(self) -> int:
+        """0: Gram matrices are all that it takes."""
+        return 0
+
+    def at(self, latent: LowRank, z: Array) -> "UniformAt":
+        """The quadratics at Z, whose entries are z."""
+        return UniformAt(self, latent, z)
+
+    def minus_centre(self, latent: LowRank) -> LowRank:
+        """Z - centre."""
+        n_rows, n_columns = latent.shape
+        return LowRank(
+            np.hstack([latent.left, np.ones((n_rows, 1))]),
+            np.hstack([latent.right, np.full((n_columns, 1), -self.centre)]),
+        )
+
+    def quadratics(self, z: Array) -> Array:
+        """The losses of some cells, by their definition."""
+        apart = z - self.centre
+        return 0.5 * self.weight * apart * apart + self.constant
+
+    def squares(self, latent: LowRank) -> float:
+        """The sum over all cells, without the constants."""
+        both = self.minus_centre(latent)
+        grams = (both.left.T @ both.left) * (both.right.T @ both.right)
+        return 0.5 * self.weight * float(np.sum(grams))
+
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
+        """The sum over each row of Z, or over each column."""
+        both, lines = self.minus_centre(latent), self.rows if by_rows else self.columns
+        own, other = (both.left, both.right) if by_rows else (both.right, both.left)
+        squares = np.einsum("ij,ij->i", own @ (other.T @ other), own)
+        total = 0.5 * self.weight * squares + other.shape[0] * self.constant
+        return total - np.bincount(lines, weights=self.quadratics(z), minlength=total.size)
+
+
+@attrs.frozen(eq=False)
+class UniformAt(UnwrittenAt):
+    """The quadratics at a Z."""
+
+    uniform: Uniform
+    latent: LowRank
+    z: Array
+
+    @property
+    def n_cells(self) -> int:
+        """The number of all cells."""
+        return self.latent.shape[0] * self.latent.shape[1]
+
+    @cached_property
+    def value(self) -> float:
+        """The sum of the losses."""
+        uniform = self.uniform
+        total = uniform.squares(self.latent) + self.n_cells * uniform.constant
+        return total - float(np.sum(uniform.quadratics(self.z)))
+
+    @property
+    def at_entries(self) -> Array:  # type: ignore[override]
+        """The gradients where entries are."""
+        gradient: Array = self.uniform.weight * (self.z - self.uniform.centre)
+        return gradient
+
+    def gradient(self) -> LowRank:
+        """The gradients of all cells."""
+        both = self.uniform.minus_centre(self.latent)
+        return LowRank(both.left, self.uniform.weight * both.right)
+
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U."""
+        gradient = self.gradient()
+        return gradient @ self.latent.right, gradient.T @ self.latent.left
+
+    def hessians(self, by_rows: bool) -> Hessians:
+        """The weight times one Gram matrix for all lines."""
+        own, other = self.latent.left, self.latent.right
+        if not by_rows:
+            own, other = other, own
+        weight = self.uniform.weight
+        return Hessians((other.T @ other)[None], np.full(own.shape[0], weight), weight)
+
+    def curvature_along(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
+        """The weighted squares of D but for its entries."""
+        squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
+        return self.uniform.weight * (squares - float(np.dot(z, z)))
+
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """The sum of ``t centre + t^2 / (2 weight) - constant``, by Gram matrices again.
+
+        Sums over n rows or d columns round by (n + d) eps of the sizes of their summands; with
+        the products of lengths in place of products of columns these are bounded.
+        """
+        uniform, thin = self.uniform, self.gradient()
+        tilt = uniform.centre * float(np.sum(thin.left, axis=0) @ np.sum(thin.right, axis=0))
+        squares, constant = uniform.squares(self.latent), self.n_cells * uniform.constant
+        everywhere = share * tilt + share**2 * squares - constant
+        apart = self.z - uniform.centre
+        entries = share * uniform.weight * apart * (uniform.centre + 0.5 * share * apart)
+        entries = entries - uniform.constant
+        return everywhere - float(np.sum(entries)), self.size()
+
+    def size(self) -> float:
+        """(n + d) times the sizes of the summands, for shares up to 1."""
+        uniform, both = self.uniform, self.uniform.minus_centre(self.latent)
+        left, right = (np.linalg.norm(factor, axis=0) for factor in (both.left, both.right))
+        length = float(left @ right)
+        size = uniform.weight * (length + np.sqrt(self.n_cells) * abs(uniform.centre)) * length
+        return sum(self.latent.shape) * (size + self.n_cells * abs(uniform.constant))
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """The unwritten cells of one block: its columns of Z, and its entries among all entries."""
+
+    cells: Unwritten
+    columns: slice
+    entries: slice
+
+    def at(self, latent: LowRank, z: Array) -> UnwrittenAt:
+        """The unwritten losses at Z, whose entries are z."""
+        return self.cells.at(latent.columns(self.columns), z[self.entries])
+
+
+@attrs.frozen(eq=False)
+class Background:
+    """The losses of all cells of some blocks but their entries; of none as a rule.
+
+    ``columns`` are the entries' columns of Z, of all blocks. Where a quadratic stands for a
+    cell's loss, it is one of all cells, so that Gram matrices serve, minus that of the entries.
+    All methods take memory of the entries and of thin factors, and of a few blocks of rows.
+    """
+
+    parts: tuple[Part, ...]
+    columns: IntArray
+    shape: tuple[int, int]
+
+    @cached_property
+    def weights(self) -> Array:
+        """A bound on the second derivative of the cells' losses, for each column of Z."""
+        weights = np.zeros(self.shape[1])
+        for part in self.parts:
+            weights[part.columns] = part.cells.weights
+        return weights
+
+    def __bool__(self) -> bool:
+        """Whether there are such cells."""
+        return bool(self.parts)
+
+    @property
+    def n_read(self) -> int:
+        """The number of cells that a pass reads one by one."""
+        return sum(part.cells.n_read for part in self.parts)
+
+    @property
+    def held_bytes(self) -> int:
+        """What a fit holds of these cells at its peak, thin factors aside."""
+        return sum(part.cells.held_bytes for part in self.parts)
+
+    def at(self, latent: LowRank | Array, z: Array) -> "Behind":
+        """The background at Z, whose entries are z; Z in factors where there are such cells."""
+        points: tuple[UnwrittenAt, ...] = ()
+        if self.parts:
+            assert isinstance(latent, LowRank)
+            points = tuple(part.at(latent, z) for part in self.parts)
+        return Behind(self, latent, z, points)
+
+    def excess_curvature(self, curvature: Array) -> Array:
+        """The entries' curvature beyond that of all cells."""
+        if not self.parts:
+            return curvature
+        beyond: Array = curvature - self.weights[self.columns]
+        return beyond
+
+    def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
+        """The sum over each row of Z, or each column."""
+        total = np.zeros(self.shape[0 if by_rows else 1])
+        for part in self.parts:
+            block, entries = latent.columns(part.columns), z[part.entries]
+            own = slice(None) if by_rows else part.columns
+            total[own] += part.cells.of_lines(block, entries, by_rows)
+        return total
+
+    def curvatures_along(self, left: Array, right: Array) -> Array:
+        """A bound on the second derivative of all cells' sum along each a b', a column of each."""
+        along: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
+        return along
+
+
+@attrs.frozen(eq=False)
+class Behind:
+    """The background at a point."""
+
+    background: Background
+    latent: LowRank | Array
+    z: Array
+    points: tuple[UnwrittenAt, ...]
+
+    def __bool__(self) -> bool:
+        """Whether there are such cells."""
+        return bool(self.points)
+
+    @property
+    def value(self) -> float:
+        """The sum of the losses."""
+        return sum(point.value for point in self.points)
+
+    @cached_property
+    def at_entries(self) -> Array:
+        """The gradients that stand where entries are, and are no losses."""
+        gradients = np.zeros(self.z.size)
+        for part, point in zip(self.background.parts, self.points, strict=True):
+            gradients[part.entries] = point.at_entries
+        return gradients
+
+    def beyond(self, gradients: Array, share: float = 1.0) -> Array:
+        """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
+        return gradients - share * self.at_entries if self else gradients
+
+    def gradients(self, share: float = 1.0) -> list[Operator]:
+        """``share`` times the gradients of all cells, those where entries are included, by blocks.
+
+        Of convex losses that is their share of a certificate's dual point.
+        """
+        n_columns = self.background.shape[1]
+        pairs = zip(self.background.parts, self.points, strict=True)
+        placed = (Placed(point.gradient(), part.columns, n_columns) for part, point in pairs)
+        return [each.multiple(share) for each in placed]
+
+    @cached_property
+    def products(self) -> tuple[Array, Array]:
+        """T V and T' U for Z = U V' and the gradients T, those where entries are included."""
+        assert isinstance(self.latent, LowRank)
+        forward, backward = np.zeros_like(self.latent.left), np.zeros_like(self.latent.right)
+        for part, point in zip(self.background.parts, self.points, strict=True):
+            own, back = point.products()
+            forward += own
+            backward[part.columns] += back
+        return forward, backward
+
+    def normal_equations(
+        self, by_rows: bool, curvature: Array, pull: Array
+    ) -> tuple[Shared | None, Array, Array]:
+        """What all cells add to the normal equations of each line of one factor.
+
+        Newton's: with Hessian N and gradient T V of a row u of U, N u - T V is its image. Besides,
+        the entries' ``curvature/2 x^2 - pull x`` beyond what is in there already.
+        """
+        if not self:
+            return None, curvature, pull
+        assert isinstance(self.latent, LowRank)
+        own = self.latent.left if by_rows else self.latent.right
+        held, found = np.zeros(self.z.size), []
+        for part, point in zip(self.background.parts, self.points, strict=True):
+            hessians = point.hessians(by_rows)
+            held[part.entries] = hessians.at_entries
+            found.append((slice(None) if by_rows else part.columns, hessians))
+        matrices, scales = together(found, own.shape[0], by_rows)
+        images = scales[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
+        shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
+        return shared, curvature - held, pull - (held * self.z - self.at_entries)
+
+    def curvature_along(self, after: "Behind", moved: LowRank, z: Array) -> float:
+        """How far F lies above its tangent after Z moves by D with entries z, twice."""
+        total = 0.0
+        pairs = zip(self.background.parts, self.points, after.points, strict=True)
+        for part, point, then in pairs:
+            total += point.curvature_along(then, moved.columns(part.columns), z[part.entries])
+        return total
+
+    def conjugate(self, share: float) -> tuple[float, float]:
+        """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
+        total, size = 0.0, 0.0
+        for point in self.points:
+            own, unsure = point.conjugate(share)
+            total, size = total + own, size + unsure
+        return total, size
+
+
+def together(
+    found: list[tuple[slice, Hessians]], n_lines: int, by_rows: bool
+) -> tuple[Array, Array]:
+    """Factors and matrices of the sum of Hessians at their lines, one for all if each is so."""
+    scales = np.zeros(n_lines)
+    if all(part.matrices.shape[0] == 1 for _, part in found):
+        if by_rows:  # each has the same factor in all lines
+            matrices = sum(part.scales[0] * part.matrices for _, part in found)
+            return np.asarray(matrices), np.ones(n_lines)
+        for lines, part in found:
+            scales[lines] += part.scales
+        return found[0][1].matrices, scales
+    if len(found) == 1 and found[0][1].scales.size == n_lines:  # nothing to add, or to copy
+        return found[0][1].matrices, found[0][1].scales
+    width = found[0][1].matrices.shape[-1]
+    matrices = np.zeros((n_lines, width, width))
+    for lines, part in found:
+        matrices[lines] += part.scales[:, None, None] * part.matrices
+    return matrices, np.ones(n_lines)
