@@ -51,7 +51,7 @@ class PartsOfColumns(Task):
     def of(self, part: Part) -> ColumnParts:
         """Labels of the columns that the entries of a partition connect by themselves."""
         kind: Any = part.program.loss.pieces[self.k].effects
-        labels: IntArray = attrs.evolve(kind, fixed=self.fixed).parts[0]
+        labels: IntArray = attrs.evolve(kind, fixed=self.fixed).connected[0]
         return ColumnParts(labels[: kind.layout.n_biases])
 
 
@@ -66,7 +66,7 @@ class PartsOfRows(Task):
     def of(self, part: Part) -> IntArray:
         """Labels of the rows of a partition."""
         kind: Any = part.program.loss.pieces[self.k].effects
-        own: IntArray = attrs.evolve(kind, fixed=self.fixed).parts[0]
+        own: IntArray = attrs.evolve(kind, fixed=self.fixed).connected[0]
         labels = np.full(int(np.max(own)) + 1, -1, dtype=self.labels.dtype)
         labels[own[: self.labels.size]] = self.labels
         return labels[own[self.labels.size :]]
