@@ -34,7 +34,7 @@ def far_beyond(fixed: Array, reach: float) -> Array:
 def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
     """The gradients far above 0 and far below; of a location far above and below the values.
 
-    Of classes those of each one alone, which never pull it up without end.
+    Of classes those of each one alone, which never drive it up without end.
     """
     far = far_out(likelihood)
     if likelihood.width > 1:
@@ -53,21 +53,21 @@ def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
 
 
 def diverging_effects(
-    effects: Any, likelihood: Likelihood, pulls: Callable[[Mask], tuple[Array, ...]]
+    effects: Any, likelihood: Likelihood, signs_far_out: Callable[[Mask], tuple[Array, ...]]
 ) -> Array:
     """Far values for diverging effects, 0 for the others.
 
-    An effect diverges if all its entries pull it one way however far out, as labels all alike do,
-    or a class that a column never has. Where entries have two effects those of a diverging one
-    then cost nothing, and without them others may diverge, so that the search repeats (as with
-    perfect scores in a Rasch model); those found first are the farthest out.
+    An effect diverges if the losses of all its entries fall one way however far out, as those of
+    labels all alike, or of a class that a column never has. Where entries have two effects those
+    of a diverging one then cost nothing, and without them others may diverge, so that the search
+    repeats (as with perfect scores in a Rasch model); those found first are the farthest out.
 
-    ``pulls`` are those of ``EntryEffects`` over all entries, without effects that are found.
+    ``signs_far_out`` are those of ``EntryEffects`` over all entries, without the found effects.
     """
     rounds: list[Array] = []
     found = np.zeros(effects.size, dtype=bool)
     while True:
-        counts, rises, falls = pulls(found)
+        counts, rises, falls = signs_far_out(found)
         sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
         if not sign.any():
             break

@@ -385,8 +385,8 @@ class EntryEffects(Effects):
             above = np.where(sums > 0.0, above, shift)
         return inside
 
-    def pulls(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
-        """By effect: entries, how many pull it down far above 0, and how many up far below.
+    def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
+        """By effect: entries, of how many the loss rises far above 0, and falls far below.
 
         Of those entries none of whose effects is among those ``found`` to diverge.
         """
@@ -476,5 +476,5 @@ def declared_effects(
         )
     elif layout.n_biases:
         return effects
-    fixed = diverging_effects(effects, likelihood, partial(effects.pulls, likelihood, y))
+    fixed = diverging_effects(effects, likelihood, partial(effects.signs_far_out, likelihood, y))
     return attrs.evolve(effects, fixed=fixed)

@@ -21,8 +21,8 @@ def infinite_effects(problem: Problem, block: Block) -> IntArray:
         return np.zeros(0, dtype=np.intp)
     table, y = problem.tables[block.name], problem.targets(block.name)
     effects = described_effects(layout, likelihood, table.rows, table.columns)
-    pulls = partial(effects.pulls, likelihood, y)
-    return np.flatnonzero(diverging_effects(effects, likelihood, pulls))
+    signs = partial(effects.signs_far_out, likelihood, y)
+    return np.flatnonzero(diverging_effects(effects, likelihood, signs))
 
 
 def notes_on_effects(problem: Problem) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from mcframe.compile.effects.notes import describe_effect
 from mcframe.compile.effects.solving import best_effects, centred
 from mcframe.compile.effects.sums import Curvature, EntriesAt
 from mcframe.compile.partitions.by_effect import apart, in_halves, together
-from mcframe.compile.partitions.connected import connected
 from mcframe.compile.partitions.executor import Partitions, Task
 from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, effects_by_rows
@@ -74,8 +73,8 @@ class EffectsInParts(Effects):
         def name_of(effect: int) -> str:
             return describe_effect(problem, block, effect).removeprefix("the ")
 
-        def pulls_without(found: Mask) -> tuple[Array, ...]:
-            return effects.by_effect(BlockOf(k), pulls, effects.cut(found))
+        def signs_without(found: Mask) -> tuple[Array, ...]:
+            return effects.by_effect(BlockOf(k), signs_far_out, effects.cut(found))
 
         try:
             refuse_falling(
@@ -83,17 +82,31 @@ class EffectsInParts(Effects):
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
-        fixed = diverging_effects(effects, likelihood, pulls_without)
+        fixed = diverging_effects(effects, likelihood, signs_without)
         effects = attrs.evolve(effects, fixed=fixed)
         if not effects.tied:
             return effects
-        parts = connected(partitions, k, effects.cut(fixed))
-        return attrs.evolve(effects, connected=parts)
+        return attrs.evolve(effects, connected=effects.connected_by_entries())
 
     def by_effect(self, at: "BlockOf", question: Any, *given: Any) -> tuple[Array, ...]:
         """Sums by effect of what partitions answer to a question."""
         task = AskedByEffect(at, question, given)
         return together(self.layout, *in_halves(self.partitions, task, (self.layout,)))
+
+    def connected_by_entries(self) -> tuple[IntArray, Mask]:
+        """The connected part of each column and each row, and which of them stand alone.
+
+        Columns that are connected within partitions first, by sums; then each partition tells of
+        its own rows.
+        """
+        at, fixed = BlockOf(self.k), self.cut(self.fixed)
+        columns = self.partitions.sum(Asked(at, parts_of_columns, (fixed,))).labels
+        task = Asked(at, parts_of_rows, (fixed, columns))
+        rows: Any = self.partitions.concatenate(task)
+        alone = rows < 0
+        rows[alone] = int(np.max(columns)) + 1 + np.arange(np.sum(alone))
+        found = np.concatenate([columns, rows])
+        return found, np.bincount(found)[found] == 1
 
     def cut(self, effects: Array | Mask | None) -> Any:
         """Effects as tasks take them: those of rows go to their partitions."""
@@ -356,9 +369,9 @@ def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
     return sums, Least(-largest)
 
 
-def pulls(piece: Any, found: Mask) -> tuple[Array, ...]:
-    """Which way the entries of each effect pull it, without those found already."""
-    answer: tuple[Array, ...] = piece.effects.pulls(piece.likelihood, piece.y, found)
+def signs_far_out(piece: Any, found: Mask) -> tuple[Array, ...]:
+    """Signs of gradients far out by effect, without entries of effects found already."""
+    answer: tuple[Array, ...] = piece.effects.signs_far_out(piece.likelihood, piece.y, found)
     return answer
 
 
@@ -367,6 +380,34 @@ def sums_far_out(piece: Any) -> tuple[Array, ...]:
     answer: tuple[Array, ...]
     answer = piece.effects.sums_far_out(piece.likelihood, piece.y, piece.scale)
     return answer
+
+
+@attrs.frozen(eq=False)
+class ColumnParts:
+    """Which columns entries connect, by a label each; of more entries the sum of such answers."""
+
+    labels: IntArray
+
+    def __add__(self, other: "ColumnParts") -> "ColumnParts":
+        first, start = self.labels, int(np.max(self.labels)) + 1
+        size = start + int(np.max(other.labels)) + 1
+        pairs = first, start + other.labels
+        graph = sp.coo_array((np.ones(first.size), pairs), shape=(size, size))
+        return ColumnParts(sp.csgraph.connected_components(graph, directed=False)[1][first])
+
+
+def parts_of_columns(piece: Any, fixed: Array) -> ColumnParts:
+    """Labels of the columns that the entries of a partition connect by themselves."""
+    labels: IntArray = attrs.evolve(piece.effects, fixed=fixed).connected[0]
+    return ColumnParts(labels[: piece.layout.n_biases])
+
+
+def parts_of_rows(piece: Any, fixed: Array, labels: IntArray) -> IntArray:
+    """The label of the columns that each row is connected with, -1 where it stands alone."""
+    own: IntArray = attrs.evolve(piece.effects, fixed=fixed).connected[0]
+    found = np.full(int(np.max(own)) + 1, -1, dtype=labels.dtype)
+    found[own[: labels.size]] = labels
+    return found[own[labels.size :]]
 
 
 def diagonal(curvature: Curvature) -> tuple[Array]:
