@@ -24,7 +24,7 @@ from mcframe.compile.effects.solving import (
     least_damping,
     solved_system,
 )
-from mcframe.compile.effects.sums import Curvature, EntriesAt
+from mcframe.compile.effects.sums import Curvature, EntriesAt, SumsOfEntries
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Layout
 
@@ -209,7 +209,8 @@ class EntryEffects(Effects):
 
     def at_entries(self, effects: Array) -> Any:
         """G e: the sum of the effects of each number of z."""
-        layout, total = self.layout, None
+        layout = self.layout
+        total: Any = None
         if layout.n_biases:
             total = layout.biases(effects)[self.columns]
         if layout.n_row_effects:
@@ -219,7 +220,8 @@ class EntryEffects(Effects):
 
     def sum_by_effect(self, numbers: Array) -> Array:
         """G' x: the sum of numbers of z over each effect that is added to them."""
-        layout, found = self.layout, []
+        layout = self.layout
+        found: list[Any] = []
         if layout.n_biases:
             places, flat = self.columns.ravel(), numbers.ravel()
             found.append(np.bincount(places, weights=flat, minlength=layout.n_biases))
@@ -266,7 +268,7 @@ class EntryEffects(Effects):
         counts = np.bincount(self.rows, minlength=self.layout.n_row_effects)
         return order, columns, np.concatenate([[0], np.cumsum(counts)])
 
-    @cached_property
+    @property
     def undiverged(self) -> Array:
         """1 at numbers of z none of whose effects diverges, 0 at the others."""
         return np.where(self.at_entries(np.abs(self.fixed)) == 0.0, 1.0, 0.0)
@@ -300,8 +302,12 @@ class EntryEffects(Effects):
 
         None where it does not tell the best effects: it goes too far, or lacks curvature.
         """
-        sums = EntriesAt(self, likelihood, z, y, weights).at(effects, gradients)
-        here = Local(self, sums, effects)
+        entries = EntriesAt(self, likelihood, z, y, weights)
+        gradient, sizes = self.sum_by_effect(gradients), np.zeros(0)
+        if not self.separable:
+            sizes = self.sum_by_effect(np.abs(gradients))
+        predictor = self.predictor(z, effects)
+        here = Local(self, SumsOfEntries(entries, predictor, 0.0, 0.0, gradient, sizes), effects)
         exact = 0.0
         if not self.separable:
             if here.off <= SOLVED:
@@ -309,9 +315,8 @@ class EntryEffects(Effects):
             if not np.isfinite(here.off):
                 return None
             exact = exactness(here)
-        step, usable = solved_system(
-            self, sums.curvature, -here.gradient, exact, partial(least_damping, self)
-        )
+        curvature, damping = here.sums.curvature, partial(least_damping, self)
+        step, usable = solved_system(self, curvature, -here.gradient, exact, damping)
         if np.any(np.abs(here.gradient[~usable]) > TINY):
             return None
         moved = self.at_entries(step)
@@ -320,7 +325,7 @@ class EntryEffects(Effects):
         close = likelihood.quadratic or longest <= CLOSE * likelihood.length_scale
         if not (close and np.isfinite(value)):
             return None
-        change = sums.curvature.times_numbers(moved).ravel()
+        change = curvature.times_numbers(moved).ravel()
         return Correction(self.representative(effects + step), value, change)
 
     def conjugate(self, gradient: Array, largest_gradient: float) -> tuple[float, float]:
@@ -347,13 +352,13 @@ class EntryEffects(Effects):
         if not self.tied:
             means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
             return gradient - self.at_entries(means).ravel()
-        ones = Curvature(self, lambda: self.undiverged)
+        ones = self.undiverged
         found: Array = centred(
             self,
-            ones,
+            Curvature(self, lambda: ones),
             gradient,
             lambda gradient: (self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))),
-            lambda gradient, step: gradient + self.undiverged * self.at_entries(step),
+            lambda gradient, step: gradient + ones * self.at_entries(step),
         )
         return found
 

@@ -110,9 +110,19 @@ class EntriesAt:
         found: Array = self.effects.sum_by_effect(self.weights_of_numbers * np.ones(self.z.shape))
         return found
 
-    def at(self, effects: Array, gradients: Array | None = None) -> "SumsOfEntries":
-        """The sums at some effects, where ``gradients`` (flat) may be known already."""
-        return SumsOfEntries(self, effects, gradients)
+    def at(self, effects: Array) -> "SumsOfEntries":
+        """The sums at some effects."""
+        predictor = self.effects.predictor(self.z, effects)
+        losses, gradients = self.likelihood.value_and_gradient(predictor, self.y)
+        gradients = self.weights_of_numbers * gradients
+        return SumsOfEntries(
+            self,
+            predictor,
+            float(np.sum(self.weights * losses)),
+            float(np.sum(self.weights * np.abs(losses))),
+            self.effects.sum_by_effect(gradients),
+            self.effects.sum_by_effect(np.abs(gradients)),
+        )
 
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""
@@ -126,29 +136,17 @@ class EntriesAt:
 
 @attrs.frozen(eq=False)
 class SumsOfEntries:
-    """Losses, and their derivatives by effect: each sum is taken when it is asked for."""
+    """Losses at predictors with effects and their sizes, as sums; their derivatives by effect.
+
+    ``sizes`` are the sums of the sizes of what each derivative is the sum of.
+    """
 
     entries: EntriesAt
-    effects: Array
-    known: Array | None = None
-
-    @cached_property
-    def predictor(self) -> Array:
-        """z + G e."""
-        found: Array = self.entries.effects.predictor(self.entries.z, self.effects)
-        return found
-
-    @cached_property
-    def losses_and_gradients(self) -> tuple[Array, Array]:
-        """The losses of entries without their weights, and their weighted derivatives in z."""
-        at = self.entries
-        losses, gradients = at.likelihood.value_and_gradient(self.predictor, at.y)
-        return losses, at.weights_of_numbers * gradients
-
-    @property
-    def gradients(self) -> Array:
-        """The derivatives in z."""
-        return self.losses_and_gradients[1] if self.known is None else self.known
+    predictor: Array
+    value: float
+    summands: float
+    gradient: Array
+    sizes: Array
 
     @property
     def reach(self) -> float:
@@ -156,32 +154,14 @@ class SumsOfEntries:
         return self.entries.reach
 
     @property
-    def value(self) -> float:
-        """The sum of the losses."""
-        return float(np.sum(self.entries.weights * self.losses_and_gradients[0]))
+    def total_weights(self) -> Array:
+        """The sum of the weights of each effect's entries."""
+        return self.entries.total_weights
 
     @property
-    def summands(self) -> float:
-        """The sum of the losses' sizes."""
-        return float(np.sum(self.entries.weights * np.abs(self.losses_and_gradients[0])))
-
-    @property
-    def gradient(self) -> Array:
-        """The derivative in each effect."""
-        found: Array = self.entries.effects.sum_by_effect(self.gradients)
-        return found
-
-    @property
-    def sizes(self) -> Array:
-        """The sums of the sizes of what each derivative is the sum of."""
-        found: Array = self.entries.effects.sum_by_effect(np.abs(self.gradients))
-        return found
-
-    @cached_property
     def curvature(self) -> Curvature:
-        """The second derivatives."""
-        at = self.entries
-        weights = at.weights_of_numbers
+        """The second derivatives, which are computed as far as they are asked for."""
+        at, weights = self.entries, self.entries.weights_of_numbers
 
         def second() -> Array:
             found: Array = weights * at.likelihood.second_derivative(self.predictor, at.y)
@@ -191,8 +171,3 @@ class SumsOfEntries:
             return Curvature(at.effects, second)
         hessian = at.likelihood.hessian_at(self.predictor, at.y)
         return Curvature(at.effects, second, lambda numbers: weights * hessian(numbers))
-
-    @property
-    def total_weights(self) -> Array:
-        """The sum of the weights of each effect's entries."""
-        return self.entries.total_weights
