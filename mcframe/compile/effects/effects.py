@@ -391,7 +391,7 @@ class EntryEffects(Effects):
         return inside
 
     def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
-        """By effect: entries, of how many the loss rises far above 0, and falls far below.
+        """Entries of each effect, and of how many the loss rises far above 0, and falls far below.
 
         Of those entries none of whose effects is among those ``found`` to diverge.
         """
@@ -403,7 +403,7 @@ class EntryEffects(Effects):
         return tuple(self.sum_by_effect(own) for own in numbers)
 
     def sums_far_out(self, likelihood: Any, y: Array, weights: Array | float) -> tuple[Array, ...]:
-        """By effect: sums of gradients far above 0, of those far below, and of their sizes."""
+        """Sums by effect of gradients far above 0, of those far below, and of their sizes."""
         with np.errstate(over="ignore", invalid="ignore"):  # a weight of 0, an infinite gradient
             up, down = (weights * side for side in gradients_far_out(likelihood, y))
             sides = up, down, np.abs(up) + np.abs(down)

@@ -316,7 +316,7 @@ class Asked(Task):
 
 @attrs.frozen(eq=False)
 class AskedByEffect(Asked):
-    """The same where answers are sums by effect, of which those of rows stand apart."""
+    """Answers to a question that are sums by effect, of which those of rows stand apart."""
 
     def of(self, part: Part) -> tuple[Any, Any]:
         """The answer of a partition."""
