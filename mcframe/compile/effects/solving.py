@@ -131,7 +131,7 @@ def best_effects(
 
 
 def solved_together(at: Callable[[Array], Local], here: Local, likelihood: Any) -> Local:
-    """Where the gradient vanishes, by Newton's method with a line search, of all effects at once.
+    """Solve for all effects at once, by Newton's method with a line search.
 
     It ends where sums are 0 up to ``SOLVED`` of their sizes.
     """
@@ -283,7 +283,7 @@ def conjugate_gradients(
 def solved_apart(
     at: Callable[[Array], Local], here: Local, likelihood: Any
 ) -> tuple[Array, Local]:
-    """Where the gradient vanishes up to rounding, of effects that have entries of their own.
+    """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
     Newton's method for all at once, each kept inside the bracket that the signs of its gradients
     have shown so far, and bisecting that where steps do not halve. No values are compared, which

@@ -39,7 +39,7 @@ class Curvature:
         return self.numbers * numbers if self.hessian is None else self.hessian(numbers)
 
     def times(self, vector: Array) -> Array:
-        """G'HG e."""
+        """The product G'HG e."""
         image = self.times_numbers(self.effects.at_entries(vector))
         found: Array = self.effects.sum_by_effect(image)
         return found
