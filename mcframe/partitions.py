@@ -129,7 +129,7 @@ def fit_on(
     loss: Any = program.loss
     notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
     infinite = {
-        block.name: np.flatnonzero(piece.fixed)
+        block.name: np.flatnonzero(piece.effects.fixed)
         for block, piece in zip(model.blocks, loss.pieces, strict=True)
     }
     space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)

@@ -15,8 +15,8 @@ from mcframe.compile import compile_problem
 from mcframe.compile.lines import Lines
 from mcframe.compile.partitions import lines
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.connected import ColumnParts
 from mcframe.compile.partitions.costs import FAN
+from mcframe.compile.partitions.effects import ColumnParts
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.least import Least
@@ -413,7 +413,7 @@ def test_gradients_are_centred_class_by_class_over_all_partitions():
     data = RowsInMemory({"x": mc.Observations(y, weights=np.full(y.shape, 0.3))}, 3)
     with closing(OneByOne(Source(data, model), KeptParts(np.inf))) as executor:
         loss = bind_partitions(model, executor)[1].loss
-        size, counts = loss.pieces[0].n_numbers, loss.pieces[0].counts
+        size, counts = loss.pieces[0].n_numbers, loss.pieces[0].effects.counts
         nowhere = Predictors(size=size, left=ByRows(np.zeros((16, 1))), right=np.zeros((15, 1)))
         gradient = loss.evaluate_at(nowhere, (np.zeros(15),)).gradient
         centred = loss.centre(gradient)
@@ -427,7 +427,7 @@ def test_many_classes_are_solved_by_products(monkeypatch):
     model, y = model_of_classes({}), classes_of()
     (written,) = fits_of(model, {"x": y}, [2], tol=1e-5)
     with monkeypatch.context() as context:
-        context.setattr("mcframe.compile.effects.classes.WRITTEN_OUT", 0)
+        context.setattr("mcframe.compile.effects.solving.WRITTEN_OUT", 0)
         (products,) = fits_of(model, {"x": y}, [2], tol=1e-5)
     assert products.status == "certified"
     assert products.objective == pytest.approx(written.objective, rel=2e-5)
@@ -546,7 +546,7 @@ def test_systems_that_are_written_out_are_those_of_rounds(monkeypatch):
         model, x = model_of("bernoulli", effects), table("bernoulli", n_rows=20, n_columns=6)
         (written,) = fits_of(model, {"x": x}, [2])
         with monkeypatch.context() as context:
-            context.setattr("mcframe.compile.partitions.joint.WRITTEN_OUT", 0)
+            context.setattr("mcframe.compile.partitions.effects.WRITTEN_OUT", 0)
             (fit,) = fits_of(model, {"x": x}, [2])
         assert fit.status == "certified"
         assert fit.objective == pytest.approx(written.objective, rel=2e-6)

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile import Attached, FactoredPenalty, Piece, Program
-from mcframe.compile.effects import OneKind, Ridge
+from mcframe.compile.effects import Ridge
 from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
@@ -192,14 +192,14 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
 
     The entries of an effect leave an interval for it; where it is empty it stays.
     """
-    if not isinstance(piece.effects, OneKind):
+    if not piece.effects.separable:
         return effects
     lowest, highest = np.full(effects.size, -np.inf), np.full(effects.size, np.inf)
     columns = program.entries.columns[piece.part]
     for term in constraints_of(program):
         if isinstance(term.term, Box):
             here = (columns >= term.columns.start) & (columns < term.columns.stop)
-            group = piece.effects.group[here]
+            group = piece.effects.places[here]
             np.maximum.at(lowest, group, predictor[here] - term.term.upper)
             np.minimum.at(highest, group, predictor[here] - term.term.lower)
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import Effects, NoEffects, declared_effects
+from mcframe.compile.effects import EntryEffects, declared_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -51,7 +51,7 @@ class Piece:
     part: slice
     layout: Layout = attrs.field(factory=Layout)
     offset: Array | None = None
-    effects: Effects = attrs.field(factory=NoEffects)
+    effects: EntryEffects = attrs.field(factory=EntryEffects)
 
     @classmethod
     def of(
@@ -130,7 +130,7 @@ class Piece:
         """
         known = warm is not None and isinstance(self.likelihood, Likelihood)
         if nearly and known and self.effects.n_added:
-            close = self.effects.begin(z, warm)
+            close = self.effects.started(warm, lambda: float(np.max(np.abs(z), initial=0.0)))
             value = self.value_and_gradient(z, close, out)[0]
             found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
             if found is not None:

@@ -1,17 +1,18 @@
-"""What is worth saying about the effects of a fit: which of them have no finite best value."""
+"""Notes on the effects of a fit which have no finite best value."""
+
+from functools import partial
 
 import numpy as np
 
-from mcframe.compile.effects.far import absent_effects, extreme_effects
+from mcframe.compile.effects.diverging import diverging_effects
+from mcframe.compile.effects.effects import described_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model import Block, Problem
 
-__all__ = ["infinite_effects", "note_on_infinite", "note_on_parameters", "notes_on_effects"]
-
 
 def infinite_effects(problem: Problem, block: Block) -> IntArray:
-    """The places of the effects of a block whose best value is infinite.
+    """The places of the diverging effects of a block, whose best value is infinite.
 
     All observations of such an effect pull it one way, as labels all alike do, or counts of 0.
     """
@@ -19,13 +20,9 @@ def infinite_effects(problem: Problem, block: Block) -> IntArray:
     if not layout.n_effects or problem.ridge(block.name) or likelihood.location:
         return np.zeros(0, dtype=np.intp)
     table, y = problem.tables[block.name], problem.targets(block.name)
-    size, width = layout.n_effects, likelihood.width
-    if width > 1:
-        classes: IntArray = table.columns[:, None] * width + np.arange(width)
-        return np.flatnonzero(absent_effects(likelihood, y, classes, size))
-    kinds = [table.columns] * bool(layout.n_biases)
-    kinds += [layout.n_biases + table.rows] * bool(layout.n_row_effects)
-    return np.flatnonzero(extreme_effects(likelihood, y, np.stack(kinds, axis=-1), size))
+    effects = described_effects(layout, likelihood, table.rows, table.columns)
+    signs = partial(effects.signs_far_out, likelihood, y)
+    return np.flatnonzero(diverging_effects(effects, likelihood, signs))
 
 
 def notes_on_effects(problem: Problem) -> tuple[str, ...]:

@@ -7,21 +7,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import EffectsOfClasses, OneKind, Ridge
-from mcframe.compile.effects.far import far_out
 from mcframe.compile.partitions.by_effect import apart, together
-from mcframe.compile.partitions.classes import ClassEffects
+from mcframe.compile.partitions.effects import EffectsInParts
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, added
-from mcframe.compile.partitions.falling import refuse_falling
-from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
-from mcframe.compile.partitions.parameters import FittedParameters
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
-from mcframe.compile.partitions.tied import TiedEffects
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
@@ -317,8 +311,8 @@ def notes_of(model: Model, tables: Mapping[str, Any], seen: tuple[Seen, ...]) ->
 class Told:
     """What a partition, or several, tell of the losses of a block once it is bound.
 
-    ``rows`` and ``others`` have by effect: how many entries there are, in how many partitions
-    these do not all pull up, and not down, and the sum of the factors of their losses.
+    ``rows`` and ``others`` have by effect how many entries there are, and the sum of the factors
+    of their losses.
     """
 
     scale: float
@@ -367,13 +361,8 @@ class Tell(Task):
 def told_by(piece: Any) -> Told:
     """What the piece of one block in one partition tells."""
     kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
-    counts: Any = np.zeros(0, dtype=np.intp)
-    pulls: Array = np.zeros(0)
-    if isinstance(kind, OneKind | EffectsOfClasses):
-        counts, pulls = kind.counts, kind.fixed
-    seen, stretch = counts > 0, kind.sum_by_effect(np.repeat(scale, piece.width))
-    not_up, not_down = 1.0 * (seen & (pulls <= 0.0)), 1.0 * (seen & (pulls >= 0.0))
-    rows, others = apart(piece.layout, counts, not_up, not_down, stretch)
+    stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
+    rows, others = apart(piece.layout, kind.counts, stretch)
     return Told(
         float(np.max(scale, initial=0.0)),
         float(np.sum(scale)),
@@ -431,37 +420,15 @@ def piece_of(
     problem: PartitionedProblem, partitions: Partitions, k: int, told: Told
 ) -> PartitionedPiece:
     """The losses of block k of all partitions."""
-    block = problem.model.blocks[k]
-    refuse_falling(problem, partitions, k, block)
-    layout, ridge = problem.layout(block.name), problem.ridge(block.name)
-    origin, likelihood = problem.origins.get(block.name), problem.likelihoods[block.name]
-    towards = np.zeros(layout.n_effects) if origin is None else -origin
-    penalty = Ridge(ridge, towards) if ridge and layout.n_effects else None
-    counts: Any
-    counts, not_up, not_down, stretch = together(layout, [told.rows], told.others)
-    shared = partitions, k, layout, likelihood, penalty, stretch
-    tied: TiedEffects | None = None
-    if layout.n_biases and layout.n_row_effects:
-        tied = JointEffects.of(*shared, origin)
-        fixed = tied.fixed
-    else:
-        far = far_out(likelihood)
-        fixed = np.where(counts > 0, far * (1.0 * (not_up == 0) - 1.0 * (not_down == 0)), 0.0)
-        if layout.n_parameters:
-            fixed = np.zeros(layout.size)
-            tied = FittedParameters(*shared, fixed)
-        elif likelihood.width > 1 and layout.size:
-            tied = ClassEffects(*shared, fixed)
+    layout = problem.layout(problem.model.blocks[k].name)
+    counts, weights = together(layout, [told.rows], told.others)
+    effects = EffectsInParts.of(problem, partitions, k, counts, weights)
     return PartitionedPiece(
-        likelihood=likelihood,
+        likelihood=effects.likelihood,
         layout=layout,
         scale=told.scale,
         total_scale=told.total_scale,
         n_numbers=told.n_numbers,
-        counts=counts,
-        fixed=fixed,
-        ridge=penalty,
-        origin=0.0 if origin is None else origin,
         pull=told.pull,
-        tied=tied,
+        effects=effects,
     )

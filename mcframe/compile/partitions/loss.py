@@ -6,39 +6,28 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import Ridge
-from mcframe.compile.effects.contract import (
-    PROJECTIONS,
-    conjugate_of_sums,
-    imbalance_of_sums,
-)
-from mcframe.compile.effects.one_kind import Groups, GroupSums, first_reach
+from mcframe.compile.effects.effects import PROJECTIONS
 from mcframe.compile.loss import Known, LossAt, SumOfPieces
 from mcframe.compile.partitions.by_effect import in_halves, together
+from mcframe.compile.partitions.effects import EffectsInParts
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.numbers import (
-    ByRows,
     Centred,
     Clipped,
     Gradients,
     Numbers,
     Repaired,
-    effects_by_rows,
 )
 from mcframe.compile.partitions.tasks import (
-    BiasSums,
     ConjugateAt,
     Conjugates,
     EffectSums,
     MovedBy,
     RoundingOf,
-    RowEffects,
     SteepestAt,
     ValueOf,
 )
-from mcframe.compile.partitions.tied import TiedEffects, begun_far_out
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate
 from mcframe.model import Layout
 
@@ -49,7 +38,6 @@ __all__ = ["PartitionedLoss", "PartitionedPiece"]
 class PartitionedPiece:
     """The losses of one block, as far as they are told without an entry.
 
-    ``counts`` are the entries of each effect, ``fixed`` far values of those that are infinite;
     ``scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
     """
 
@@ -58,12 +46,8 @@ class PartitionedPiece:
     scale: float
     total_scale: float
     n_numbers: int
-    counts: IntArray
-    fixed: Array
-    ridge: Ridge | None
-    origin: Array | float
     pull: float
-    tied: TiedEffects | None  # effects or parameters that are solved for together
+    effects: EffectsInParts
 
     @property
     def width(self) -> int:
@@ -83,20 +67,6 @@ class PartitionedPiece:
     def has_conjugate(self) -> bool:
         """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
         return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
-
-    @property
-    def biased(self) -> bool:
-        """Whether there are effects of columns alone."""
-        return bool(self.layout.n_biases) and not self.layout.n_row_effects
-
-    @property
-    def groups(self) -> Groups:
-        """The effects, each with entries of its own."""
-        return Groups(self.counts, self.fixed, self.ridge, self.origin)
-
-    def for_tasks(self, effects: Array | None) -> Any:
-        """Effects as tasks take them: those of rows go to their partitions."""
-        return None if effects is None else effects_by_rows(self.layout, effects)
 
 
 @attrs.frozen(eq=False)
@@ -118,7 +88,7 @@ class PartitionedLoss(SumOfPieces):
 
     def for_tasks(self, effects: tuple[Array | None, ...]) -> tuple[Any, ...]:
         """The effects of all pieces as tasks take them."""
-        return tuple(p.for_tasks(own) for p, own in zip(self.pieces, effects, strict=True))
+        return tuple(p.effects.cut(own) for p, own in zip(self.pieces, effects, strict=True))
 
     def steepest_at(self, z: Numbers, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
@@ -142,14 +112,14 @@ class PartitionedLoss(SumOfPieces):
     ) -> LossAt:
         """F and its gradients at z, all effects optimal, those of nearby points to begin with."""
         warm = (None,) * len(self.pieces) if warm is None else warm
-        if len(self.pieces) == 1 and self.pieces[0].biased and self.pieces[0].tied is None:
-            effects, value = self.solve_biases(z, 0, warm[0])
-            if value is not None:  # found with the biases: no round for it
-                gradients: Any = Gradients(size=z.size, z=z, effects=(effects,))
-                return LossAt(value + self.ridges((effects,)), gradients, (effects,))
-            return self.evaluate_at(z, (effects,))
-        pairs = zip(range(len(self.pieces)), warm, strict=True)
-        return self.evaluate_at(z, tuple(self.solve(z, k, own) for k, own in pairs))
+        pairs = zip(self.pieces, warm, strict=True)
+        solved = [piece.effects.solve(z, own) for piece, own in pairs]
+        effects = tuple(own for own, _ in solved)
+        value = solved[0][1]
+        if len(solved) == 1 and value is not None:  # found with the effects: no round for it
+            gradients: Any = Gradients(size=z.size, z=z, effects=self.for_tasks(effects))
+            return LossAt(value + self.ridges(effects), gradients, effects)
+        return self.evaluate_at(z, effects)
 
     def evaluate_at(self, z: Numbers, given: tuple[Array | None, ...]) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
@@ -160,39 +130,7 @@ class PartitionedLoss(SumOfPieces):
     def ridges(self, effects: tuple[Array | None, ...]) -> float:
         """The ridges on biases, which the parts leave out."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(
-            piece.ridge.value(own)
-            for piece, own in pairs
-            if piece.ridge is not None and piece.layout.n_biases and own is not None
-        )
-
-    def solve(self, z: Numbers, k: int, warm: Array | None) -> Array | None:
-        """The best effects of one piece at z."""
-        piece = self.pieces[k]
-        if not piece.layout.size:
-            return None
-        if piece.tied is not None:
-            return piece.tied.solve(z, warm)
-        if piece.layout.n_row_effects:
-            begun = None if warm is None else ByRows(warm)
-            return piece.groups.with_idle(self.partitions.concatenate(RowEffects(z, k, begun)))
-        return self.solve_biases(z, k, warm)[0]
-
-    def solve_biases(self, z: Numbers, k: int, warm: Array | None) -> tuple[Array, float | None]:
-        """The best biases of one piece at z, and its losses there where they are known by then."""
-        piece, tried = self.pieces[k], []
-        start = np.zeros(piece.counts.size) if warm is None else warm
-        start = begun_far_out(self.partitions, z, k, piece.fixed, start)
-
-        def at(effects: Array) -> GroupSums:
-            largest, sums = self.partitions.rows_and_sum(BiasSums(z, k, effects))
-            value, gradients, sizes, curvature = sums
-            tried.append((effects, value))
-            return GroupSums(gradients, sizes, lambda: curvature, max(largest))
-
-        found = piece.groups.solve(at, start, first_reach(piece.likelihood))
-        last, value = tried[-1]
-        return found, float(value) if found is last else None
+        return sum(piece.effects.cost(own) for piece, own in pairs if piece.layout.n_biases)
 
     def sums_by_effect(self, gradient: Numbers) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
@@ -211,7 +149,7 @@ class PartitionedLoss(SumOfPieces):
         sums = self.sums_by_effect(gradient)
         for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
             if pair is None:
-                freed = conjugate_of_sums(piece.ridge, *by_effect, piece.pull)
+                freed = piece.effects.conjugate_of_sums(*by_effect, piece.pull)
                 total, size = total + own[0] + freed[0], size + own[1] + freed[1]
             else:
                 lowest = piece.infimum if scale < 1.0 else 0.0
@@ -237,7 +175,7 @@ class PartitionedLoss(SumOfPieces):
         for _ in range(PROJECTIONS if any(map(bound_by_sums, self.pieces)) else 0):
             pairs = zip(self.pieces, self.sums_by_effect(inside), strict=True)
             freed = [
-                conjugate_of_sums(p.ridge, *own, 0.0)[0] for p, own in pairs if bound_by_sums(p)
+                p.effects.conjugate_of_sums(*own, 0.0)[0] for p, own in pairs if bound_by_sums(p)
             ]
             if np.all(np.isfinite(freed)):
                 break
@@ -254,13 +192,15 @@ class PartitionedLoss(SumOfPieces):
             return gradient
         sums = self.sums_by_effect(gradient)
         means = tuple(
-            total / np.maximum(piece.counts, 1) if piece.biased and piece.ridge is None else None
+            total / np.maximum(piece.effects.counts, 1)
+            if piece.layout.n_biases and not piece.effects.tied and piece.effects.ridge is None
+            else None
             for piece, (total, _) in zip(self.pieces, sums, strict=True)
         )
         centred: Numbers = Centred(size=gradient.size, of=gradient, means=means)
         for piece in self.pieces:
-            if isinstance(piece.tied, JointEffects):
-                centred = piece.tied.centre(centred)
+            if piece.effects.tied and piece.effects.ridge is None:
+                centred = piece.effects.centre(centred)
         return centred
 
     def rounding(self, z: Numbers, effects: tuple[Array | None, ...], gradient: Numbers) -> float:
@@ -283,14 +223,13 @@ class PartitionedLoss(SumOfPieces):
         """What sums of gradients over free effects that do not quite vanish are worth there."""
         if not any(piece.layout.size for piece in self.pieces):
             return 0.0
-        total = 0.0
         sums = self.sums_by_effect(gradient)
-        for piece, own, (each, _) in zip(self.pieces, effects, sums, strict=True):
-            if own is not None and piece.ridge is None:
-                total += imbalance_of_sums(piece.fixed, each, own)
-        return total
+        return sum(
+            piece.effects.imbalance_of_sums(each, own)
+            for piece, own, (each, _) in zip(self.pieces, effects, sums, strict=True)
+        )
 
 
 def bound_by_sums(piece: PartitionedPiece) -> bool:
     """Whether conjugates are finite only where sums of gradients over columns vanish."""
-    return bool(piece.layout.n_biases) and piece.ridge is None and piece.has_conjugate()
+    return bool(piece.layout.n_biases) and piece.effects.ridge is None and piece.has_conjugate()

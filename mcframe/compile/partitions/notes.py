@@ -18,7 +18,7 @@ def notes_on_pieces(problem: Problem, loss: PartitionedLoss) -> tuple[str, ...]:
     """A note for each block with an infinite effect or parameter."""
     notes = []
     for k, (block, piece) in enumerate(zip(problem.model.blocks, loss.pieces, strict=True)):
-        notes.append(note_on_infinite(problem, block, np.flatnonzero(piece.fixed)))
+        notes.append(note_on_infinite(problem, block, np.flatnonzero(piece.effects.fixed)))
         if piece.layout.n_parameters:
             values = values_of(loss.partitions, k, piece.likelihood)
             notes.append(note_on_parameters(problem, block, values))

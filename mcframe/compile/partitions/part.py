@@ -8,7 +8,6 @@ import attrs
 import numpy as np
 
 from mcframe.compile.compiling import compile_background, compile_loss
-from mcframe.compile.effects import EffectsOfClasses, OneKind, TwoKinds
 from mcframe.compile.entries import Entries, Orders
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.numbers import Numbers, fresh_key
@@ -191,18 +190,14 @@ def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
     same = piece.columns is wide.columns
     columns = entries.columns if same else narrowed(piece.columns)
     effects = piece.effects
-    if isinstance(effects, OneKind):
-        effects = attrs.evolve(effects, group=columns if piece.layout.n_biases else rows)
-    elif isinstance(effects, TwoKinds):
-        effects = attrs.evolve(effects, rows=rows, columns=columns)
-    elif isinstance(effects, EffectsOfClasses):
-        effects = attrs.evolve(effects, groups=narrowed(effects.groups))
+    if effects.size:
+        places = columns if effects.width == 1 else narrowed(effects.columns)
+        effects = attrs.evolve(effects, rows=rows, columns=places)
     return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
 
 
 def without_ridge_of_columns(piece: Piece) -> Piece:
     """The piece without the ridge on biases: that counts once, and not in each partition."""
-    effects: Any = piece.effects
     if piece.layout.n_biases:
-        return attrs.evolve(piece, effects=attrs.evolve(effects, ridge=None))
+        return attrs.evolve(piece, effects=attrs.evolve(piece.effects, ridge=None))
     return piece

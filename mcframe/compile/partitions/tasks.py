@@ -9,17 +9,13 @@ from mcframe.compile.partitions.by_effect import apart
 from mcframe.compile.partitions.executor import Task
 from mcframe.compile.partitions.numbers import Gradients, Numbers
 from mcframe.compile.partitions.part import Part
-from mcframe.contracts.arrays import Array
 
 __all__ = [
-    "BiasSums",
     "ConjugateAt",
     "Conjugates",
     "EffectSums",
-    "Largest",
     "MovedBy",
     "RoundingOf",
-    "RowEffects",
     "SteepestAt",
     "ValueOf",
 ]
@@ -37,57 +33,6 @@ class ValueOf(Task):
         found = part.program.loss.evaluate_at(z, self.gradients.effects)
         part.keep(self.gradients, found.gradient)
         return found.value
-
-
-@attrs.frozen(eq=False)
-class RowEffects(Task):
-    """The best effects of the rows at z, of block k."""
-
-    z: Numbers
-    k: int
-    warm: Any
-
-    def of(self, part: Part) -> Array:
-        """Effects of the rows of a partition."""
-        piece = part.program.loss.pieces[self.k]
-        found = piece.solve(piece.offset_part(part.numbers(self.z)), self.warm)
-        assert found is not None
-        return found
-
-
-@attrs.frozen(eq=False)
-class Largest(Task):
-    """The largest predictor of block k."""
-
-    z: Numbers
-    k: int
-
-    def of(self, part: Part) -> float:
-        """Largest predictor of a partition."""
-        piece = part.program.loss.pieces[self.k]
-        return float(np.max(np.abs(piece.offset_part(part.numbers(self.z))), initial=0.0))
-
-
-@attrs.frozen(eq=False)
-class BiasSums(Task):
-    """Losses of block k at z and biases, their gradients, sizes of these, and second derivatives.
-
-    By columns, but for the losses; in front of them the largest predictor before the biases.
-    """
-
-    z: Numbers
-    k: int
-    effects: Array
-
-    def of(self, part: Part) -> tuple[float, tuple[float, Array, Array, Array]]:
-        """What a partition adds to them."""
-        piece: Any = part.program.loss.pieces[self.k]
-        z = piece.offset_part(part.numbers(self.z))
-        value, gradients = piece.value_and_gradient(z, self.effects)
-        second = piece.likelihood.second_derivative(piece.predictor(z, self.effects), piece.y)
-        total = piece.effects.sum_by_effect
-        sums = value, total(gradients), total(np.abs(gradients)), total(piece.scale * second)
-        return float(np.max(np.abs(z), initial=0.0)), sums
 
 
 @attrs.frozen(eq=False)

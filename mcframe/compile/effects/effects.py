@@ -1,0 +1,485 @@
+"""The free effects of a block: predictors are z + G e with a sparse G, and e is solved out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.compile.effects.diverging import (
+    diverging_effects,
+    far_beyond,
+    gradients_far_out,
+    refuse_falling,
+)
+from mcframe.compile.effects.solving import (
+    SOLVED,
+    Local,
+    best_effects,
+    centred,
+    exactness,
+    least_damping,
+    solved_system,
+)
+from mcframe.compile.effects.sums import Curvature, EntriesAt, SumsOfEntries
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.model import Layout
+
+# A sum of gradients that is this small beside the sum of their sizes is rounding.
+VANISHING = 1e-12
+# Projections onto domains and onto vanishing sums in turn, at most.
+PROJECTIONS = 50
+# Bisections for a shift: to the last bit of numbers of one size.
+HALVINGS = 80
+# Predictors that move by less than this, in units of the length scale, leave second derivatives
+# as they are but for a few hundredths: a Newton step's expansion is trusted so far.
+CLOSE = 0.05
+# A gradient larger than this that no curvature moves is not solved for by a Newton step.
+TINY = 1e-300
+
+
+@attrs.frozen(eq=False)
+class Ridge:
+    """``weight / 2 * ||e - towards||^2`` for the effects e of a block."""
+
+    weight: float
+    towards: Array
+
+    def value(self, effects: Array) -> float:
+        """The ridge at some effects."""
+        away = effects - self.towards
+        return 0.5 * self.weight * float(np.dot(away, away))
+
+    def gradient(self, effects: Array) -> Array:
+        """Gradient of the ridge at the effects."""
+        return self.weight * (effects - self.towards)
+
+    def conjugate(self, sums: Array) -> tuple[float, float]:
+        """Addition to F* at gradients with these sums over each effect, and its summands' size.
+
+        The supremum over e of ``-<sums, e>`` minus the ridge.
+        """
+        squares = np.square(sums) / (2.0 * self.weight)
+        tilts = sums * self.towards
+        return float(np.sum(squares - tilts)), float(np.sum(squares + np.abs(tilts)))
+
+
+@attrs.frozen(eq=False)
+class Correction:
+    """A Newton step of effects, and what it adds to the losses and to their gradients (flat).
+
+    To second and to first order in the step, after which the gradients' sums vanish.
+    """
+
+    effects: Array
+    value: float
+    gradients: Array
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Effects(ABC):
+    """Numbers e beside Z, one vector a block: F(z) = min over e of the losses at z and e.
+
+    With a ridge the minimum includes it. Biases of columns (of each class, for likelihoods over
+    ``width`` columns), effects of rows, and an intercept are added to z; parameters of a
+    likelihood change it instead. ``fixed`` has far values for diverging effects, whose best value
+    is infinite, 0 for the others; ``origin`` is what effects are counted from, if not 0.
+
+    Not all effects are determined: without a ridge a constant may be traded between biases and
+    effects of rows, and the latter have the mean 0 within each part of the table that entries
+    connect. An effect without entries has the mean of its kind, so that an item without any is
+    predicted as an average one; both counted from 0 by ``origin``. A constant may be traded
+    between the classes of a column, too; from 0 on it is not.
+    """
+
+    layout: Layout = attrs.field(factory=Layout)
+    width: int = 1
+    fixed: Array = attrs.field(factory=lambda: np.zeros(0))
+    ridge: Ridge | None = None
+    origin: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """The length of the vector."""
+        return self.layout.size
+
+    @property
+    def n_added(self) -> int:
+        """How many of the effects are added to z."""
+        return self.layout.n_effects
+
+    @property
+    def tied(self) -> bool:
+        """Whether an entry has effects of two kinds, by which all of them are tied."""
+        return bool(self.layout.n_biases and self.layout.n_row_effects)
+
+    @property
+    def separable(self) -> bool:
+        """Whether each effect has entries of its own, so that G'HG is diagonal."""
+        return self.width == 1 and not self.tied
+
+    @property
+    def free(self) -> Mask:
+        """Which effects do not diverge."""
+        return np.asarray(self.fixed == 0.0)
+
+    @property
+    def stiffness(self) -> float:
+        """The ridge's weight, 0 without one."""
+        return 0.0 if self.ridge is None else self.ridge.weight
+
+    @property
+    @abstractmethod
+    def connected(self) -> tuple[IntArray, Mask]:
+        """The connected part of each effect, and which of them no entry determines."""
+
+    def cost(self, effects: Array | None) -> float:
+        """The ridge at the effects, 0 without one."""
+        return 0.0 if self.ridge is None or effects is None else self.ridge.value(effects)
+
+    def conjugate_of_sums(
+        self, sums: Array, sizes: Array, largest_gradient: float
+    ) -> tuple[float, float]:
+        """Addition to F* at gradients with these sums over each effect, and its summands' size.
+
+        The ridge's conjugate; without one infinite where the sums do not vanish. ``sizes`` are
+        sums of the gradients' sizes; beside these and ``largest_gradient`` a sum may be rounding.
+        """
+        if self.ridge is not None:
+            return self.ridge.conjugate(sums)
+        size = max(float(np.max(sizes, initial=0.0)), largest_gradient)
+        return (0.0 if bool(np.all(np.abs(sums) <= VANISHING * size)) else np.inf), 0.0
+
+    def imbalance_of_sums(self, sums: Array, effects: Array | None) -> float:
+        """Bound on what sums that do not quite vanish change the objective by at these effects."""
+        if self.ridge is not None or effects is None:
+            return 0.0
+        known = np.where(self.free, np.abs(effects), 0.0)
+        return float(np.abs(sums) @ known[: sums.size])
+
+    def started(self, warm: Array | None, reach: Callable[[], float]) -> Array:
+        """The start of a solve: effects of a point nearby or 0, diverging ones far beyond z.
+
+        ``reach`` gives the largest predictor.
+        """
+        start = np.zeros(self.size) if warm is None else warm
+        if not self.fixed.any():
+            return start
+        return np.where(self.free, start, far_beyond(self.fixed, reach()))
+
+    def representative(self, effects: Array) -> Array:
+        """Equal effects, a constant traded as the class says, those without entries set."""
+        if self.ridge is not None or self.width > 1:
+            return effects
+        part, alone = self.connected
+        if not (self.tied or alone.any()):
+            return effects
+        moved, d = effects.copy(), self.layout.n_biases
+        if self.tied:
+            counts = np.bincount(part[d:], minlength=part.size)
+            means = np.bincount(part[d:], effects[d:], minlength=part.size) / np.maximum(counts, 1)
+            traded = np.where(np.arange(part.size) < d, means[part], -means[part])
+            moved = np.where(alone, effects, effects + traded)
+        origin = np.zeros(self.size) if self.origin is None else self.origin
+        for kind in (slice(0, d), slice(d, None)):
+            known, idle = ~alone[kind] & self.free[kind], alone[kind] & self.free[kind]
+            mean = np.mean((moved + origin)[kind][known]) if known.any() else 0.0
+            moved[kind] = np.where(idle, mean - origin[kind], moved[kind])
+        return moved
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class EntryEffects(Effects):
+    """The effects of entries in memory: G by the row of each entry and the place of each bias.
+
+    ``columns`` (N,), or (N, K) of K classes, has for each number of z the place of its bias.
+    z comes in the shape of the likelihood's methods, offsets added; gradients come flat.
+    """
+
+    rows: IntArray = attrs.field(factory=lambda: np.zeros(0, dtype=np.intp))
+    columns: IntArray = attrs.field(factory=lambda: np.zeros(0, dtype=np.intp))
+
+    @property
+    def places(self) -> IntArray:
+        """The effect of each entry, which has one."""
+        return self.columns if self.layout.n_biases else self.rows
+
+    def at_entries(self, effects: Array) -> Any:
+        """G e: the sum of the effects of each number of z."""
+        layout = self.layout
+        total: Any = None
+        if layout.n_biases:
+            total = layout.biases(effects)[self.columns]
+        if layout.n_row_effects:
+            of_rows = layout.row_effects(effects)[self.rows]
+            total = of_rows if total is None else total + of_rows
+        return total + layout.intercept(effects) if layout.n_intercepts else total
+
+    def sum_by_effect(self, numbers: Array) -> Array:
+        """G' x: the sum of numbers of z over each effect that is added to them."""
+        layout = self.layout
+        found: list[Any] = []
+        if layout.n_biases:
+            places, flat = self.columns.ravel(), numbers.ravel()
+            found.append(np.bincount(places, weights=flat, minlength=layout.n_biases))
+        if layout.n_row_effects:
+            found.append(np.bincount(self.rows, weights=numbers, minlength=layout.n_row_effects))
+        if layout.n_intercepts:
+            found.append(np.array([float(np.sum(numbers))]))
+        return found[0] if len(found) == 1 else np.concatenate([*found, np.zeros(0)])
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z plus its effects."""
+        return z if effects is None or not self.n_added else z + self.at_entries(effects)
+
+    def likelihood(self, likelihood: Any, effects: Array | None) -> Any:
+        """The likelihood with its parameters, where these are what is solved for."""
+        return likelihood.with_parameters(effects) if self.layout.n_parameters else likelihood
+
+    @cached_property
+    def counts(self) -> Array:
+        """The number of entries of each effect."""
+        return self.sum_by_effect(np.ones(self.columns.shape))
+
+    @cached_property
+    def connected(self) -> tuple[IntArray, Mask]:
+        """The connected part of each effect, and which of them stand alone.
+
+        Entries of a diverging effect cost nothing, and connect nothing.
+        """
+        if not self.tied:
+            return np.arange(self.size), self.counts == 0
+        here, d = self.undiverged == 1.0, self.layout.n_biases
+        places = self.columns[here], d + self.rows[here]
+        size = d + self.layout.n_row_effects
+        graph = sp.coo_array((np.ones(places[0].size), places), shape=(size, size))
+        part = sp.csgraph.connected_components(graph, directed=False)[1]
+        return part, np.bincount(part)[part] == 1
+
+    @cached_property
+    def by_rows(self) -> tuple[IntArray | None, IntArray, IntArray]:
+        """The entries' order by rows (None if they are), their columns, and where rows begin."""
+        ordered = bool(np.all(self.rows[1:] >= self.rows[:-1]))
+        order = None if ordered else np.argsort(self.rows, kind="stable")
+        columns = self.columns if order is None else self.columns[order]
+        counts = np.bincount(self.rows, minlength=self.layout.n_row_effects)
+        return order, columns, np.concatenate([[0], np.cumsum(counts)])
+
+    @property
+    def undiverged(self) -> Array:
+        """1 at numbers of z none of whose effects diverges, 0 at the others."""
+        return np.where(self.at_entries(np.abs(self.fixed)) == 0.0, 1.0, 0.0)
+
+    def solve(
+        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+    ) -> Array | None:
+        """argmin over e of sum over entries of w l(z + G e, y), plus the ridge.
+
+        At the answer the gradients sum to 0 over each effect, or to minus the ridge's gradient,
+        which is what a certificate needs. ``warm`` are the effects of a point nearby. Parameters
+        are the likelihood's own best ones.
+        """
+        if not self.size:
+            return None
+        if self.layout.n_parameters:
+            found: Array = likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
+            return found
+        return best_effects(self, EntriesAt(self, likelihood, z, y, weights), likelihood, warm)[0]
+
+    def correction(
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        effects: Array,
+        gradients: Array,
+    ) -> Correction | None:
+        """The Newton step from effects, at which the losses have these gradients, to the best.
+
+        None where it does not tell the best effects: it goes too far, or lacks curvature.
+        """
+        entries = EntriesAt(self, likelihood, z, y, weights)
+        gradient, sizes = self.sum_by_effect(gradients), np.zeros(0)
+        if not self.separable:
+            sizes = self.sum_by_effect(np.abs(gradients))
+        predictor = self.predictor(z, effects)
+        here = Local(self, SumsOfEntries(entries, predictor, 0.0, 0.0, gradient, sizes), effects)
+        exact = 0.0
+        if not self.separable:
+            if here.off <= SOLVED:
+                return Correction(effects, 0.0, np.zeros(gradients.size))
+            if not np.isfinite(here.off):
+                return None
+            exact = exactness(here)
+        curvature, damping = here.sums.curvature, partial(least_damping, self)
+        step, usable = solved_system(self, curvature, -here.gradient, exact, damping)
+        if np.any(np.abs(here.gradient[~usable]) > TINY):
+            return None
+        moved = self.at_entries(step)
+        longest = float(np.max(np.abs(moved), initial=0.0))
+        value = 0.5 * float(np.dot(here.gradient, step))
+        close = likelihood.quadratic or longest <= CLOSE * likelihood.length_scale
+        if not (close and np.isfinite(value)):
+            return None
+        change = curvature.times_numbers(moved).ravel()
+        return Correction(self.representative(effects + step), value, change)
+
+    def conjugate(self, gradient: Array, largest_gradient: float) -> tuple[float, float]:
+        """Addition to F* at a gradient, and its summands' size; see ``conjugate_of_sums``."""
+        sizes = np.zeros(0) if self.ridge is not None else self.sum_by_effect(np.abs(gradient))
+        return self.conjugate_of_sums(self.sum_by_effect(gradient), sizes, largest_gradient)
+
+    def imbalance(self, gradient: Array, effects: Array | None) -> float:
+        """Bound on what sums that do not quite vanish change the objective by at these effects."""
+        if self.ridge is not None or effects is None or not self.n_added:
+            return 0.0
+        return self.imbalance_of_sums(self.sum_by_effect(gradient), effects)
+
+    def centre(self, gradient: Array) -> Array:
+        """The nearest gradient whose sums over free effects vanish: g - G (G'G)^-1 G' g.
+
+        Rounding leaves such sums. Entries of a diverging effect have gradients of one sign, whose
+        sum vanishes where all of them do.
+        """
+        if self.ridge is not None or not self.n_added:
+            return gradient
+        if self.fixed.any():
+            gradient = gradient * self.undiverged.ravel()
+        if not self.tied:
+            means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
+            return gradient - self.at_entries(means).ravel()
+        ones = self.undiverged
+        found: Array = centred(
+            self,
+            Curvature(self, lambda: ones),
+            gradient,
+            lambda gradient: (self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))),
+            lambda gradient, step: gradient + ones * self.at_entries(step),
+        )
+        return found
+
+    def nearest_dual(self, gradient: Array, nearest: Callable[[Array], Array]) -> Array:
+        """Gradients near by at which F* is finite; ``nearest`` moves them into their domains.
+
+        The nearest ones where each effect has entries of its own: those of the gradients minus a
+        shift for each effect, whose sums fall with the shift. Else by projections in turn.
+        """
+        inside = nearest(gradient)
+        if not self.n_added or self.ridge is not None or np.array_equal(inside, gradient):
+            return inside
+        if not self.separable:
+            for _ in range(PROJECTIONS):
+                if np.isfinite(self.conjugate(inside, 0.0)[0]):
+                    break
+                gradient = self.centre(inside)
+                inside = nearest(gradient)
+                if np.array_equal(inside, gradient):
+                    break
+            return inside
+        reach = np.full(self.size, float(np.max(np.abs(gradient) + np.abs(inside))))
+        below, above = -reach, reach
+        for _ in range(HALVINGS):
+            shift = 0.5 * (below + above)
+            inside = nearest(gradient - self.at_entries(shift))
+            sums = self.sum_by_effect(inside)
+            below = np.where(sums > 0.0, shift, below)
+            above = np.where(sums > 0.0, above, shift)
+        return inside
+
+    def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
+        """Entries of each effect, and of how many the loss rises far above 0, and falls far below.
+
+        Of those entries none of whose effects is among those ``found`` to diverge.
+        """
+        alive = np.ones(self.columns.shape)
+        if found.any():
+            alive = np.where(self.at_entries(1.0 * found) == 0.0, 1.0, 0.0)
+        up, down = gradients_far_out(likelihood, y)
+        numbers = alive, alive * (up > 0.0), alive * (down < 0.0)
+        return tuple(self.sum_by_effect(own) for own in numbers)
+
+    def sums_far_out(self, likelihood: Any, y: Array, weights: Array | float) -> tuple[Array, ...]:
+        """Sums by effect of gradients far above 0, of those far below, and of their sizes."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a weight of 0, an infinite gradient
+            up, down = (weights * side for side in gradients_far_out(likelihood, y))
+            sides = up, down, np.abs(up) + np.abs(down)
+            return tuple(self.sum_by_effect(own) for own in sides)
+
+
+def ridge_of(layout: Layout, weight: float, origin: Array | None) -> Ridge | None:
+    """The ridge of a block on its effects counted from 0; None without a weight or effects."""
+    if not (weight and layout.n_effects):
+        return None
+    return Ridge(weight, np.zeros(layout.n_effects) if origin is None else -origin)
+
+
+def described_effects(
+    layout: Layout,
+    likelihood: Any,
+    rows: IntArray,
+    columns: IntArray,
+    ridge: float = 0.0,
+    origin: Array | None = None,
+) -> EntryEffects:
+    """The effects of a block by the entries' rows and columns of data, none of them diverging."""
+    width = int(likelihood.width)
+    if width > 1 and layout.n_effects:
+        columns = columns[:, None] * width + np.arange(width)
+    return EntryEffects(
+        layout=layout,
+        width=width,
+        fixed=np.zeros(layout.size),
+        ridge=ridge_of(layout, ridge, origin),
+        origin=origin,
+        rows=rows,
+        columns=columns,
+    )
+
+
+def declared_effects(
+    layout: Layout,
+    likelihood: Any,
+    y: Array,
+    rows: IntArray,
+    columns: IntArray,
+    weights: Array | float,
+    ridge: float = 0.0,
+    origin: Array | None = None,
+    whole: bool = True,
+) -> EntryEffects:
+    """The effects of a block, diverging ones found.
+
+    Parameters
+    ----------
+    layout : Layout
+        How many of each kind there are.
+    y, rows, columns : arrays of one length
+        The entries, by their columns of data.
+    ridge : float
+        The weight of the ridge, 0 for none; it is one on the effects counted from 0.
+    origin : array, optional
+        What the effects are counted from.
+    whole : bool
+        Whether these are all entries; where they are those of some rows alone, others may hold a
+        loss that falls along an effect here, or a bias that diverges.
+
+    Raises
+    ------
+    DataError
+        Where the loss falls without end along an effect.
+    """
+    effects = described_effects(layout, likelihood, rows, columns, ridge, origin)
+    if not effects.n_added or effects.ridge is not None:
+        return effects
+    if whole:
+        refuse_falling(
+            likelihood, layout.name_of, lambda: effects.sums_far_out(likelihood, y, weights)
+        )
+    elif layout.n_biases:
+        return effects
+    fixed = diverging_effects(effects, likelihood, partial(effects.signs_far_out, likelihood, y))
+    return attrs.evolve(effects, fixed=fixed)

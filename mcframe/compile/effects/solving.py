@@ -1,0 +1,357 @@
+"""The best effects, by safeguarded Newton methods that ask entries for sums alone.
+
+Whoever has the entries, in memory or in partitions, answers what ``EntriesAt`` does.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.rounding import EPS
+from mcframe.numerics.machine import check_time
+
+# Gradients whose sums are below this share of the sums of their sizes count as solved: what is
+# left changes the objective and its certificate by the square of it.
+SOLVED = 1e-11
+# Where rounding lets the sums fall no further they are left at no more than this.
+NEARLY = 1e-9
+# Steps of all effects together, and of each by itself, at most.
+MAX_STEPS, MAX_STEPS_APART = 60, 200
+# Armijo's constant, and the shortest step that is tried.
+DECREASE, SHORTEST = 1e-4, 1e-12
+# Sums count as small beside this share of the largest of them: the gradients of a group may all be
+# rounding.
+SMALL_GROUP, TINY = 1e-3, 1e-300
+# The longest step, and the longest first one in units of the length scale.
+LONGEST, REACH = 1e300, 8.0
+# How exactly a Newton system is solved, beside what is left of the gradient.
+EXACT, LEAST_EXACT = 0.1, 1e-13
+# What is added to the diagonal of a system, relatively: a constant may be traded between effects.
+LEAST_DAMPING, LEAST_OF_CLASSES = 1e-12, 1e-9
+# And beside what is left of the gradient, where a loss is flat, as Huber's in its tails: it has
+# no curvature though its gradient is not 0.
+MOST_DAMPING = 0.1
+# Up to so many classes Newton's systems, one for each column, are written out and solved: K
+# products make them, while conjugate gradients took six in the mean for K = 4.
+WRITTEN_OUT = 12
+# Steps of conjugate gradients, at most; a residual that has grown to ``DIVERGED`` is rounding that
+# was blown up.
+CG_STEPS, DIVERGED = 500, 1e6
+# Rounds in which gradients are centred.
+REFINEMENTS = 3
+
+
+@attrs.frozen(eq=False)
+class Local:
+    """The losses at some effects and the ridge on these: value, gradient, and sizes of both.
+
+    ``sums`` are those of ``SumsOfEntries``. The gradient is 0 in diverging effects.
+    """
+
+    known: Any
+    sums: Any
+    effects: Array
+
+    @property
+    def value(self) -> float:
+        """The sum to be minimised."""
+        return float(self.sums.value) + float(self.known.cost(self.effects))
+
+    @cached_property
+    def of_ridge(self) -> Array | float:
+        """The ridge's gradient."""
+        ridge = self.known.ridge
+        return 0.0 if ridge is None else np.asarray(ridge.gradient(self.effects))
+
+    @cached_property
+    def gradient(self) -> Array:
+        """The derivative in each effect."""
+        return np.where(self.known.free, self.sums.gradient + self.of_ridge, 0.0)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The sums of the sizes of what each derivative is the sum of."""
+        return np.asarray(self.sums.sizes + np.abs(self.of_ridge))
+
+    @property
+    def off(self) -> float:
+        """The largest entry of the gradient beside its size."""
+        floor = max(SMALL_GROUP * float(np.max(self.sizes, initial=0.0)), TINY)
+        return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
+
+    @property
+    def left(self) -> float:
+        """The largest entry of the gradient beside the largest size.
+
+        Beside its own size that of a class that a column does not have is 1 to the end.
+        """
+        largest = max(float(np.max(self.sizes, initial=0.0)), TINY)
+        return float(np.max(np.abs(self.gradient), initial=0.0)) / largest
+
+
+def best_effects(
+    known: Any, entries: Any, likelihood: Any, warm: Array | None
+) -> tuple[Array, Local]:
+    """The effects at which gradients sum to 0, or to minus the ridge's, and where it was seen.
+
+    Parameters
+    ----------
+    known : Effects
+        What is known of them without an entry.
+    entries : EntriesAt, or what answers as it does
+    warm : array, optional
+        The effects of a point nearby, from which Newton's method starts.
+
+    Returns
+    -------
+    effects : array
+    here : Local
+        The last effects that were tried; mostly the same.
+    """
+
+    def at(effects: Array) -> Local:
+        check_time()
+        return Local(known, entries.at(effects), effects)
+
+    start = known.started(warm, lambda: entries.reach)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if known.separable:
+            found, here = solved_apart(at, at(start), likelihood)
+        else:
+            here = at(start)
+            if not np.all(np.isfinite(here.sizes)):
+                here = at(np.where(known.free, entries.below_zero(), start))
+            here = solved_together(at, here, likelihood)
+            found = here.effects
+    return known.representative(found), here
+
+
+def solved_together(at: Callable[[Array], Local], here: Local, likelihood: Any) -> Local:
+    """Solve for all effects at once, by Newton's method with a line search.
+
+    It ends where sums are 0 up to ``SOLVED`` of their sizes.
+    """
+    last = np.inf
+    for _ in range(MAX_STEPS):
+        off = here.off
+        if off <= SOLVED or (off <= NEARLY and off > 0.1 * last):
+            break
+        last = off
+        step = newton_step(here, likelihood)
+        promised = float(np.dot(here.gradient, step))
+        # Near the answer values no longer tell steps apart, but Newton's are then exact.
+        noise = 1e-14 * here.sums.summands
+        length = 1.0
+        while length > SHORTEST:
+            there = at(here.effects + length * step)
+            if there.value <= here.value + DECREASE * length * promised + noise:
+                break
+            length *= 0.5
+        else:
+            break
+        here, moves = there, length * np.abs(step)
+        if np.all(moves <= 2.0 * EPS * np.abs(here.effects)):
+            break
+    return here
+
+
+def newton_step(here: Local, likelihood: Any) -> Array:
+    """The step to where the gradient vanishes to first order, damped where a loss may be flat."""
+    known = here.known
+    flat = np.isfinite(likelihood.curvature) and not likelihood.quadratic
+    share = MOST_DAMPING * here.left if flat else 0.0
+
+    def damping(diagonal: Array) -> Array:
+        # Beside what is left of the gradient counts what curvature the losses lack here: where
+        # they lack none Newton's step is exact, and damped steps would creep along moves that only
+        # a light ridge holds.
+        added = least_damping(known, diagonal)
+        if share:
+            most = float(likelihood.curvature) * here.sums.total_weights
+            added = added + share * np.maximum(most - diagonal, 0.0)
+        return added
+
+    return solved_system(known, here.sums.curvature, -here.gradient, exactness(here), damping)[0]
+
+
+def exactness(here: Local) -> float:
+    """How exactly the Newton system at a point is solved."""
+    return max(EXACT * SOLVED / here.off, LEAST_EXACT)
+
+
+def least_damping(known: Any, diagonal: Array) -> Array:
+    """What is added to the diagonal of a singular system, along whose null space nothing moves."""
+    if known.separable:
+        return np.zeros(diagonal.size)
+    return (LEAST_OF_CLASSES if known.width > 1 else LEAST_DAMPING) * diagonal
+
+
+def solved_system(
+    known: Any,
+    curvature: Any,
+    target: Array,
+    exact: float,
+    damping: Callable[[Array], Array] | None = None,
+) -> tuple[Array, Mask]:
+    """e with (G'HG + damping + ridge) e = target, and which effects have any curvature.
+
+    0 for the others. ``curvature`` answers what ``Curvature`` does, ``damping`` is that of a
+    diagonal. A diagonal system is divided, one with a block for each column written out, if these
+    are small; of effects of two kinds those of rows are eliminated. What is left is solved by
+    conjugate gradients up to ``exact`` of the target.
+    """
+    blocks = curvature.blocks() if 1 < known.width <= WRITTEN_OUT else None
+    curved = curvature.diagonal if blocks is None else blocks.diagonal(axis1=1, axis2=2).ravel()
+    added = known.stiffness + (0.0 if damping is None else damping(curved))
+    diagonal = curved + added
+    usable = known.free & (diagonal > TINY)
+    inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
+    if known.separable:
+        return inverse * target, usable
+    if blocks is not None:
+        return solved_by_columns(blocks, diagonal, target, usable), usable
+    if known.width > 1:
+        found = conjugate_gradients(
+            lambda x: curvature.times(x) + added * x, target, inverse, usable, exact
+        )
+        return found, usable
+    d, stop = known.layout.n_biases, known.layout.n_biases + known.layout.n_row_effects
+    others, rows = np.r_[0:d, stop : known.size], slice(d, stop)
+    eliminated = curvature.elimination(inverse[rows])
+
+    def times(x: Array) -> Array:
+        image: Array = diagonal[others] * x - eliminated(x)
+        if known.layout.n_intercepts:
+            image[:d] += curved[:d] * x[d]
+            image[d] += curved[:d] @ x[:d]
+        return image
+
+    aim = target[others] - curvature.of_others(inverse[rows] * target[rows])
+    found = np.empty(known.size)
+    found[others] = conjugate_gradients(times, aim, inverse[others], usable[others], exact)
+    found[rows] = inverse[rows] * (target[rows] - curvature.of_rows(found[others]))
+    return found, usable
+
+
+def solved_by_columns(blocks: Array, diagonal: Array, target: Array, usable: Mask) -> Array:
+    """x with S x = target, 0 where not usable, for a block of S a column, and S's diagonal."""
+    shape, places = blocks.shape[:2], range(blocks.shape[1])
+    here = usable.reshape(shape)
+    system = blocks * (here[:, :, None] & here[:, None, :])
+    system[:, places, places] = np.where(here, diagonal.reshape(shape), 1.0)
+    aims = np.where(here, target.reshape(shape), 0.0)
+    found: Array = np.linalg.solve(system, aims[:, :, None])
+    return found.ravel()
+
+
+def conjugate_gradients(
+    times: Callable[[Array], Array], target: Array, inverse: Array, usable: Mask, exact: float
+) -> Array:
+    """x with S x = t, from 0, the inverse diagonal as preconditioner; 0 where not usable.
+
+    It ends where the residual, in the norm of the preconditioner, is ``exact`` of the target. Of a
+    singular S what cannot be told stays 0; what rounding left of the target there cannot be taken
+    off and is blown up in the end, so that it is the x with the least residual that is returned.
+    """
+    found = best = np.zeros(target.size)
+    residual = np.where(usable, target, 0.0)
+    scaled = inverse * residual
+    search = scaled
+    energy = first = least = float(np.dot(residual, scaled))
+    for _ in range(CG_STEPS):
+        check_time()
+        if energy <= exact**2 * first or energy > DIVERGED * first:
+            break
+        image = np.where(usable, times(search), 0.0)
+        curvature = float(np.dot(search, image))
+        if curvature <= 0.0:
+            break
+        found = found + energy / curvature * search
+        residual = residual - energy / curvature * image
+        scaled = inverse * residual
+        energy, last = float(np.dot(residual, scaled)), energy
+        if energy < least:
+            best, least = found, energy
+        search = scaled + energy / last * search
+    return best
+
+
+def solved_apart(
+    at: Callable[[Array], Local], here: Local, likelihood: Any
+) -> tuple[Array, Local]:
+    """Solve for effects that have entries of their own, until gradients vanish up to rounding.
+
+    Newton's method for all at once, each kept inside the bracket that the signs of its gradients
+    have shown so far, and bisecting that where steps do not halve. No values are compared, which
+    tell less than signs near the answer.
+    """
+    known = here.known
+    rounding = EPS * (4.0 + np.sqrt(np.max(known.counts, initial=1.0)))
+    below, above = np.full(known.size, -np.inf), np.full(known.size, np.inf)
+    reach = np.full(known.size, first_reach(likelihood))
+    last = before = np.full(known.size, np.inf)
+    for _ in range(MAX_STEPS_APART):
+        effects, total = here.effects, here.gradient
+        moving = np.abs(total) > rounding * here.sizes
+        moving |= known.free & ~np.isfinite(here.sizes)
+        if not moving.any():
+            return effects, here
+        below = np.where(total < 0.0, np.maximum(below, effects), below)
+        above = np.where(total > 0.0, np.minimum(above, effects), above)
+        step = -total / (here.sums.curvature.diagonal + known.stiffness)
+        step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
+        step = np.clip(step, -reach, reach)
+        middle = 0.5 * (below + above)
+        moved = effects + step
+        astray = (moved < below) | (moved > above) | (np.abs(step) > 0.5 * before)
+        moved = np.where(astray & np.isfinite(middle), middle, moved)
+        before, last = last, np.abs(moved - effects)
+        # A move below the rounding of z + e changes nothing that can be seen.
+        still = last <= 4.0 * EPS * (np.abs(effects) + here.sums.reach)
+        moved = np.where(moving, moved, effects)
+        if np.all(still | ~moving):
+            return moved, here
+        unbounded = np.isinf(below) | np.isinf(above)
+        reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
+        here = at(moved)
+    return here.effects, here
+
+
+def first_reach(likelihood: Any) -> float:
+    """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
+    if likelihood.quadratic:
+        return LONGEST
+    reach = REACH if np.isfinite(likelihood.curvature) else 1.0
+    return reach * float(likelihood.length_scale)
+
+
+def centred(
+    known: Any,
+    ones: Any,
+    gradient: Any,
+    sums_of: Callable[[Any], tuple[Array, Array]],
+    moved_by: Callable[[Any, Array], Any],
+) -> Any:
+    """Gradients moved by sums of effects until their sums vanish, refined until rounding ends it.
+
+    ``ones`` is the curvature of weights of 1, ``sums_of`` has the sums of gradients over each
+    effect, and of their sizes, ``moved_by`` adds effects to gradients.
+    """
+    sums, sizes = sums_of(gradient)
+    floor = np.maximum(sizes, SMALL_GROUP * float(np.max(sizes, initial=0.0)) + TINY)
+    off = float(np.max(np.abs(sums) / floor))
+    for _ in range(REFINEMENTS):
+        if off <= 4.0 * EPS:
+            break
+        step = solved_system(known, ones, -sums, max(EPS / off, LEAST_EXACT))[0]
+        moved = moved_by(gradient, step)
+        there = sums_of(moved)[0]
+        left = float(np.max(np.abs(there) / floor))
+        if left >= off:
+            break
+        gradient, sums, off = moved, there, left
+    return gradient
