@@ -9,7 +9,7 @@ import attrs
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.header import path_of
+from mcframe.datasets.partitions.folder import path_of
 
 __all__ = ["ParquetTriples", "parquet_triples"]
 

@@ -12,7 +12,7 @@ from mcframe.model import Observations
 from mcframe.model.chunks.entries import Chunk
 from mcframe.model.observations import EntryExposures
 
-__all__ = ["arrays_of", "data_of"]
+__all__ = ["arrays_of", "data_of", "type_of_places"]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -71,10 +71,14 @@ def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Ar
         )
     ends = np.searchsorted(chunk.rows[order] - start, np.arange(shape[0] + 1))
     numbers = {"value": chunk.values, **chunk.additions}
-    # SciPy copies both where they differ in type.
-    places = np.int32 if order.size <= np.iinfo(np.int32).max else np.int64
+    places = type_of_places(order.size)
     return {
         "indptr": ends.astype(places),
         "columns": chunk.columns[order].astype(places),
         **{what: array[order] for what, array in numbers.items()},
     }
+
+
+def type_of_places(n_entries: int) -> type:
+    """Return the type of ``indptr`` and ``columns``: SciPy copies both where they differ."""
+    return np.int32 if n_entries <= np.iinfo(np.int32).max else np.int64

@@ -1,20 +1,15 @@
 """Entries of a block, chunk by chunk: their places, their values, and what stands beside these."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 
-__all__ = ["ADDITIONS", "MOST_ROWS", "Chunk", "check_chunk", "record_type"]
+__all__ = ["ADDITIONS", "MOST_ROWS", "Chunk", "check_chunk"]
 
 # What an entry may have beside its value, by the names of the columns of triples.
 ADDITIONS = ("weight", "offset", "exposure")
-# Rows of triples are counted in memory up to this one; larger tables say how many they have.
-MOST_ROWS = 1 << 28
 # Rows of triples are counted in memory up to this one; larger tables say how many they have.
 MOST_ROWS = 1 << 28
 
@@ -52,7 +47,7 @@ class Chunk:
         """What each entry has beside its value."""
         return tuple(sorted(self.additions))
 
-    def select(self, kept: Mask | slice) -> "Chunk":
+    def select(self, kept: Mask) -> "Chunk":
         """Return the chunk with some of its entries."""
         additions = {name: numbers[kept] for name, numbers in self.additions.items()}
         return attrs.evolve(
@@ -62,17 +57,6 @@ class Chunk:
             values=self.values[kept],
             additions=additions,
         )
-
-    def pieces(self, size: int) -> Iterator["Chunk"]:
-        """Yield the chunk in pieces of at most so many entries."""
-        for start in range(0, self.values.size, size):
-            yield self.select(slice(start, start + size))
-
-
-def record_type(names: tuple[str, ...]) -> np.dtype[Any]:
-    """Return the packed record of an entry with these additions."""
-    kept = [(name, "<f8") for name in names]
-    return np.dtype([("row", "<i8"), ("column", "<i4"), ("value", "<f8"), *kept])
 
 
 def check_chunk(name: str, chunk: Chunk) -> Chunk:
