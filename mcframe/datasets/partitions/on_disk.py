@@ -56,7 +56,7 @@ class PartitionsOnDisk:
 
     @property
     def folder(self) -> Path:
-        """The folder."""
+        """The path of the folder, the same in every process."""
         return self.stored.path
 
     @property
