@@ -664,12 +664,12 @@ def at_partition_1(monkeypatch, fault):
 
 @pytest.mark.parametrize("on_worker", [False, True])
 def test_a_file_that_is_cut_off_within_a_fit_is_named(folder, monkeypatch, on_worker):
-    data, file = mc.datasets.on_disk(folder), folder / "p00002-b0.value.npy"
+    data, file = mc.datasets.on_disk(folder), folder / "p00002-b0.parquet"
     at_partition_1(monkeypatch, lambda: file.write_bytes(file.read_bytes()[:-8]))
     with (
         cluster_of(1, processes=False) as local,
         distributed.Client(local) as client,
-        pytest.raises(mc.DataError, match=r"damaged: its file p00002-b0.value.npy has \d+ bytes"),
+        pytest.raises(mc.DataError, match=r"damaged: its file p00002-b0.parquet has \d+ bytes"),
     ):
         mc.fit(model_of(*KIND), mc.InPartitions(data, client=client if on_worker else None))
 
@@ -677,11 +677,11 @@ def test_a_file_that_is_cut_off_within_a_fit_is_named(folder, monkeypatch, on_wo
 def test_a_folder_that_is_written_anew_within_a_fit_is_refused(folder, monkeypatch):
     """The new files have the sizes of the old ones."""
     data = mc.datasets.on_disk(folder)
-    sizes = {file.name: file.stat().st_size for file in folder.glob("*.npy")}
+    sizes = {file.name: file.stat().st_size for file in folder.glob("*.parquet")}
     at_partition_1(monkeypatch, lambda: write_folder(folder, -table(KIND[0])))
     with pytest.raises(mc.DataError, match="holds another table here than where the work began"):
         mc.fit(model_of(*KIND), data)
-    assert {file.name: file.stat().st_size for file in folder.glob("*.npy")} == sizes
+    assert {file.name: file.stat().st_size for file in folder.glob("*.parquet")} == sizes
 
 
 def test_a_folder_that_is_written_again_alike_is_the_same_table(folder, monkeypatch, alone):

@@ -6,8 +6,10 @@ import os
 import pickle
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -20,13 +22,16 @@ from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe import datasets
-from mcframe.datasets.partitions import sorted_block, sorting, workshop, writing
-from mcframe.datasets.partitions.header import HEADER, WORKSHOP, checksum_of_facts
+from mcframe.datasets.partitions import folder as folders
+from mcframe.datasets.partitions import sorting, writing
+from mcframe.datasets.partitions.folder import WORKSHOP, checksum_of_facts
+from mcframe.datasets.partitions.on_disk import PARTITIONS
 from mcframe.datasets.partitions.sorting import cuts_of_rows
 from mcframe.model.partitioned import PartitionedData, RowsInMemory
 
 from .strategies import damaged
 
+MANIFEST = PARTITIONS.manifest
 TRIPLES = [(3, 1, 2.5), (0, 0, -1.0), (2, 2, 0.0), (0, 2, 4.0), (3, 0, 1e12)]
 
 
@@ -118,8 +123,11 @@ def test_what_is_read_is_what_fit_is_given_and_cannot_be_changed(folder):
     assert (table.blocks, table.n_items, table.shape("y")) == (("y",), 4, (4, 3))
     assert sum(table.n_entries(p) for p in range(2)) == len(TRIPLES)
     part = table.part(0)["y"]
-    for array, what in ((part.data, "value"), (part.indices, "columns"), (part.indptr, "indptr")):
-        np.testing.assert_array_equal(array, np.load(folder / f"p00000-b0.{what}.npy"))
+    frame = pd.read_parquet(folder / "p00000-b0.parquet")
+    assert list(frame) == ["row", "column", "value"]
+    np.testing.assert_array_equal(frame["row"], part.tocoo().coords[0])
+    for array, expected in ((part.data, frame["value"]), (part.indices, frame["column"])):
+        np.testing.assert_array_equal(array, expected)
         assert not array.flags.writeable
     with pytest.warns(mc.UnobservedWarning):
         problem = mc.Problem.bind(
@@ -132,7 +140,7 @@ def test_what_is_read_is_what_fit_is_given_and_cannot_be_changed(folder):
 def test_single_precision_only_where_it_is_exact(folder, value, kept):
     datasets.write_partitions(folder, {"y": [(0, 0, value), (1, 0, 1.0)]}, n_partitions=2)
     for p in range(2):
-        assert np.load(folder / f"p{p:05d}-b0.value.npy").dtype == kept
+        assert pd.read_parquet(folder / f"p{p:05d}-b0.parquet")["value"].dtype == kept
 
 
 def test_blocks_have_common_partitions_and_their_own_entries(folder):
@@ -231,23 +239,27 @@ def test_frames_are_chunks_of_triples(folder, library):
 
 
 def test_a_table_is_read_once_and_never_held(folder, monkeypatch):
-    """Of 40 chunks never more than some are alive, and no array is as long as the table."""
+    """Of 40 chunks one is alive when the next is asked for, and no table is as long as all."""
     monkeypatch.setattr(writing, "ENTRIES_PER_PARTITION", 100)
     monkeypatch.setattr(sorting, "AT_ONCE", 64)
-    longest = []
-    read = np.fromfile
+    longest, alive = [], []
+    save = writing.save_table
 
-    def reading(*arguments):
-        longest.append(read(*arguments))
-        return longest[-1]
+    def saving(path, table):
+        longest.append(table.num_rows)
+        return save(path, table)
 
-    monkeypatch.setattr(np, "fromfile", reading)
-    cells = np.random.default_rng(1).permutation(4000)
-    chunks = (np.split(cells, 40)[k] for k in range(40))
-    triples = ((some // 10, some % 10, some * 0.1) for some in chunks)
-    table = datasets.write_partitions(folder, {"y": triples})
+    def triples():
+        for some in np.split(np.random.default_rng(1).permutation(4000), 40):
+            values = some * 0.1
+            alive.append(weakref.ref(values))
+            assert sum(chunk() is not None for chunk in alive) <= 2
+            yield some // 10, some % 10, values
+
+    monkeypatch.setattr(writing, "save_table", saving)
+    table = datasets.write_partitions(folder, {"y": triples()})
     assert table.n_partitions == 40
-    assert max(map(len, longest)) == 100
+    assert longest == [100] * 40
     np.testing.assert_array_equal(dense_of(table, "y").ravel(), np.arange(4000) * 0.1)
 
 
@@ -390,7 +402,7 @@ def test_partitions_are_overwritten_only_when_asked_and_only_by_finished_ones(fo
     assert bytes_of(folder) == before
     table = datasets.write_partitions(folder, {"z": TRIPLES}, n_partitions=1, overwrite=True)
     assert table.blocks == ("z",)
-    assert len(bytes_of(folder)) == 4  # three arrays and the header: none of the old are left
+    assert len(bytes_of(folder)) == 2  # one file and the manifest: none of the old are left
 
 
 def test_an_interrupted_writing_leaves_nothing(folder):
@@ -404,37 +416,104 @@ def test_an_interrupted_writing_leaves_nothing(folder):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("at", ["spool", "bucket", "array"])
+@pytest.mark.parametrize("at", ["entries", "sorting", "file"])
 def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    if at == "spool":
-        monkeypatch.setattr(sorting.Spool, "records_of", full)
-    elif at == "bucket":
-        monkeypatch.setattr(sorted_block, "distribute", full)
+    if at == "entries":
+        monkeypatch.setattr(sorting.pa.ipc.RecordBatchStreamWriter, "write_table", full)
+    elif at == "sorting":
+        monkeypatch.setattr(sorting.duckdb, "connect", raising_as_the_engine_does)
     else:
-        monkeypatch.setattr(sorted_block, "save_array", full)
-    needed = f"{len(TRIPLES)} entries were read, which need {2 * 20 * len(TRIPLES)} bytes"
-    with pytest.raises(mc.DataError, match=f"no room in folder .*{needed}.* bytes are free"):
+        monkeypatch.setattr(writing, "save_table", full)
+    needed = f"{len(TRIPLES)} entries were read, which need {3 * 20 * len(TRIPLES)} bytes"
+    with pytest.raises(
+        mc.DataError, match=f"no room in folder .*No space left.*{needed}.* bytes are free"
+    ):
         datasets.write_partitions(folder, {"y": TRIPLES})
     assert not folder.exists()
 
 
-def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
-    usage = workshop.shutil.disk_usage(folder.parent)
-    monkeypatch.setattr(
-        workshop.shutil, "disk_usage", lambda _: usage._replace(free=20 * len(TRIPLES) - 1)
-    )
-    monkeypatch.setattr(sorted_block, "distribute", lambda *_: pytest.fail("sorting has begun"))
-    with pytest.raises(mc.DataError, match=f"need 200 bytes.* {20 * len(TRIPLES) - 1} bytes are"):
+def test_an_interrupted_sorting_is_an_interruption_and_leaves_nothing(folder, monkeypatch):
+    def interrupted(**_):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(sorting.duckdb, "connect", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         datasets.write_partitions(folder, {"y": TRIPLES})
+    assert not folder.exists()
+
+
+def raising_as_the_engine_does(**_):
+    raise duckdb.IOException("IO Error: Could not write file: No space left on device")
+
+
+FILLS = """
+import resource, sys
+import numpy as np
+import mcframe as mc
+from mcframe.datasets.partitions import sorting
+
+sorting.MEMORY, batches = "32MB", sorting.Spool.sorted_batches
+cells = np.random.default_rng(0).permutation(2_000_000)
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+def limited(*arguments):
+    limit()
+    return batches(*arguments)
+
+if sys.argv[2] == "entries":
+    limit()
+sorting.Spool.sorted_batches = limited
+try:
+    mc.datasets.write_partitions(sys.argv[1], {"y": [(cells // 100, cells % 100, cells * 0.1)]})
+except mc.DataError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("where", ["entries", "engine"])
+def test_files_that_may_not_grow_are_a_full_disk(folder, where):
+    """In a process of its own, whose files the system limits: first ours, then the engine's."""
+    done = subprocess.run(
+        [sys.executable, "-c", FILLS, str(folder), where], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("no room in folder")
+    assert ("(IO Error: " in done.stdout) == (where == "engine")
+    assert "File too large" in done.stdout
+    assert not folder.exists()
+
+
+def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
+    free, usage = 2 * 20 * len(TRIPLES) - 1, folders.shutil.disk_usage(folder.parent)
+    monkeypatch.setattr(folders.shutil, "disk_usage", lambda _: usage._replace(free=free))
+    monkeypatch.setattr(
+        sorting.Spool, "partitions", lambda *_, **__: pytest.fail("sorting has begun")
+    )
+    with pytest.raises(mc.DataError, match=f"need 300 bytes.* {free} bytes are"):
+        datasets.write_partitions(folder, {"y": TRIPLES})
+
+
+def test_what_does_not_fit_into_memory_is_sorted_on_the_disk(folder, monkeypatch):
+    """Less memory than the entries take; nothing of the engine stays in the folder."""
+    monkeypatch.setattr(sorting, "MEMORY", "32MB")
+    cells = np.random.default_rng(0).permutation(2_000_000)
+    table = datasets.write_partitions(
+        folder, {"y": [(cells // 1000, cells % 1000, cells * 0.1)]}, n_partitions=3
+    )
+    assert {file.suffix for file in folder.iterdir()} == {".parquet", ".json"}
+    values = np.concatenate([table.part(p)["y"].data for p in range(3)])
+    np.testing.assert_array_equal(values, np.arange(2_000_000) * 0.1)
 
 
 @pytest.mark.parametrize("change", ["cut", "deleted", "lengthened"])
 def test_a_file_of_another_size_is_seen_at_once(folder, change):
     table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
-    damaged = folder / "p00001-b0.value.npy"
+    damaged = folder / "p00001-b0.parquet"
     content = damaged.read_bytes()
     damaged.unlink()
     if change != "deleted":
@@ -467,7 +546,7 @@ def intact(tmp_path_factory):
 def check_refused(intact, file, content):
     """A folder with other content in a file is refused by its name, or it says the same.
 
-    The header alone may do so: it is JSON, of which white space is no part.
+    The manifest alone may do so: it is JSON, of which white space is no part.
     """
     (folder, expected), said, found = intact, None, None
     before = (folder / file).read_bytes()
@@ -526,7 +605,7 @@ model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(5.0)
 x = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 12))
 mc.datasets.write_partitions(folder, {"x": [np.where(rng.random(x.shape) < 0.6, np.nan, x)]},
                              n_partitions=3)
-files, refused = sorted(folder.glob("*.npy")), 0
+files, refused = sorted(folder.glob("*.parquet")), 0
 for k in range(300):
     file = files[k % len(files)]
     before = file.read_bytes()
@@ -546,7 +625,7 @@ print(refused, "refused")
 def test_a_file_that_changes_after_it_was_read_is_refused_when_it_is_read_again(folder):
     """Neither what was read before nor the time at which it was changed hides it."""
     table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
-    file = folder / "p00001-b0.value.npy"
+    file = folder / "p00001-b0.parquet"
     before, times = file.read_bytes(), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
     whole = table.part(1)["y"].toarray()
     file.write_bytes(before[:-1] + b"?")
@@ -615,30 +694,32 @@ def test_a_writer_that_is_killed_leaves_nothing_that_looks_whole(folder):
     assert not (folder / WORKSHOP).exists()
 
 
-def test_another_version_and_damaged_headers_are_told(folder):
+def test_another_version_and_damaged_manifests_are_told(folder):
     datasets.write_partitions(folder, {"y": TRIPLES})
-    header = json.loads((folder / HEADER).read_text())
+    manifest = json.loads((folder / MANIFEST).read_text())
 
     def refused(sentence, **changed):
-        (folder / HEADER).write_text(json.dumps(header | changed))
+        (folder / MANIFEST).write_text(json.dumps(manifest | changed))
         with pytest.raises(mc.DataError, match=sentence):
             datasets.on_disk(folder)
 
-    later = {key: value for key, value in header.items() if key != "checksum"}
-    later |= {"format": 3, "version": "9.1"}
-    known = r"written by mcframe 9.1 in format 3, and mcframe .* reads format 2"
+    later = {key: manifest[key] for key in manifest if key not in ("kind", "checksum")}
+    later |= {"format": 4, "version": "9.1"}
+    known = (
+        r"written by mcframe 9.1: its manifest .* is in format 4, and mcframe .* reads format 3"
+    )
     refused(known, **later, checksum=checksum_of_facts(later))
     refused("in format 1, and mcframe", format=1, checksum=None)
-    refused("does not agree with itself", format=3)
+    refused("in format 2, and mcframe", format=2)
     refused("says no mcframe partitions", kind="something")
     refused("does not agree with itself", version="9.1")
     refused("does not agree with itself", starts=[0, 5])
     refused("does not agree with itself", files={})
-    refused("does not agree with itself", columns=3)
-    (folder / HEADER).write_text("{")
-    with pytest.raises(mc.DataError, match=r"its header .* cannot be read"):
+    refused("does not agree with itself", blocks=3)
+    (folder / MANIFEST).write_text("{")
+    with pytest.raises(mc.DataError, match=r"its manifest .* cannot be read"):
         datasets.on_disk(folder)
-    (folder / HEADER).unlink()
+    (folder / MANIFEST).unlink()
     with pytest.raises(mc.DataError, match=r"holds no mcframe partitions: .* is not there"):
         datasets.on_disk(folder)
     with pytest.raises(mc.DataError, match="there is no folder"):
@@ -647,7 +728,7 @@ def test_another_version_and_damaged_headers_are_told(folder):
 
 def test_a_damaged_folder_can_be_written_again(folder):
     datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
-    (folder / HEADER).write_text("{")
+    (folder / MANIFEST).write_text("{")
     datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
     assert datasets.on_disk(folder, verify=True).n_partitions == 1
 
@@ -744,7 +825,7 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
     with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
         datasets.impute_to(tmp_path / "to", fit, other, "dates")
     whole = datasets.write_partitions(tmp_path / "whole", sources, n_partitions=2)
-    (tmp_path / "table" / "p00001-b1.value.npy").unlink()
+    (tmp_path / "table" / "p00001-b1.parquet").unlink()
     with pytest.raises(mc.DataError, match="is not there"):
         datasets.impute_to(tmp_path / "to", fit, table, "kinds")
     assert not (tmp_path / "to").exists()

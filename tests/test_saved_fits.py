@@ -8,7 +8,8 @@ import pytest
 
 import mcframe as mc
 from mcframe import datasets
-from mcframe.datasets.partitions import saving, workshop
+from mcframe.datasets.partitions import folder as folders
+from mcframe.datasets.partitions import saving
 from mcframe.model.partitioned import RowsInMemory
 from tests.test_partitions import N_ROWS, model_of, table
 
@@ -106,7 +107,7 @@ def test_a_writing_that_fails_leaves_what_was_there(folder, fitted, monkeypatch,
     with pytest.raises(mc.DataError, match=r"no room in folder.*factors take \d+ bytes"):
         datasets.save_fit(folder, fit_of(seed=1)[0], overwrite=True)
     assert datasets.load_fit(folder).objective == fitted[0].objective
-    assert not (folder / workshop.WORKSHOP).exists()
+    assert not (folder / folders.WORKSHOP).exists()
 
 
 def test_a_writing_that_is_killed_is_no_fit(folder, fitted, monkeypatch):
@@ -119,8 +120,8 @@ def test_a_writing_that_is_killed_is_no_fit(folder, fitted, monkeypatch):
             raise KeyboardInterrupt
         return replace(source, target)
 
-    replace = workshop.os.replace
-    monkeypatch.setattr(workshop.os, "replace", die)
+    replace = folders.os.replace
+    monkeypatch.setattr(folders.os, "replace", die)
     with pytest.raises(KeyboardInterrupt):
         datasets.save_fit(folder, fit_of(seed=1)[0], overwrite=True)
     monkeypatch.undo()
@@ -137,9 +138,9 @@ def test_a_writing_that_is_killed_is_no_fit(folder, fitted, monkeypatch):
         (lambda path: (path / "rest.npy").write_bytes(b""), r"rest.npy has 0 bytes"),
         (lambda path: flip(path / "right.npy"), r"right.npy holds other bytes"),
         (lambda path: flip(path / "rest.npy"), r"rest.npy holds other bytes"),
-        (lambda path: (path / HEADER).write_text("{"), r"its header .* cannot be read"),
+        (lambda path: (path / HEADER).write_text("{"), r"its manifest .* cannot be read"),
         (lambda path: (path / HEADER).write_text('{"kind": "x"}'), r"says no mcframe fit"),
-        (lambda path: edit(path, format=1, checksum=None), r"in format 1.*reads format 2"),
+        (lambda path: edit(path, format=2, checksum=None), r"in format 2.*reads format 3"),
         (lambda path: edit(path, starts=[0, 48]), r"does not agree with itself"),
         (lambda path: (path / HEADER).unlink(), r"holds no mcframe fit"),
         (shutil.rmtree, r"there is no folder .*save_fit writes one"),

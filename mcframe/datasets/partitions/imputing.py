@@ -14,8 +14,7 @@ from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.datasets.partitions.header import Written, path_of
-from mcframe.datasets.partitions.workshop import Needed, workshop
+from mcframe.datasets.partitions.folder import Layout, path_of, workshop
 from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
@@ -27,7 +26,7 @@ pa: Any = Deferred("pyarrow", "writing Parquet files")
 pq: Any = Deferred("pyarrow.parquet", "writing Parquet files")
 
 CELLS = ("missing", "all")
-CELLS_WRITTEN = Written("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
+CELLS_WRITTEN = Layout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
 # So many cells are in memory at a time.
 AT_ONCE = 1 << 18
 
@@ -93,7 +92,7 @@ def impute_to(
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
     files = [f"part-{p:05d}.parquet" for p in range(data.n_partitions)]
-    with workshop(place, Needed(), overwrite=True, ours=CELLS_WRITTEN) as unfinished:
+    with workshop(place, CELLS_WRITTEN, overwrite=True, needed=str) as unfinished:
         try:
             for p, file in enumerate(files):
                 write_file(unfinished / file, filled_cells(fit, data, name, p, cells == "all"))

@@ -6,93 +6,106 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import numpy.typing as npt
 
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.header import (
-    HEADER,
-    PARTITIONS,
-    Header,
-    check_size,
-    file_name,
-    path_of,
-    read_array,
-    read_header,
-)
-from mcframe.datasets.partitions.labels import labels_from
-from mcframe.model.chunks.assembling import data_of
+from mcframe.datasets.partitions.folder import Folder, Layout, path_of
+from mcframe.model.chunks.entries import data_of, type_of_places
 from mcframe.model.labels import Labels
 
 __all__ = ["PartitionsOnDisk", "on_disk"]
+
+pa: Any = Deferred("pyarrow", "a table in a folder (mcframe[disk])")
+pq: Any = Deferred("pyarrow.parquet", "a table in a folder (mcframe[disk])")
+
+PARTITIONS = Layout(
+    "mcframe partitions",
+    "partitions",
+    "write_partitions",
+    "mcframe-partitions.json",
+    # The engine's own files are there while entries are sorted.
+    r"p\d+-b\d+\.parquet|(rows|b\d+)\.labels\.parquet|b\d+\.entries\.arrow|duckdb_temp.*",
+)
 
 
 @attrs.frozen(eq=False, repr=False)
 class PartitionsOnDisk:
     """A table in a folder, its rows cut into partitions, made by ``on_disk``.
 
-    It stands where ``data`` stands in ``fit``. In memory it is the header alone: shapes, and
+    It stands where ``data`` stands in ``fit``. In memory it is the manifest alone: shapes, and
     names and sizes of files. It pickles to the name of the folder and its fingerprint, so that
     another process, which sees the folder under the same name, reads the parts by itself.
 
     Attributes
     ----------
-    folder : Path
-    header : Header
+    stored : Folder
+        Its facts are ``starts``, the first row of each partition and the number of rows, and of
+        each of the ``blocks`` the number of its ``columns``, what entries have ``beside`` their
+        values, and how many ``entries`` each partition has.
     stamp : tuple of int
-        Of the header's file when it was read, by which another one in its place is seen.
+        Of the manifest's file when it was read, by which another one in its place is seen.
     """
 
-    folder: Path
-    header: Header
+    stored: Folder
     stamp: tuple[int, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reopen, (str(self.folder), self.fingerprint)
 
     @property
+    def folder(self) -> Path:
+        """The path of the folder, the same in every process."""
+        return self.stored.path
+
+    @property
     def n_partitions(self) -> int:
         """The number of partitions."""
-        return len(self.header.starts) - 1
+        return len(self.stored.facts["starts"]) - 1
 
     @property
     def n_items(self) -> int:
         """The number of rows of all partitions together."""
-        return self.header.starts[-1]
+        n_items: int = self.stored.facts["starts"][-1]
+        return n_items
 
     @property
     def blocks(self) -> tuple[str, ...]:
         """The names of the blocks."""
-        return tuple(self.header.columns)
+        return tuple(self.stored.facts["blocks"])
 
     @property
     def fingerprint(self) -> str:
         """A digest of shapes, partitions and checksums: equal for equal content."""
-        return self.header.fingerprint
+        return self.stored.fingerprint
 
     @property
     def n_bytes(self) -> int:
         """The size of all files together."""
-        return sum(stored.size for stored in self.header.files.values())
+        return sum(file.size for file in self.stored.files.values())
 
     def shape(self, name: str) -> tuple[int, int]:
         """The shape of a block, (n_items, its columns)."""
-        return self.n_items, self.header.columns[name]
+        return self.n_items, self.stored.facts["blocks"][name]["columns"]
 
     def rows(self, p: int) -> tuple[int, int]:
         """The first row of partition p, and the one after its last."""
-        return self.header.starts[p], self.header.starts[p + 1]
+        starts = self.stored.facts["starts"]
+        return starts[p], starts[p + 1]
 
     def n_entries(self, p: int) -> int:
         """The entries of partition p, all blocks together."""
-        return sum(counts[p] for counts in self.header.entries.values())
+        return sum(self.block_entries(name, p) for name in self.blocks)
 
     def block_entries(self, name: str, p: int) -> int:
         """The entries of a block in partition p."""
-        return self.header.entries[name][p]
+        count: int = self.stored.facts["blocks"][name]["entries"][p]
+        return count
 
     def additions(self, name: str) -> tuple[str, ...]:
         """What the entries of a block have beside their values."""
-        return self.header.additions[name]
+        return tuple(self.stored.facts["blocks"][name]["beside"])
 
     def part(self, p: int) -> Mapping[str, Any]:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
@@ -108,52 +121,50 @@ class PartitionsOnDisk:
             written anew with another table.
         """
         try:
-            return {name: self.block_of(p, position) for position, name in enumerate(self.blocks)}
+            return {name: self.block_of(p, name) for name in self.blocks}
         except DataError:
             if stamp_of(self.folder) != self.stamp:
                 reopen(str(self.folder), self.fingerprint)
             raise
 
-    def block_of(self, p: int, position: int) -> Any:
+    def block_of(self, p: int, name: str) -> Any:
         """Return one block of partition p."""
-        name, (start, stop) = self.blocks[position], self.rows(p)
-        there = ("indptr", "columns", "value", *self.header.additions[name])
-        arrays = {what: self.array(p, position, what) for what in there}
-        return data_of(arrays, (stop - start, self.header.columns[name]))
+        (start, stop), n_columns = self.rows(p), self.shape(name)[1]
+        content = self.stored.read(file_of_entries(p, self.blocks.index(name)))
+        file = pq.ParquetFile(pa.BufferReader(content))
+
+        def array(column: str) -> npt.NDArray[Any]:
+            found = file.read([column], use_threads=False).column(0).to_numpy()
+            found.flags.writeable = False
+            return found
+
+        counts = np.bincount(array("row") - start, minlength=stop - start)
+        places = type_of_places(file.metadata.num_rows)
+        arrays = {what: array(what) for what in ("value", *self.additions(name))}
+        arrays["columns"] = array("column").astype(places, copy=False)
+        arrays["indptr"] = np.concatenate([[0], np.cumsum(counts)]).astype(places)
+        return data_of(arrays, (stop - start, n_columns))
 
     @property
     def row_labels(self) -> Labels | None:
         """The labels of the rows, read from the folder; None where it has none."""
-        return self.labels("rows", "row")
+        return self.labels(file_of_labels(None), "row")
 
     def column_labels(self, name: str) -> Labels | None:
         """Return the labels of the columns of a block, None where the folder has none."""
-        return self.labels(f"b{self.blocks.index(name)}", "column")
+        return self.labels(file_of_labels(self.blocks.index(name)), "column")
 
-    def labels(self, prefix: str, name: str) -> Labels | None:
-        """Return the labels whose files begin so."""
-        files = [f"{prefix}.{what}.npy" for what in ("labels", "ends")]
-        if files[0] not in self.header.files:
+    def labels(self, file: str, axis: str) -> Labels | None:
+        """Return the labels of a file, if it is there."""
+        if file not in self.stored.files:
             return None
-        numbers, ends = (
-            self.stored(file) if file in self.header.files else None for file in files
-        )
-        assert numbers is not None
-        return labels_from(numbers, ends, name)
-
-    def array(self, p: int, position: int, what: str) -> npt.NDArray[Any]:
-        """Return an array of a block of partition p, read-only."""
-        return self.stored(file_name(p, position, what))
-
-    def stored(self, name: str) -> npt.NDArray[Any]:
-        """Return the array of a file, read-only, its checksum compared."""
-        return read_array(self.folder, name, self.header.files[name], PARTITIONS.writer)
+        table = pq.read_table(pa.BufferReader(self.stored.read(file)), use_threads=False)
+        return Labels(tuple(table["label"].to_pylist()), axis)
 
     def __repr__(self) -> str:
         tables = ", ".join(
-            f"{name!r} {self.n_items} x {self.header.columns[name]} with"
-            f" {sum(self.header.entries[name])} entries"
-            for name in self.blocks
+            f"{name!r} {self.n_items} x {block['columns']} with {sum(block['entries'])} entries"
+            for name, block in self.stored.facts["blocks"].items()
         )
         return (
             f"PartitionsOnDisk: {tables}; {self.n_partitions} partitions,"
@@ -164,8 +175,8 @@ class PartitionsOnDisk:
 def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> PartitionsOnDisk:
     """Open a folder that ``write_partitions`` has written, as data of ``fit``.
 
-    The header, and that all files are there in their sizes, is checked here. Each time a file is
-    read its bytes are compared with their checksum.
+    The manifest, and that all files are there in their sizes, is checked here. Each time a file
+    is read its bytes are compared with their checksum.
 
     Parameters
     ----------
@@ -193,29 +204,46 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     ...     table.n_partitions, table.shape("x"), table.n_entries(0)
     (1, (2, 2), 3)
     """
-    path = path_of(folder)
-    stamp, header = stamp_of(path), read_header(path)
-    for name, stored in header.files.items():
-        (read_array if verify else check_size)(path, name, stored, PARTITIONS.writer)
-    return PartitionsOnDisk(path, header, stamp)
+    table = opened(path_of(folder))
+    for name in table.stored.files:
+        if verify:
+            table.stored.read(name)
+        else:
+            table.stored.check_size(name)
+    return table
+
+
+def opened(path: Path) -> PartitionsOnDisk:
+    """Open a folder by its manifest alone."""
+    stamp = stamp_of(path)
+    return PartitionsOnDisk(Folder.open(path, PARTITIONS), stamp)
+
+
+def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:
+    """Open a folder in another process, or raise a ``DataError`` where it holds another table."""
+    table = opened(Path(folder))
+    if table.fingerprint != fingerprint:
+        raise DataError(
+            f"folder {folder!r} holds another table here than where the work began; was it"
+            " written again, or is it another folder of the same name on this machine?"
+        )
+    return table
 
 
 def stamp_of(folder: Path) -> tuple[int, ...]:
-    """Return what changes when a folder gets another header; nothing where it has none."""
+    """Return what changes when a folder gets another manifest; nothing where it has none."""
     try:
-        found = (folder / HEADER).stat()
+        found = (folder / PARTITIONS.manifest).stat()
     except OSError:
         return ()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:
-    """Open a folder in another process, or raise a ``DataError`` where it holds another table."""
-    path = Path(folder)
-    stamp, header = stamp_of(path), read_header(path)
-    if header.fingerprint != fingerprint:
-        raise DataError(
-            f"folder {folder!r} holds another table here than where the work began; was it"
-            " written again, or is it another folder of the same name on this machine?"
-        )
-    return PartitionsOnDisk(path, header, stamp)
+def file_of_entries(partition: int, block: int) -> str:
+    """Return the name of the file with the entries of a block in a partition."""
+    return f"p{partition:05d}-b{block}.parquet"
+
+
+def file_of_labels(block: int | None) -> str:
+    """Return the name of the file with labels of the columns of a block, or of the rows."""
+    return "rows.labels.parquet" if block is None else f"b{block}.labels.parquet"

@@ -9,7 +9,7 @@ import attrs
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.header import path_of
+from mcframe.datasets.partitions.folder import path_of
 
 __all__ = ["ParquetTriples", "parquet_triples"]
 
@@ -36,7 +36,7 @@ class ParquetTriples:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for path in self.files:
             file = opened(path, self.columns)
-            for batch in file.iter_batches(BATCH, columns=list(self.columns.values())):
+            for batch in batches_of(path, file, list(self.columns.values())):
                 chunk = {what: batch.column(name) for what, name in self.columns.items()}
                 yield {what: numbers(path, self.columns[what], chunk[what]) for what in chunk}
 
@@ -105,7 +105,7 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
     try:
         file = pq.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's own are such
-        raise DataError(f"file {str(path)!r} is no Parquet that can be read: {error}") from None
+        raise unreadable(path, error) from None
     there = file.schema_arrow.names
     for what, name in columns.items():
         if name not in there:
@@ -114,6 +114,19 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
                 f" {', '.join(map(repr, there))}; name the right one by {what}=..."
             )
     return file
+
+
+def batches_of(path: Path, file: Any, columns: list[str]) -> Iterator[Any]:
+    """Yield batches of a file, or raise a ``DataError`` where it is damaged."""
+    try:
+        yield from file.iter_batches(BATCH, columns=columns)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """Return the error about a file that is no Parquet, or a damaged one."""
+    return DataError(f"file {str(path)!r} is no Parquet that can be read: {error}")
 
 
 def numbers(path: Path, name: str, column: Any) -> Any:

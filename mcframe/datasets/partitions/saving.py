@@ -2,12 +2,14 @@
 
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from mcframe import __version__
 from mcframe.answer import Fit
@@ -15,67 +17,27 @@ from mcframe.backends import Point
 from mcframe.compile import PartitionedProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.header import (
+from mcframe.datasets.partitions.folder import (
+    Folder,
+    Layout,
     StoredFile,
-    Written,
-    as_text,
     path_of,
-    read_array,
-    read_facts,
-    save_array,
+    publish,
+    save,
+    workshop,
 )
-from mcframe.datasets.partitions.workshop import publish, workshop
 from mcframe.numerics.operators import LowRank
 
 __all__ = ["load_fit", "save_fit"]
 
 RIGHT, REST = "right.npy", "rest.npy"
-FIT = Written(
+FIT = Layout(
     "mcframe fit",
     "a fit",
     "save_fit",
     "mcframe-fit.json",
     r"p\d+\.left\.npy|right\.npy|rest\.npy",
 )
-
-
-@attrs.frozen
-class FitHeader:
-    """What a folder of a fit holds.
-
-    Attributes
-    ----------
-    version : str
-        Of the mcframe that wrote it.
-    starts : tuple of int
-        The first row of each file of the left factor, and the number of rows.
-    files : dict from name to StoredFile
-    """
-
-    version: str
-    starts: tuple[int, ...]
-    files: Mapping[str, StoredFile]
-
-    def as_json(self) -> str:
-        """Return the header as text."""
-        return as_text(FIT, attrs.asdict(self))
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> "FitHeader":
-        """Return the header that ``as_json`` was asked for."""
-        files = {name: StoredFile(**stored) for name, stored in facts["files"].items()}
-        return cls(facts["version"], tuple(facts["starts"]), files)
-
-
-@attrs.frozen
-class Factors:
-    """What the files of a fit need of a disk."""
-
-    n_bytes: int
-
-    def in_words(self) -> str:
-        """Say how many bytes both factors take."""
-        return f"the factors take {self.n_bytes} bytes"
 
 
 def save_fit(folder: str | os.PathLike[str], fit: Fit, *, overwrite: bool = False) -> Path:
@@ -124,12 +86,13 @@ def save_fit(folder: str | os.PathLike[str], fit: Fit, *, overwrite: bool = Fals
     path = path_of(folder)
     left, right = fit.latent.left, fit.latent.right
     starts = starts_of(fit)
-    with workshop(path, Factors(left.nbytes + right.nbytes), overwrite, FIT) as place:
+    needed = f"the factors take {left.nbytes + right.nbytes} bytes"
+    with workshop(path, FIT, overwrite, lambda: needed) as place:
         files = {
             name: save_array(place / name, array)
             for name, array in arrays_of_fit(fit, starts, left, right)
         }
-        publish(place, path, FitHeader(__version__, starts, files), FIT)
+        publish(place, path, FIT, {"starts": starts}, files)
     return path
 
 
@@ -156,6 +119,13 @@ def arrays_of_fit(
 def left_name(p: int) -> str:
     """The name of the file with the rows of the left factor of partition p."""
     return f"p{p:05d}.left.npy"
+
+
+def save_array(path: Path, array: npt.NDArray[Any]) -> StoredFile:
+    """Write an array as ``.npy``, and return its size and checksum."""
+    array, header = np.ascontiguousarray(array), BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    return save(path, header.getvalue(), array.data)
 
 
 def load_fit(folder: str | os.PathLike[str]) -> Fit:
@@ -189,18 +159,18 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
     >>> again.objective == fit.objective, again.gap == fit.gap
     (True, True)
     """
-    path = path_of(folder)
-    header = FitHeader.from_json(read_facts(path, FIT))
+    stored = Folder.open(path_of(folder), FIT)
     arrays = {
-        name: read_array(path, name, stored, FIT.writer) for name, stored in header.files.items()
+        name: np.load(BytesIO(stored.read(name)), allow_pickle=False) for name in stored.files
     }
-    left = np.concatenate([arrays[left_name(p)] for p in range(len(header.starts) - 1)])
+    n_partitions = len(stored.facts["starts"]) - 1
+    left = np.concatenate([arrays[left_name(p)] for p in range(n_partitions)])
     try:
         rest: Fit = pickle.loads(arrays[REST].tobytes())
-        return attrs.evolve(rest, point=Point(LowRank(left, arrays[RIGHT].copy())))
+        return attrs.evolve(rest, point=Point(LowRank(left, arrays[RIGHT])))
     except Exception as error:  # of whatever class that is not as it was
         raise DataError(
-            f"folder {str(path)!r} was written by mcframe {header.version}, and mcframe"
+            f"folder {str(stored.path)!r} was written by mcframe {stored.version}, and mcframe"
             f" {__version__} here cannot read it ({type(error).__name__}: {error}); the files of"
             " the factors can be read by numpy.load"
         ) from error

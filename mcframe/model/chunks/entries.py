@@ -1,22 +1,24 @@
-"""Entries of a block, chunk by chunk: their places, their values, and what stands beside these."""
+"""Entries of a block: chunks of them, and the matrices that a partition has of them."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-
-__all__ = ["ADDITIONS", "MOST_ROWS", "Chunk", "check_chunk", "record_type"]
+from mcframe.model import Observations
+from mcframe.model.observations import EntryExposures
 
 # What an entry may have beside its value, by the names of the columns of triples.
 ADDITIONS = ("weight", "offset", "exposure")
 # Rows of triples are counted in memory up to this one; larger tables say how many they have.
 MOST_ROWS = 1 << 28
-# Rows of triples are counted in memory up to this one; larger tables say how many they have.
-MOST_ROWS = 1 << 28
+
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @attrs.frozen(eq=False)
@@ -52,7 +54,7 @@ class Chunk:
         """What each entry has beside its value."""
         return tuple(sorted(self.additions))
 
-    def select(self, kept: Mask | slice) -> "Chunk":
+    def select(self, kept: Mask) -> "Chunk":
         """Return the chunk with some of its entries."""
         additions = {name: numbers[kept] for name, numbers in self.additions.items()}
         return attrs.evolve(
@@ -62,17 +64,6 @@ class Chunk:
             values=self.values[kept],
             additions=additions,
         )
-
-    def pieces(self, size: int) -> Iterator["Chunk"]:
-        """Yield the chunk in pieces of at most so many entries."""
-        for start in range(0, self.values.size, size):
-            yield self.select(slice(start, start + size))
-
-
-def record_type(names: tuple[str, ...]) -> np.dtype[Any]:
-    """Return the packed record of an entry with these additions."""
-    kept = [(name, "<f8") for name in names]
-    return np.dtype([("row", "<i8"), ("column", "<i4"), ("value", "<f8"), *kept])
 
 
 def check_chunk(name: str, chunk: Chunk) -> Chunk:
@@ -114,3 +105,70 @@ def refuse(name: str, chunk: Chunk, what: str, numbers: Array, wrong: Mask, need
         f"block {name!r}: {what} {numbers[first]:g} in {chunk.label}, row {chunk.rows[first]},"
         f" column {chunk.columns[first]}{more}; every one must be {needed}"
     )
+
+
+def data_of(arrays: Arrays, shape: tuple[int, int]) -> Any:
+    """Return a compressed matrix of the entries, or ``Observations`` of one; nothing is copied.
+
+    Parameters
+    ----------
+    arrays : dict of arrays
+        ``indptr`` and ``columns`` as SciPy has them, ``value`` and, where entries have them,
+        ``weight`` and ``offset`` or ``exposure``.
+    shape : (rows, columns)
+    """
+
+    def matrix(what: str) -> Any:
+        if what not in arrays:
+            return None
+        return sp.csr_array((arrays[what], arrays["columns"], arrays["indptr"]), shape=shape)
+
+    values, weights, offset, exposure = map(matrix, ("value", "weight", "offset", "exposure"))
+    if weights is None and offset is None and exposure is None:
+        return values
+    known = None if exposure is None else EntryExposures(exposure)
+    return Observations(values, weights=weights, offset=offset, exposure=known)
+
+
+def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Arrays:
+    """Return the entries of a chunk row after row, as ``data_of`` takes them.
+
+    Parameters
+    ----------
+    name : str
+        Of the block.
+    chunk : Chunk
+        All entries of a partition.
+    start : int
+        The first row of the partition.
+    shape : (rows, columns)
+        Of the partition.
+
+    Raises
+    ------
+    DataError
+        Where a cell has several entries.
+    """
+    cells = (chunk.rows - start) * shape[1] + chunk.columns
+    order = np.argsort(cells, kind="stable")
+    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
+    if repeated.size:
+        first = order[repeated[0]]
+        raise DataError(
+            f"block {name!r}: {repeated.size} entries of {chunk.label} stand in a cell that has"
+            f" another one, the first in row {chunk.rows[first]}, column {chunk.columns[first]};"
+            " keep one of each"
+        )
+    ends = np.searchsorted(chunk.rows[order] - start, np.arange(shape[0] + 1))
+    numbers = {"value": chunk.values, **chunk.additions}
+    places = type_of_places(order.size)
+    return {
+        "indptr": ends.astype(places),
+        "columns": chunk.columns[order].astype(places),
+        **{what: array[order] for what, array in numbers.items()},
+    }
+
+
+def type_of_places(n_entries: int) -> type:
+    """Return the type of ``indptr`` and ``columns``: SciPy copies both where they differ."""
+    return np.int32 if n_entries <= np.iinfo(np.int32).max else np.int64

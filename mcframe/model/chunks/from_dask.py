@@ -9,11 +9,16 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError
 from mcframe.model import Observations
-from mcframe.model.chunks.assembling import arrays_of, data_of
 from mcframe.model.chunks.dask_checks import (
+    BESIDE,
+    Facts,
+    chunk_of,
     dask,
+    digest_of_chunk,
+    facts_of_part,
     in_columns,
     in_common_chunks,
+    in_scipy,
     is_frame,
     is_triples,
     refuse_empty,
@@ -25,14 +30,7 @@ from mcframe.model.chunks.dask_checks import (
     values_of,
     width_of,
 )
-from mcframe.model.chunks.dask_parts import (
-    BESIDE,
-    Facts,
-    chunk_of,
-    digest_of_chunk,
-    facts_of_part,
-    in_scipy,
-)
+from mcframe.model.chunks.entries import arrays_of, data_of
 from mcframe.numerics.digest import digest_of
 
 __all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
