@@ -53,10 +53,6 @@ def test_lines_of_code_leave_out_docstrings_comments_and_blanks(code_size, tmp_p
     assert code_size.lines_of_code(path) == 3 + 2
 
 
-def test_no_class_name_stands_in_two_modules(code_size):
-    assert not code_size.class_names(code_size.parse(ROOT / "mcframe"))
-
-
 def test_a_fit_passes_through_few_files(code_size):
     files, _, bindings = code_size.walk("lambda: mc.fit(model, {'x': values})")
     assert files <= FILES_OF_A_FIT

@@ -303,7 +303,8 @@ class EntryEffects(Effects):
         None where it does not tell the best effects: it goes too far, or lacks curvature.
         """
         entries = EntriesAt(self, likelihood, z, y, weights)
-        gradient, sizes = self.sum_by_effect(gradients), np.zeros(0)
+        gradient = self.sum_by_effect(gradients)
+        sizes: Array = np.zeros(0)
         if not self.separable:
             sizes = self.sum_by_effect(np.abs(gradients))
         predictor = self.predictor(z, effects)
