@@ -10,9 +10,12 @@ from mcframe.backends.certificate.rounding import NOTHING, Rounding, summed_roun
 from mcframe.compile import (
     DualPoint,
     Evaluation,
+    PartitionedMatrix,
     Program,
     RowPenalty,
     dual_point,
+    line_costs,
+    tapers,
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Candidate
@@ -20,6 +23,8 @@ from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import NEAREST
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Sampled
+from mcframe.numerics.tapering import taper
 
 __all__ = ["at_zero", "judge", "judge_objective"]
 
@@ -134,11 +139,19 @@ def bound_of(reached: Reached, point: DualPoint, tol: float) -> tuple[Bound, flo
     Its norms are as exact as the gap asked for needs.
     """
     program, candidate = reached.program, reached.candidate
-    slack = BOUNDED * tol
+    excess, slack = 0.0, BOUNDED * tol
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
-        slack = max(slack, ACCURATE * harmless_excess(reached, point, tol))
+        excess = harmless_excess(reached, point, tol)
+        slack = max(slack, ACCURATE * excess)
+    points = [point]
+    if candidate.dual is None and candidate.latent.width and tapers(program):
+        points = shrink_gradient(point, reached.at, excess, slack)
     aim = Aim(slack, tol * abs(reached.objective) if np.isfinite(reached.objective) else 0.0)
-    bound = fenchel_bound(point, candidate.latent, aim)
+    bound = NO_BOUND
+    for tried in points:
+        if reached.objective - bound.value > aim.room:
+            found = fenchel_bound(tried, candidate.latent, aim)
+            bound = found if found.value >= bound.value else bound
     if reached.objective - bound.value > aim.room and inside_a_ball(program, point):
         tried = point.without_main()
         # A ball takes at least 0.
@@ -174,6 +187,22 @@ def harmless_excess(reached: Reached, point: DualPoint, tol: float) -> float:
         return 0.0
     linear = abs(reached.main)
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
+
+
+def shrink_gradient(
+    point: DualPoint, at: Evaluation, excess: float, slack: float
+) -> list[DualPoint]:
+    """Rows and columns of the gradient scaled down where it is too long for the main term's ball.
+
+    And the gradient as it was, where that was touched, since the costs are those of small scales:
+    its norm is known by then, so that its bound takes no further look.
+    """
+    gradient, costs = point.matrix, line_costs(point.program, at, point.gradient)
+    assert isinstance(gradient, Sampled | PartitionedMatrix)
+    radius = point.program.penalty.dual_radius
+    found, norm, untouched = taper(gradient, radius, costs, excess, slack)
+    shrunk = point.with_gradient(found, norm)
+    return [shrunk] if found is gradient else [shrunk, attrs.evolve(point, norm=untouched)]
 
 
 def judge_objective(program: Program, candidate: Candidate) -> Judgement:
