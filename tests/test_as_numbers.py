@@ -34,22 +34,22 @@ def test_every_column_has_its_own_columns_of_the_block():
         np.testing.assert_array_equal(np.isnan(numbers).all(axis=1), np.isnan(each.codes))
 
 
-@pytest.mark.parametrize("gradient", [0.5, 4.0, 50.0])
-def test_values_that_are_known_are_the_most_probable(gradient):
+@pytest.mark.parametrize("slope", [0.5, 4.0, 50.0])
+def test_values_that_are_known_are_the_most_probable(slope):
     codes = np.array([0.0, 2.0, 1.0, 1.0])
-    for coding in (Indicators(("a", "b", "c")), Steps(("a", "b", "c"), gradient)):
+    for coding in (Indicators(("a", "b", "c")), Steps(("a", "b", "c"), slope)):
         answer = coding.read(coding.numbers(codes))
         np.testing.assert_allclose(answer.sum(axis=1), 1.0)
         np.testing.assert_array_equal(coding.predicted(answer), codes)
-    label = Indicator((False, True), gradient)
+    label = Indicator((False, True), slope)
     answer = label.read(np.array([[0.2], [0.7], [0.5]]))
     assert label.predicted(answer).tolist() == [0.0, 1.0, 0.0]
-    odds = np.exp(gradient * (0.8 - 0.2))
+    odds = np.exp(slope * (0.8 - 0.2))
     np.testing.assert_allclose(answer[0], [odds / (1.0 + odds), 1.0 / (1.0 + odds)])
 
 
-def test_gradient_and_intercept_are_those_of_the_highest_likelihood():
-    """Labels drawn from a logistic model of the mean give its gradient and intercept back."""
+def test_slope_and_intercept_are_those_of_the_highest_likelihood():
+    """Labels drawn from a logistic model of the mean give its slope and intercept back."""
     rng = np.random.default_rng(0)
     means = rng.random((20_000, 1))
     p = 1.0 / (1.0 + np.exp(-(6.0 * means[:, 0] - 4.0)))
@@ -57,7 +57,7 @@ def test_gradient_and_intercept_are_those_of_the_highest_likelihood():
     found = calibrated(Indicator(("no", "yes")), codes, means)
     answer = found.read(means)
     np.testing.assert_allclose(answer[:, 1], p, atol=0.02)
-    assert found.gradient == pytest.approx(3.0, abs=0.15)  # of 2 m - 1
+    assert found.slope == pytest.approx(3.0, abs=0.15)  # of 2 m - 1
     assert calibrated(Numbers(), codes, means) == Numbers()
     assert calibrated(Indicator(("no", "yes")), codes[:0], means[:0]) == Indicator(("no", "yes"))
 

@@ -567,16 +567,16 @@ def test_a_look_that_is_cut_off_is_taken_first_by_who_goes_on(tmp_path, monkeypa
     """Where it is cut off again, the next one makes a step before it."""
     monkeypatch.setattr(loop, "KEPT_AFTER", 0.0)
     monkeypatch.setattr(loop, "KEPT_SHARE", 0.0)
-    file, judge, pieces = tmp_path / "fit.npz", loop.judge, counted_pieces(monkeypatch)
+    file, certify, pieces = tmp_path / "fit.npz", loop.certify, counted_pieces(monkeypatch)
 
     def cut_off(*given):
         if pieces or resumed:
             raise KeyError("the end")
-        return judge(*given)
+        return certify(*given)
 
     resumed, steps = False, []
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "judge", cut_off)
+        patched.setattr(loop, "certify", cut_off)
         for _ in range(5):
             with pytest.raises(KeyError):
                 mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=file), tol=1e-3)

@@ -102,7 +102,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
     for _ in range(30):
         solver.step(dense, state)
     found = (state.objective, state.gradient, state.evaluation.place.array)
-    judged = certificate.judge(dense, solver.candidate(dense, state))
+    certified = certificate.certify(dense, solver.candidate(dense, state))
     monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
     sparse = program_of(term, data)
     assert sparse.entries.sparse
@@ -111,10 +111,10 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
     assert state.objective == pytest.approx(found[0], rel=1e-13)
     np.testing.assert_allclose(state.gradient, found[1], atol=1e-10)
     np.testing.assert_allclose(state.evaluation.place.array, found[2], atol=1e-12)
-    again = certificate.judge(sparse, solver.candidate(sparse, state))
-    assert again.objective == pytest.approx(judged.objective, rel=1e-13)
+    again = certificate.certify(sparse, solver.candidate(sparse, state))
+    assert again.objective == pytest.approx(certified.objective, rel=1e-13)
     # The dense one is improved until it is the best bound that this gradient gives.
-    assert again.bound <= judged.bound + 1e-9 * abs(judged.objective)
+    assert again.bound <= certified.bound + 1e-9 * abs(certified.objective)
 
 
 @pytest.mark.parametrize("term", [mc.MaxNormBall(0.5), mc.MaxNorm(100.0)], ids=["ball", "norm"])

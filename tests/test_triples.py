@@ -656,7 +656,7 @@ def test_a_table_that_does_not_fit_into_memory_is_fitted_and_asked(monkeypatch):
     )
     assert triples.shape == (20_000, 5_000)
     model = mc.Model([mc.Block("stars", mc.Gaussian())], [mc.NuclearNorm(3.0)])
-    monkeypatch.setattr("mcframe.answer.physical_gigabytes", lambda: 1.0)
+    monkeypatch.setattr("mcframe.prediction.physical_gigabytes", lambda: 1.0)
     with pytest.warns(mc.UnobservedWarning):
         fit = mc.fit(model, {"stars": triples}, tol=1e-2)
     assert "fit.predict_pairs('stars', pairs)" in refusal(fit.predict, "stars")

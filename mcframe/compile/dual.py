@@ -47,7 +47,8 @@ class DualPoint:
     """A gradient S for the losses and dual matrices Y_t of the terms.
 
     Of unlabeled cells (``behind``) ``share`` times their gradient; of losses without a conjugate
-    F* at ``known`` gradients, of which S is ``share`` times.
+    F* at ``known`` gradients, of which S is ``share`` times. ``norm`` is a bound on the spectral
+    norm of ``matrix`` where it is known.
     """
 
     program: Program
@@ -56,6 +57,7 @@ class DualPoint:
     known: Known
     behind: Behind
     share: float = 1.0
+    norm: float | None = None
 
     @property
     def matrix(self) -> Operator:
@@ -74,18 +76,21 @@ class DualPoint:
             return self
         terms = tuple(scale * dual for dual in self.terms)
         share, gradient = scale * self.share, scale * self.gradient
-        return attrs.evolve(self, gradient=gradient, terms=terms, share=share)
+        return attrs.evolve(self, gradient=gradient, terms=terms, share=share, norm=None)
 
     def repair(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main term's."""
         scaled = self.multiple(scale)
         gradient = self.program.loss.nearest_gradient(scaled.gradient)
-        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms())
+        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms(), norm=None)
 
     def without_rounding(self) -> "DualPoint":
         """Dual matrices and gradients that rounding left just outside of a domain moved in."""
         gradient = self.program.loss.clip(self.gradient)
-        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms())
+        norm = self.norm
+        if norm is not None:
+            norm += self.program.entries.norm(gradient - self.gradient)
+        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms(), norm=norm)
 
     def nearest_terms(self) -> tuple[Array, ...]:
         """The nearest dual matrices at which the terms' conjugates are finite."""
@@ -104,9 +109,15 @@ class DualPoint:
             if not isinstance(term.term, Composed):
                 terms[k] = term.nearest_dual(terms[k] - left[:, term.columns])
                 left[:, term.columns] += terms[k] - self.terms[k]
-        own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
+        own = attrs.evolve(
+            self, gradient=np.zeros(self.gradient.size), terms=tuple(terms), norm=None
+        )
         against = -own.matrix.dense().ravel()[self.program.entries.flat]
         return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
+
+    def with_gradient(self, matrix: Any, norm: float) -> "DualPoint":
+        """The point with another gradient of the losses: a sparse matrix, a bound on its norm."""
+        return attrs.evolve(self, gradient=matrix.values, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t), and the size of the summands."""

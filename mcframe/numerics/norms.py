@@ -322,6 +322,23 @@ class Lanczos:
         last = self.last @ vectors[-self.last.shape[1] :]
         return Residual(values, last, vectors[: self.widths[0]])
 
+    def run_to_bounds(self, aim: float, tol: float, enough: float = 0.0) -> tuple[float, float]:
+        """``bounds`` after as many steps as make a difference.
+
+        Up to where the upper one is at most ``enough``, where they are closer than a relative
+        ``tol`` of the larger of the lower one and ``aim``, or where more steps can lower by a
+        third at most what the upper one exceeds ``aim`` by, but 150 steps at most.
+        """
+        tol, near = max(tol, DECIDED), aim if np.isfinite(aim) else 0.0
+        self.advance(max(FIRST_STEPS - self.steps, 0))
+        while True:
+            least, most = self.bounds()
+            close = most <= max((1.0 + tol) * max(least, near), enough)
+            close = close or most - least <= 0.5 * (least - aim)
+            if close or self.ended or self.steps >= MOST_STEPS:
+                return least, most
+            self.advance(MORE_STEPS)
+
 
 @attrs.frozen(eq=False)
 class Residual:
@@ -370,21 +387,18 @@ def norm_bound(
 ) -> float:
     """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounds``.
 
-    After as many steps as make a difference: up to where it is closer to the lower bound than a
-    relative ``tol`` of the larger of that and ``aim``, or where more steps can lower by a third at
-    most what it exceeds ``aim`` by, but 150 steps at most. It fails for a share of 1e-12 of the
-    starts at most, which are drawn from ``seed``, by default the matrix's.
+    It fails for a share of 1e-12 of the starts at most, which are drawn from ``seed``, by
+    default the matrix's.
     Cost: 10 to 150 products of S with four columns, as many of S'.
     """
-    lanczos = Lanczos(matrix, np.random.default_rng(matrix.seed if seed is None else seed))
-    tol, near = max(tol, DECIDED), aim if np.isfinite(aim) else 0.0
-    lanczos.advance(FIRST_STEPS)
-    while True:
-        least, most = lanczos.bounds()
-        close = most <= (1.0 + tol) * max(least, near) or most - least <= 0.5 * (least - aim)
-        if close or lanczos.ended or lanczos.steps >= MOST_STEPS:
-            return most * (1.0 + 1e-12) + matrix.rounding
-        lanczos.advance(MORE_STEPS)
+    rng = np.random.default_rng(matrix.seed if seed is None else seed)
+    _, most = Lanczos(matrix, rng).run_to_bounds(aim, tol)
+    return add_rounding(most, matrix)
+
+
+def add_rounding(bound: float, matrix: Operator) -> float:
+    """A bound on the norm of a matrix raised by what rounding of its products may hide."""
+    return bound * (1.0 + 1e-12) + matrix.rounding
 
 
 def spectral_bound(matrix: Matrix, tol: float, aim: float = np.inf) -> float:

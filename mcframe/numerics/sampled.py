@@ -149,13 +149,13 @@ class Sampled(Operator):
 
     @cached_property
     def by_rows(self) -> tuple[IntArray, IntArray, Array]:
-        """Where rows start, the column of each number, and the numbers, row by row."""
+        """Starts of rows, the column of each number, and the numbers, row by row."""
         rows = self.pattern.by_rows
         return rows.starts, rows.across, rows.reorder(self.values)
 
     @cached_property
     def by_columns(self) -> tuple[IntArray, IntArray, Array]:
-        """The same of the transpose."""
+        """Starts of columns, the row of each number, and the numbers, column by column."""
         columns = self.pattern.by_columns
         return columns.starts, columns.across, columns.reorder(self.values)
 

@@ -14,9 +14,12 @@ from mcframe.compile import (
     Dual,
     DualPoint,
     Evaluation,
+    PartitionedMatrix,
     Program,
     RowPenalty,
     dual_point,
+    line_costs,
+    tapers,
 )
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
@@ -25,6 +28,8 @@ from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import NEAREST
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Sampled
+from mcframe.numerics.tapering import taper
 
 __all__ = [
     "Certificate",
@@ -230,11 +235,18 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     Its norms are as exact as the gap asked for needs.
     """
     program, candidate, objective = primal.program, primal.candidate, primal.objective
-    norm_excess = SHARE_OF_GAP * tol
+    excess, norm_excess = 0.0, SHARE_OF_GAP * tol
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
-        norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_excess(primal, point, tol))
+        excess = allowed_excess(primal, point, tol)
+        norm_excess = max(norm_excess, SHARE_OF_EXCESS * excess)
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
-    bound = fenchel_bound(point, candidate.latent, aim)
+    points = [point]
+    if candidate.dual is None and candidate.latent.width and tapers(program):
+        points = shrink_gradient(point, primal.at, excess, norm_excess)
+    bound = NO_BOUND
+    for each in points:
+        if objective - bound.value > aim.gap:
+            bound = higher_of(bound, fenchel_bound(each, candidate.latent, aim))
     if objective - bound.value > aim.gap and is_free_in_a_ball(program, point):
         without = point.without_main()
         # A ball takes at least 0.
@@ -272,6 +284,22 @@ def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
         return 0.0
     linear = abs(primal.main)
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
+
+
+def shrink_gradient(
+    point: DualPoint, at: Evaluation, excess: float, norm_excess: float
+) -> list[DualPoint]:
+    """Rows and columns of the gradient scaled down where it is too long for the main term's ball.
+
+    And the gradient as it was, where that was touched, since the costs are those of small scales:
+    its norm is known by then, so that its bound takes no further products.
+    """
+    gradient, costs = point.matrix, line_costs(point.program, at, point.gradient)
+    assert isinstance(gradient, Sampled | PartitionedMatrix)
+    radius = point.program.penalty.dual_radius
+    found, norm, untouched = taper(gradient, radius, costs, excess, norm_excess)
+    shrunk = point.with_gradient(found, norm)
+    return [shrunk] if found is gradient else [shrunk, attrs.evolve(point, norm=untouched)]
 
 
 def uncertified(program: Program, candidate: Candidate) -> Certificate:

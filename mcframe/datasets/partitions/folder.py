@@ -28,7 +28,7 @@ SHOWN = 3
 
 
 @attrs.frozen
-class Layout:
+class FolderLayout:
     """One kind of folder: what it holds, the function that writes it, and its files."""
 
     kind: str  # by which its manifest is known
@@ -60,7 +60,7 @@ class Folder:
     Attributes
     ----------
     path : Path
-    layout : Layout
+    layout : FolderLayout
     version : str
         Of the mcframe that wrote it.
     facts : dict
@@ -69,13 +69,13 @@ class Folder:
     """
 
     path: Path
-    layout: Layout
+    layout: FolderLayout
     version: str
     facts: Mapping[str, Any]
     files: Mapping[str, StoredFile]
 
     @classmethod
-    def open(cls, path: Path, layout: Layout) -> "Folder":
+    def open(cls, path: Path, layout: FolderLayout) -> "Folder":
         """Read the manifest of a folder.
 
         Raises
@@ -166,7 +166,7 @@ def checksum_of_facts(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def without_manifest(folder: Path, layout: Layout) -> DataError:
+def without_manifest(folder: Path, layout: FolderLayout) -> DataError:
     """Return the error about a folder without a manifest."""
     if (folder / WORKSHOP).is_dir():
         return DataError(
@@ -179,7 +179,7 @@ def without_manifest(folder: Path, layout: Layout) -> DataError:
     )
 
 
-def damaged(folder: Path, layout: Layout, how: str) -> DataError:
+def damaged(folder: Path, layout: FolderLayout, how: str) -> DataError:
     """Return the error about a damaged folder."""
     return DataError(
         f"folder {str(folder)!r} is damaged: {how}. Write it again with {layout.writer}"
@@ -200,14 +200,14 @@ def save(path: Path, *content: Any) -> StoredFile:
 
 @contextmanager
 def workshop(
-    folder: Path, layout: Layout, overwrite: bool, needed: Callable[[], str]
+    folder: Path, layout: FolderLayout, overwrite: bool, needed: Callable[[], str]
 ) -> Iterator[Path]:
     """Make the place for files that are not finished, and clear it away whatever happens.
 
     Parameters
     ----------
     folder : Path
-    layout : Layout
+    layout : FolderLayout
     overwrite : bool
         Whether the folder may hold files of that layout.
     needed : function
@@ -256,7 +256,7 @@ def workshop(
                     folder.rmdir()
 
 
-def check_folder(folder: Path, layout: Layout, overwrite: bool) -> None:
+def check_folder(folder: Path, layout: FolderLayout, overwrite: bool) -> None:
     """See that a folder can be written into; nothing is deleted yet.
 
     Raises
@@ -280,7 +280,7 @@ def check_folder(folder: Path, layout: Layout, overwrite: bool) -> None:
         raise taken(folder, layout)
 
 
-def taken(folder: Path, layout: Layout) -> DataError:
+def taken(folder: Path, layout: FolderLayout) -> DataError:
     """Return the error about a folder that holds files of ours."""
     return DataError(
         f"folder {str(folder)!r} holds {layout.contents} already, or the rest of an unfinished"
@@ -294,7 +294,7 @@ def refuse_full(place: Path, n_bytes: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def clear(place: Path, layout: Layout) -> None:
+def clear(place: Path, layout: FolderLayout) -> None:
     """Delete our files in a workshop."""
     for file in place.iterdir():
         if layout.is_ours(file):
@@ -304,7 +304,7 @@ def clear(place: Path, layout: Layout) -> None:
 def publish(
     place: Path,
     folder: Path,
-    layout: Layout,
+    layout: FolderLayout,
     facts: Mapping[str, Any],
     files: Mapping[str, StoredFile],
 ) -> None:

@@ -14,7 +14,7 @@ from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.datasets.partitions.folder import Layout, path_of, workshop
+from mcframe.datasets.partitions.folder import FolderLayout, path_of, workshop
 from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
@@ -26,7 +26,7 @@ pa: Any = Deferred("pyarrow", "writing Parquet files")
 pq: Any = Deferred("pyarrow.parquet", "writing Parquet files")
 
 CELLS = ("missing", "all")
-CELLS_WRITTEN = Layout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
+CELLS_WRITTEN = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
 # So many cells are in memory at a time.
 AT_ONCE = 1 << 18
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.folder import Folder, Layout, path_of
+from mcframe.datasets.partitions.folder import Folder, FolderLayout, path_of
 from mcframe.model.chunks.entries import data_of, type_of_places
 from mcframe.model.labels import Labels
 
@@ -20,7 +20,7 @@ __all__ = ["PartitionsOnDisk", "on_disk"]
 pa: Any = Deferred("pyarrow", "a table in a folder (mcframe[disk])")
 pq: Any = Deferred("pyarrow.parquet", "a table in a folder (mcframe[disk])")
 
-PARTITIONS = Layout(
+PARTITIONS = FolderLayout(
     "mcframe partitions",
     "partitions",
     "write_partitions",

@@ -19,7 +19,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.folder import (
     Folder,
-    Layout,
+    FolderLayout,
     StoredFile,
     path_of,
     publish,
@@ -31,7 +31,7 @@ from mcframe.numerics.operators import LowRank
 __all__ = ["load_fit", "save_fit"]
 
 RIGHT, REST = "right.npy", "rest.npy"
-FIT = Layout(
+FIT = FolderLayout(
     "mcframe fit",
     "a fit",
     "save_fit",

@@ -1,0 +1,60 @@
+"""What it costs a dual point to scale rows and columns of its gradient down."""
+
+from typing import Any
+
+import numpy as np
+
+from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.partitions.entries import PartitionedEntries
+from mcframe.compile.partitions.lines import partitioned_line_costs
+from mcframe.compile.program import Program
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.tapering import LineCosts
+
+__all__ = ["line_costs", "tapers"]
+
+
+def tapers(program: Program) -> bool:
+    """Whether rows and columns of the gradient may be scaled down one by one.
+
+    Not where sums over rows have to vanish, nor where gradients of several numbers belong
+    together, nor where nothing but multiples of the gradient has a known conjugate.
+    """
+    if program.background:
+        return False
+    if not program.entries.sparse or program.terms:
+        return False
+    if not np.isfinite(program.penalty.dual_radius):
+        return False
+    return all(
+        piece.has_conjugate() and piece.width == 1 and not piece.layout.n_row_effects
+        for piece in program.loss.pieces
+    )
+
+
+def line_costs(program: Program, at: Evaluation, gradient: Any) -> LineCosts:
+    """The rise of F* of the gradient at z where rows and columns of it are scaled down.
+
+    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
+    derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
+    stay 0.
+    """
+    entries: Any = program.entries
+    if isinstance(entries, PartitionedEntries):
+        return partitioned_line_costs(program, at, gradient)
+    z = at.place.z
+    second = np.empty(gradient.size)
+    for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
+        second[piece.part] = piece.newton_weights(piece.offset_part(z), effects)
+    n_rows, n_columns = program.shape
+
+    def by_lines(values: Array) -> Array:
+        by_rows = np.bincount(entries.rows, weights=values, minlength=n_rows)
+        by_columns = np.bincount(entries.columns, weights=values, minlength=n_columns)
+        return np.concatenate([by_rows, by_columns])
+
+    linear = np.maximum(by_lines(-gradient * z), 0.0)
+    if any(piece.layout.n_biases for piece in program.loss.pieces):
+        linear[:n_rows] = np.inf
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # then that line stays
+        return LineCosts(linear, by_lines(np.square(gradient) / second))
