@@ -190,9 +190,9 @@ def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
     same = piece.columns is wide.columns
     columns = entries.columns if same else narrowed(piece.columns)
     effects = piece.effects
-    if effects.size:
-        places = columns if effects.width == 1 else narrowed(effects.columns)
-        effects = attrs.evolve(effects, rows=rows, columns=places)
+    of_classes = effects.width > 1 and effects.size
+    places = narrowed(effects.columns) if of_classes else columns
+    effects = attrs.evolve(effects, rows=rows, columns=places)
     return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
 
 
