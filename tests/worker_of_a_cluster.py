@@ -21,6 +21,6 @@ with warnings.catch_warnings():
         RowsInMemory({"x": np.eye(4)}, 2),
         backend=Alternating(),
         max_iter=1,
-        threads=1,  # a process of several threads is not one to fork
+        n_jobs=1,  # a process of several threads is not one to fork
     )
 gc.freeze()  # or each worker would copy the memory that its collector looks through
