@@ -1,6 +1,7 @@
 """Places of numbers that are spread over partitions, and the matrix of such numbers."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.operators.sampled import gram_matrix_pays
 
 __all__ = ["PartitionedEntries", "PartitionedMatrix"]
 
@@ -83,7 +85,7 @@ class PartitionedEntries:
         return all(self.partitions.each(Finite(numbers)))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class PartitionedMatrix(Operator):
     """A sparse matrix whose rows are in partitions: their products below each other, or added.
 
@@ -108,21 +110,26 @@ class PartitionedMatrix(Operator):
         """The seed of the entries."""
         return self.entries.seed
 
-    @property
+    @cached_property
     def rounding(self) -> float:
         """A sum of as many products as the longest line has entries, in whatever order.
 
         Of unlabeled cells what the parts' products round by, all together, and as much for the
         sums over the partitions.
         """
-        own = EPS * (self.entries.longest + 8) * self.entries.norm(self.values)
+        known = "known_gram" in vars(self)
+        norm = np.sqrt(np.trace(self.known_gram)) if known else self.entries.norm(self.values)
+        own = EPS * (self.entries.longest + 8) * float(norm)
         if not self.inside.behind:
             return own
         return own + 2.0 * float(self.entries.partitions.sum(RoundingBehind(self.inside)))
 
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
-        return PartitionedMatrix(self.entries, self.inside.multiple(factor))
+        scaled = PartitionedMatrix(self.entries, self.inside.multiple(factor))
+        if "known_gram" in vars(self):
+            vars(scaled)["known_gram"] = factor**2 * self.known_gram
+        return scaled
 
     def between(self, left: Array, right: Array) -> "PartitionedMatrix":
         """diag(left) A diag(right)."""
@@ -142,6 +149,20 @@ class PartitionedMatrix(Operator):
         task = BothProducts(self.inside, ByRows(left), right)
         rows, backward = self.entries.partitions.rows_and_sum(task)
         return np.concatenate(rows), backward
+
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """A'A where A has few columns: a round in the place of dozens."""
+        if of_rows or self.inside.behind:
+            return None
+        if not gram_matrix_pays(self.entries.size, *self.shape):
+            return None
+        return self.known_gram
+
+    @cached_property
+    def known_gram(self) -> Array:
+        """A'A, in one round."""
+        written: Array = self.entries.partitions.sum(GramMatrix(self.inside))
+        return written
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
@@ -227,6 +248,17 @@ class GramProduct(Task):
     def of(self, part: Part) -> Array:
         """What the rows of a partition add to it."""
         return self.matrix.of(part).gram(self.block)
+
+
+@attrs.frozen(eq=False)
+class GramMatrix(Task):
+    """S'S."""
+
+    matrix: MatrixInPartitions
+
+    def of(self, part: Part) -> Array:
+        """What the rows of a partition add to it."""
+        return self.matrix.of(part).written_gram()
 
 
 @attrs.frozen(eq=False)

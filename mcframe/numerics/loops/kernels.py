@@ -236,6 +236,16 @@ def gram_product_of(first, last, starts, across, values, right, out):  # type: i
                 out[other, c] += value * image[c]
 
 
+@compiled(nogil=True)
+def gram_matrix_of(starts, across, values, out):  # type: ignore[no-untyped-def]
+    """out += A'A, of which each line adds the products of all pairs of its entries."""
+    for line in range(starts.size - 1):
+        for p in range(starts[line], starts[line + 1]):
+            row, value = out[across[p]], values[p]
+            for q in range(starts[line], starts[line + 1]):
+                row[across[q]] += value * values[q]
+
+
 def product_vector(
     starts: IntArray, across: IntArray, values: Array, vector: Array, out: Array
 ) -> None:

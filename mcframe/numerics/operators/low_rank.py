@@ -65,6 +65,10 @@ class LowRank(Operator):
         """The left factor scaled."""
         return LowRank(factor * self.left, self.right)
 
+    def thin(self, turned: bool = False) -> tuple[Array, Array]:
+        """The factors."""
+        return (self.right, self.left) if turned else (self.left, self.right)
+
     def _transpose(self) -> "LowRank":
         return LowRank(self.right, self.left)
 

@@ -50,6 +50,17 @@ class Operator(LinearOperator):  # type: ignore[misc]
         images: Array = self.matmat(self.rmatmat(block))
         return images
 
+    def thin(self, turned: bool = False) -> tuple[Array, Array] | None:
+        """Thin F and N with A = F N', or with A' = F N' if it is ``turned``; None by default."""
+        return None
+
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """A'A, or A A', written out where that takes less than some products with it, else None.
+
+        Who multiplies by it many times asks for it first.
+        """
+        return None
+
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
         written: Array = self @ np.eye(self.shape[1])
@@ -104,6 +115,20 @@ class Sum(Operator):
     def multiple(self, factor: float) -> "Sum":
         """The sum of the multiples."""
         return Sum(tuple(part.multiple(factor) for part in self.parts))
+
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """That of one matrix and of others of low rank, if it is known of the former."""
+        thin = [part.thin(of_rows) for part in self.parts]
+        factors = [own for own in thin if own is not None]
+        others = [part for part, own in zip(self.parts, thin, strict=True) if own is None]
+        written = others[0].gram_matrix(of_rows) if len(others) == 1 else None
+        if written is None or not factors:
+            return written
+        far, near = (np.hstack(sides) for sides in zip(*factors, strict=True))
+        # (S + F N')'(S + F N') = S'S + (S'F) N' + N (S'F)' + N (F'F) N'.
+        image = (others[0] if of_rows else others[0].T) @ far + 0.5 * near @ (far.T @ far)
+        crossed = image @ near.T
+        return written + crossed + crossed.T
 
     def _matmat(self, block: Array) -> Array:
         first, *others = self.parts
@@ -186,6 +211,10 @@ class Transposed(Operator):
 
     def _transpose(self) -> Operator:
         return self.operator
+
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """A A', or A'A."""
+        return self.operator.gram_matrix(not of_rows)
 
     def gram(self, block: Array) -> Array:
         """A A'U, of the rows of A."""

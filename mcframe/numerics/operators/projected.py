@@ -20,6 +20,17 @@ class Projected(Derived):
         """Not known: where it is used, no norm is bounded."""
         raise NotImplementedError("no bound on the rounding of projections is known")
 
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """That of S less S'A (S'A)', what is in the other space taken off on both sides."""
+        matrix, far, near = self.operator, self.left, self.right
+        if of_rows:
+            matrix, far, near = matrix.T, near, far
+        written = matrix.gram_matrix()
+        if written is None:
+            return None
+        image = matrix.T @ far
+        return without(without(written - image @ image.T, near).T, near)
+
     def _matmat(self, block: Array) -> Array:
         return without(self.operator @ without(block, self.right), self.left)
 

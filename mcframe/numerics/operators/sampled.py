@@ -11,7 +11,11 @@ from mcframe.numerics.loops import kernels
 from mcframe.numerics.operators.operator import Operator
 from mcframe.numerics.operators.pattern import Lines, Pattern
 
-__all__ = ["Sampled"]
+__all__ = ["Sampled", "gram_matrix_pays"]
+
+# The entries of a line in the mean up to which Gram matrices are written out: each takes as many
+# additions as it has pairs.
+SHORT = 64
 
 
 @attrs.frozen(eq=False)
@@ -91,12 +95,38 @@ class Sampled(Operator):
             return super().gram(block)
         return gram_product(self.pattern.by_rows, self.by_rows, block)
 
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """A'A, or A A', of a short side, see ``gram_matrix_pays``."""
+        sides = self.shape[::-1] if of_rows else self.shape
+        if not gram_matrix_pays(self.values.size, *sides):
+            return None
+        return self.written_gram(of_rows)
+
+    def written_gram(self, of_rows: bool = False) -> Array:
+        """A'A, or A A', whatever it takes."""
+        lines = self.pattern.by_columns if of_rows else self.pattern.by_rows
+        values, side = (
+            self.by_columns if of_rows else self.by_rows,
+            self.shape[0 if of_rows else 1],
+        )
+        written = np.zeros((side, side))
+        kernels.gram_matrix_of(lines.starts, lines.across, values, written)
+        return written
+
     def gram_of_rows(self, block: Array) -> Array:
         """A A'U, by one pass over the entries where A is wide and they are not very few."""
         n_rows, n_columns = self.shape
         if n_rows >= n_columns or not kernels.sums_pay(self.values.size, n_rows):
             return super().gram_of_rows(block)
         return gram_product(self.pattern.by_columns, self.by_columns, block)
+
+
+def gram_matrix_pays(n_entries: int, n_lines: int, side: int) -> bool:
+    """Whether the Gram matrix of a side takes less time than a few dozen products with a block.
+
+    Its memory is that of two numbers an entry at most, and lines are short.
+    """
+    return n_lines >= side and side**2 <= 2 * n_entries and n_entries <= SHORT * n_lines
 
 
 def thin_product(lines: Lines, values: Array, thin: Array) -> Array:

@@ -62,6 +62,7 @@ class Lanczos:
     def __init__(self, matrix: Operator, rng: np.random.Generator) -> None:
         self.tall = upright(matrix)
         self.turned = self.tall is not matrix
+        self.written = self.tall.gram_matrix()  # M, where it is written out
         start = rng.standard_normal((self.size, min(WIDTH, self.size)))
         # All blocks, the one that comes next included.
         self.columns: Array = np.linalg.qr(start)[0]
@@ -97,7 +98,7 @@ class Lanczos:
             check_time()
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(room[:, last:known])
-            image = self.tall.gram(block)
+            image = self.tall.gram(block) if self.written is None else self.written @ block
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
@@ -169,7 +170,19 @@ class Lanczos:
             if residual.most_between(low, self.excluded) >= t:
                 break
             self.excluded = low
-        return least, float(np.sqrt(max(self.excluded, values[0])))
+        return least, float(np.sqrt(max(self.excluded, values[0]) + self.rounding))
+
+    @cached_property
+    def rounding(self) -> float:
+        """Bound on the norm of what rounding has changed in M where it is written out, else 0.
+
+        A sum of as many products as a column has entries for each number of M, and sums of as
+        many as M has rows in products with it, beside ||M||_F, which ||S||_F^2 is at least.
+        """
+        if self.written is None:
+            return 0.0
+        squared = float(np.trace(self.written))
+        return 2.0 * float(np.sqrt(squared)) * self.tall.rounding + self.size * EPS * squared
 
     def residual(self) -> "Residual":
         """What the recurrence leaves, as a function of an eigenvalue of M."""
