@@ -20,24 +20,24 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     better one of the last point and the parabola's lowest is taken, if it is below. Two
     evaluations at most.
     """
-    end, objective = (state.left, state.right), state.objective
-    earlier, state.earlier = state.earlier, (*end, objective)
+    end, begun, earlier = (state.left, state.right), state.snapshot(), state.earlier
     if earlier is None:
+        state.earlier = (*end, state.objective)
         return
     left, right = align(earlier[0], earlier[1], *end)
     moves = end[0] - left, end[1] - right
-    best, reached = state.snapshot(), objective
-
-    def objective_at(share: float) -> float:
-        nonlocal best, reached
+    # Both objectives are told by one round where rows are in partitions.
+    state.arrive(program, end[0] + moves[0], end[1] + moves[1])
+    further, beyond = state.snapshot(), state.objective
+    state.restore(begun)
+    objective = state.objective
+    state.earlier = (*end, objective)
+    best, reached = (further, beyond) if beyond < objective else (begun, objective)
+    share = lowest(earlier[2], objective, beyond)
+    if share > SHORTEST:
         state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
         if state.objective < reached:
-            best, reached = state.snapshot(), state.objective
-        return state.objective
-
-    share = lowest(earlier[2], objective, objective_at(1.0))
-    if share > SHORTEST:
-        objective_at(share)
+            return
     state.restore(best)
 
 

@@ -57,10 +57,10 @@ def relength(program: Program, state: AlternatingState) -> None:
         return
     left, right = state.bases
     pair = state.left[:, short], state.right[:, short]
+    curvatures = lines_near(program, state.evaluation).along(left[:, short], right[:, short])
     forward, _ = state.evaluation.factor_gradients(*pair, short)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[short]
     excess = gains - program.penalty.threshold(1.0)
-    curvatures = lines_near(program, state.evaluation).along(left[:, short], right[:, short])
     moves = excess / curvatures
     begun = state.values
 
@@ -119,10 +119,8 @@ def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array)
     """Start the shrinker at leading singular vectors of the gradient outside of two spaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(LOOKED)
-    near, s, far = lanczos.leading(FIRST_WIDTH)
-    tall = gradient.shape[0] >= gradient.shape[1]
-    state.shrinker.basis = far if tall else near
-    state.shrinker.ritz = np.square(s / state.curvature)
+    state.shrinker.basis, squares = lanczos.leading_of_short_side(FIRST_WIDTH)
+    state.shrinker.ritz = squares / state.curvature**2
 
 
 def refine(program: Program, state: AlternatingState) -> None:
@@ -153,9 +151,8 @@ def refine(program: Program, state: AlternatingState) -> None:
         return value, gradient.ravel()
 
     found = descent(value_and_gradient, begun.ravel(), REFINED).reshape(begun.shape)
-
-    def refined(share: float) -> tuple[Array, Array]:
-        moved = begun + share * (found - begun)
-        return np.hstack([kept[0], moved[:n_rows]]), np.hstack([kept[1], moved[n_rows:]])
-
-    lower(program, state, refined)
+    if np.array_equal(found, begun):
+        return
+    # What was found is lower, so that nothing has to wait for its objective.
+    left, right = found[:n_rows], found[n_rows:]
+    state.arrive(program, np.hstack([kept[0], left]), np.hstack([kept[1], right]))

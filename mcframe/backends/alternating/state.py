@@ -39,6 +39,7 @@ class AlternatingState:
     earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
     ahead: tuple[str, ...] = ()  # pieces of the step under way that are still to come
     begun: float = np.inf  # the objective at its beginning
+    swept: tuple[Evaluation, float] | None = None  # where the sweep led whose fall is to be noted
     effects: tuple[Array | None, ...] | None = None  # of a paused state
 
     @property
@@ -51,8 +52,12 @@ class AlternatingState:
         """F + R at the iterate."""
         return self.evaluation.value + self.penalty
 
-    def note_fall(self, before: float, after: float) -> None:
+    def note_fall(self) -> None:
         """Note how far a sweep lowered the objective, relatively, and how far others may."""
+        if self.swept is None:
+            return
+        before, after = self.begun, self.swept[0].value + self.swept[1]
+        self.swept = None
         fallen = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
         if np.isfinite(self.residual):
             ratio = min(fallen / self.residual, SLOWEST) if self.residual > 0.0 else 0.0

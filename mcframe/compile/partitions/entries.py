@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.entries import Place, PlacesBeside
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Later, Partitions, Task
 from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import GradientsBehind
@@ -85,7 +85,7 @@ class PartitionedEntries:
         return all(self.partitions.each(Finite(numbers)))
 
 
-@attrs.frozen(eq=False, slots=False)
+@attrs.define(eq=False, slots=False)
 class PartitionedMatrix(Operator):
     """A sparse matrix whose rows are in partitions: their products below each other, or added.
 
@@ -94,6 +94,8 @@ class PartitionedMatrix(Operator):
 
     entries: PartitionedEntries
     inside: "MatrixInPartitions"
+    square: "SquareInPartitions | None" = None  # of the matrix that this is ``factor`` times
+    factor: float = 1.0
 
     @property
     def values(self) -> Numbers:
@@ -117,19 +119,23 @@ class PartitionedMatrix(Operator):
         Of unlabeled cells what the parts' products round by, all together, and as much for the
         sums over the partitions.
         """
-        known = "known_gram" in vars(self)
-        norm = np.sqrt(np.trace(self.known_gram)) if known else self.entries.norm(self.values)
-        own = EPS * (self.entries.longest + 8) * float(norm)
+        own = EPS * (self.entries.longest + 8) * self.norm
         if not self.inside.behind:
             return own
         return own + 2.0 * float(self.entries.partitions.sum(RoundingBehind(self.inside)))
 
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm, by A'A where that is known."""
+        if self.square is None or self.square.gram is None:
+            return self.entries.norm(self.values)
+        return abs(self.factor) * float(np.sqrt(np.trace(self.square.gram.value)))
+
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
-        scaled = PartitionedMatrix(self.entries, self.inside.multiple(factor))
-        if "known_gram" in vars(self):
-            vars(scaled)["known_gram"] = factor**2 * self.known_gram
-        return scaled
+        self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+        scaled = self.inside.multiple(factor)
+        return PartitionedMatrix(self.entries, scaled, self.square, factor * self.factor)
 
     def between(self, left: Array, right: Array) -> "PartitionedMatrix":
         """diag(left) A diag(right)."""
@@ -150,19 +156,19 @@ class PartitionedMatrix(Operator):
         rows, backward = self.entries.partitions.rows_and_sum(task)
         return np.concatenate(rows), backward
 
-    def gram_matrix(self, of_rows: bool = False) -> Array | None:
-        """A'A where A has few columns: a round in the place of dozens."""
-        if of_rows or self.inside.behind:
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A'A and A'U where A has few columns: a round in the place of dozens."""
+        self.ask_ahead()
+        if of_rows or self.square is None or self.square.gram is None:
             return None
-        if not gram_matrix_pays(self.entries.size, *self.shape):
-            return None
-        return self.known_gram
+        images = self.factor * self.square.images_of(block)
+        return self.factor**2 * self.square.gram.value, images
 
-    @cached_property
-    def known_gram(self) -> Array:
-        """A'A, in one round."""
-        written: Array = self.entries.partitions.sum(GramMatrix(self.inside))
-        return written
+    def ask_ahead(self) -> None:
+        """Have A'A, where it is written out, come with the next round."""
+        if not self.inside.behind and gram_matrix_pays(self.entries.size, *self.shape):
+            self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+            self.square.ask_ahead()
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
@@ -186,6 +192,32 @@ class MatrixInPartitions(Cut):
         """The rows of the matrix that a partition has."""
         others = [operator for gradients in self.behind for operator in gradients.of(part)]
         return part.program.entries.matrix(part.numbers(self.numbers), others=others)
+
+
+@attrs.define(eq=False)
+class SquareInPartitions:
+    """A'A and the last A'U of a matrix A, each asked for once: what its multiples share."""
+
+    partitions: Partitions
+    matrix: MatrixInPartitions
+    gram: Later | None = None
+    block: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
+    images: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
+
+    def ask_ahead(self) -> None:
+        """Have A'A come with the next round."""
+        if self.gram is None:
+            self.gram = self.partitions.later(GramMatrix(self.matrix))
+
+    def images_of(self, block: Array) -> Array:
+        """A'U."""
+        if not block.shape[1]:
+            assert self.gram is not None
+            return np.zeros((self.gram.value.shape[0], 0))
+        if not np.array_equal(block, self.block):
+            self.images = self.partitions.sum(ProductOfColumns(self.matrix, ByRows(block)))
+            self.block = block
+        return self.images
 
 
 @attrs.frozen(eq=False)

@@ -12,7 +12,7 @@ from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.executor import Task
+from mcframe.compile.partitions.executor import Later, Task
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import PointInPartitions
@@ -85,10 +85,17 @@ class PartitionedLines:
     @cached_property
     def sure(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
-        return all(self.partitions.each(Sure(self.near)))
+        return self.unsure.value == 0.0
+
+    @cached_property
+    def unsure(self) -> Later:
+        """In how many partitions full steps are not sure to descend."""
+        found: Later = self.partitions.later(Sure(self.near))
+        return found
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
+        _ = self.unsure  # which is asked next, and in the same round
         if by_rows:
             return self.partitions.concatenate(RowSolutions(self.near, other, weight))
         cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
@@ -101,8 +108,9 @@ class PartitionedLines:
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', and a and b a column of each."""
-        along: Array = self.partitions.sum(Along(self.near, ByRows(left), right))
-        return np.maximum(along, 1e-300)
+        task = Along(self.near, ByRows(left), right)
+        along: Any = self.partitions.later(task, lambda found: np.maximum(found, 1e-300))
+        return along
 
     def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
@@ -143,13 +151,13 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
 
 @attrs.frozen(eq=False)
 class Sure(Task):
-    """Whether full steps descend."""
+    """In how many partitions full steps are not sure to descend."""
 
     near: Near
 
-    def of(self, part: Part) -> bool:
-        """Whether those of a partition do."""
-        return self.near.lines(part).sure
+    def of(self, part: Part) -> float:
+        """1 where those of a partition are not."""
+        return float(not self.near.lines(part).sure)
 
 
 @attrs.frozen(eq=False)

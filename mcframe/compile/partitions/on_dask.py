@@ -69,26 +69,26 @@ class OnDask(Partitions):
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
 
-    def each(self, task: Task) -> list[Any]:
+    def in_order(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
         return self.answers(task, self.begin)
 
-    def sum(self, task: Task) -> Any:
+    def added_up(self, task: Task) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it: by tasks, or of small ones here.
 
         The first time that no one knows how large they are, it is taken by tasks. What comes back
         then is as large as each of them.
         """
         if self.adds_here(task):
-            return aligned(tree_sum(self.each(task)))
+            return aligned(tree_sum(self.in_order(task)))
         [total] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
         self.summands[outline_of(task)] = bytes_of(total)
         return aligned(total)
 
-    def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
+    def in_halves(self, task: Task) -> tuple[list[Any], Any]:
         """The first halves of the answers, which are pairs, and the sum of the second ones."""
         if self.adds_here(task):
-            apart, summands = zip(*self.each(task), strict=True)
+            apart, summands = zip(*self.in_order(task), strict=True)
             return list(apart), aligned(tree_sum(summands))
         *rows, total = self.answers(task, self.begin_halves)
         self.summands[outline_of(task)] = bytes_of(total)
@@ -101,7 +101,7 @@ class OnDask(Partitions):
 
     def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
         """The answers of the nodes that a round begins."""
-        doing = f"a round of {type(task).__name__}"
+        doing = f"a round of {task.name}"
         demand_connection(self.client, doing)
         try:
             nodes = begin(task)
@@ -134,7 +134,7 @@ class OnDask(Partitions):
                 cut,
                 arrays,
                 pure=False,
-                key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
+                key=f"mcframe-{task.name}-{p}-{fresh_key()}",
                 workers=None if home is None else [home],
                 allow_other_workers=home is not None,
             )
@@ -157,10 +157,10 @@ class OnDask(Partitions):
         """The sum of all answers, ``FAN`` neighbours by a task: the bits of a sum pair by pair."""
         while len(nodes) > 1:
             groups = [tuple(nodes[k : k + FAN]) for k in range(0, len(nodes), FAN)]
-            nodes = [self.added_up(group) if len(group) > 1 else group[0] for group in groups]
+            nodes = [self.sum_of(group) if len(group) > 1 else group[0] for group in groups]
         return nodes[0]
 
-    def added_up(self, nodes: tuple[Node, ...]) -> Node:
+    def sum_of(self, nodes: tuple[Node, ...]) -> Node:
         """The sum of a few answers, before any other partition begins on its worker."""
         future = self.client.submit(
             sum_in_environment,

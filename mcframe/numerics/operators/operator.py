@@ -54,12 +54,17 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """Thin F and N with A = F N', or with A' = F N' if it is ``turned``; None by default."""
         return None
 
-    def gram_matrix(self, of_rows: bool = False) -> Array | None:
-        """A'A, or A A', written out where that takes less than some products with it, else None.
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A'A written out and A'U, or A A' and A V; None where that takes more than some products.
 
-        Who multiplies by it many times asks for it first.
+        Who multiplies by A'A many times asks for it first.
         """
         return None
+
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """A'A, or A A', written out; None where that takes more than some products with it."""
+        found = self.gram_with(np.zeros((self.shape[1 if of_rows else 0], 0)), of_rows)
+        return None if found is None else found[0]
 
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
@@ -116,19 +121,22 @@ class Sum(Operator):
         """The sum of the multiples."""
         return Sum(tuple(part.multiple(factor) for part in self.parts))
 
-    def gram_matrix(self, of_rows: bool = False) -> Array | None:
-        """That of one matrix and of others of low rank, if it is known of the former."""
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """Those of one matrix and of others of low rank, if they are known of the former."""
         thin = [part.thin(of_rows) for part in self.parts]
         factors = [own for own in thin if own is not None]
         others = [part for part, own in zip(self.parts, thin, strict=True) if own is None]
-        written = others[0].gram_matrix(of_rows) if len(others) == 1 else None
-        if written is None or not factors:
-            return written
+        if len(others) != 1 or not factors:
+            return None
         far, near = (np.hstack(sides) for sides in zip(*factors, strict=True))
+        found = others[0].gram_with(np.hstack([far, block]), of_rows)
+        if found is None:
+            return None
+        written, image = found[0], found[1][:, : far.shape[1]]
         # (S + F N')'(S + F N') = S'S + (S'F) N' + N (S'F)' + N (F'F) N'.
-        image = (others[0] if of_rows else others[0].T) @ far + 0.5 * near @ (far.T @ far)
-        crossed = image @ near.T
-        return written + crossed + crossed.T
+        crossed = (image + 0.5 * near @ (far.T @ far)) @ near.T
+        images = found[1][:, far.shape[1] :] + near @ (far.T @ block)
+        return written + crossed + crossed.T, images
 
     def _matmat(self, block: Array) -> Array:
         first, *others = self.parts
@@ -212,9 +220,9 @@ class Transposed(Operator):
     def _transpose(self) -> Operator:
         return self.operator
 
-    def gram_matrix(self, of_rows: bool = False) -> Array | None:
-        """A A', or A'A."""
-        return self.operator.gram_matrix(not of_rows)
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A A' and A V, or A'A and A'U."""
+        return self.operator.gram_with(block, not of_rows)
 
     def gram(self, block: Array) -> Array:
         """A A'U, of the rows of A."""

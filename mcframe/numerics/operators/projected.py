@@ -1,6 +1,7 @@
 """What of a matrix is outside of two spaces."""
 
 import attrs
+import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators.operator import Derived
@@ -20,16 +21,15 @@ class Projected(Derived):
         """Not known: where it is used, no norm is bounded."""
         raise NotImplementedError("no bound on the rounding of projections is known")
 
-    def gram_matrix(self, of_rows: bool = False) -> Array | None:
-        """That of S less S'A (S'A)', what is in the other space taken off on both sides."""
-        matrix, far, near = self.operator, self.left, self.right
-        if of_rows:
-            matrix, far, near = matrix.T, near, far
-        written = matrix.gram_matrix()
-        if written is None:
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """Those of S less S'A (S'A)' and S'A A'U, what is in the other space taken off."""
+        far, near = (self.right, self.left) if of_rows else (self.left, self.right)
+        found = self.operator.gram_with(np.hstack([far, block]), of_rows)
+        if found is None:
             return None
-        image = matrix.T @ far
-        return without(without(written - image @ image.T, near).T, near)
+        image, images = np.hsplit(found[1], [far.shape[1]])
+        written = without(without(found[0] - image @ image.T, near).T, near)
+        return written, without(images - image @ (far.T @ block), near)
 
     def _matmat(self, block: Array) -> Array:
         return without(self.operator @ without(block, self.right), self.left)

@@ -95,20 +95,18 @@ class Sampled(Operator):
             return super().gram(block)
         return gram_product(self.pattern.by_rows, self.by_rows, block)
 
-    def gram_matrix(self, of_rows: bool = False) -> Array | None:
-        """A'A, or A A', of a short side, see ``gram_matrix_pays``."""
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A'A and A'U, or A A' and A V, of a short side, see ``gram_matrix_pays``."""
         sides = self.shape[::-1] if of_rows else self.shape
         if not gram_matrix_pays(self.values.size, *sides):
             return None
-        return self.written_gram(of_rows)
+        return self.written_gram(of_rows), (self if of_rows else self.T) @ block
 
     def written_gram(self, of_rows: bool = False) -> Array:
         """A'A, or A A', whatever it takes."""
         lines = self.pattern.by_columns if of_rows else self.pattern.by_rows
-        values, side = (
-            self.by_columns if of_rows else self.by_rows,
-            self.shape[0 if of_rows else 1],
-        )
+        values = self.by_columns if of_rows else self.by_rows
+        side = self.shape[0 if of_rows else 1]
         written = np.zeros((side, side))
         kernels.gram_matrix_of(lines.starts, lines.across, values, written)
         return written

@@ -141,6 +141,11 @@ class Lanczos:
         short = short @ turn.T
         return (short, s, long) if self.turned else (long, s, short)
 
+    def leading_of_short_side(self, count: int) -> tuple[Array, Array]:
+        """So many Ritz vectors of M and their values, of which none takes a product."""
+        values, vectors = self.ritz()
+        return self.basis @ vectors[:, :count], values[:count]
+
     def bounds(self) -> tuple[float, float]:
         """What the norm of S is at least, and at most; inf after too few steps.
 
