@@ -18,9 +18,12 @@ from mcframe.compile.partitions.joint import JointEffects
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.parameters import FittedParameters
 from mcframe.compile.partitions.part import Part, Source
-from mcframe.compile.partitions.problem import PartitionedProblem
+from mcframe.compile.partitions.problem import (
+    OffsetInPartitions,
+    PartitionedProblem,
+    TableInPartitions,
+)
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
-from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
 from mcframe.compile.partitions.tied import TiedEffects
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.penalty import SpectralPenalty

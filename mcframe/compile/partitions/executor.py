@@ -1,6 +1,7 @@
 """Who computes the parts: one after the other in this process."""
 
 import itertools
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -36,6 +37,32 @@ class Task(Cut, ABC):
     def name(self) -> str:
         """The name of the question."""
         return type(self).__name__
+
+
+@attrs.frozen(eq=False)
+class Question(Task):
+    """A function of a part and of arguments, of which ``ByRows`` are cut by rows."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.__name__
+
+    def of(self, part: Part) -> Any:
+        """What the function answers."""
+        return self.function(part, *self.arguments)
+
+
+#: A task, or a function of a part and of arguments that are given with it.
+Asked = Task | Callable[..., Any]
+
+
+def task_of(question: Asked, arguments: tuple[Any, ...]) -> Task:
+    """What is asked, as a task."""
+    return question if isinstance(question, Task) else Question(question, arguments)
 
 
 @attrs.frozen(eq=False)
@@ -125,9 +152,11 @@ class Partitions(ABC):
         """What is asked with the next round."""
         return []
 
-    def later(self, task: Task, change: Callable[[Any], Any] = itself) -> Later:
+    def later(
+        self, question: Asked, *arguments: Any, change: Callable[[Any], Any] = itself
+    ) -> Later:
         """The sum of the answers, asked for with the next round whatever that is for."""
-        self.waiting.append(Later(self, task, change))
+        self.waiting.append(Later(self, task_of(question, arguments), change))
         return self.waiting[-1]
 
     def ask(self, wanted: Later) -> None:
@@ -136,20 +165,23 @@ class Partitions(ABC):
             self.waiting.remove(wanted)
         wanted.tell(self.sum(wanted.task))
 
-    def each(self, task: Task) -> list[Any]:
+    def each(self, question: Asked, *arguments: Any) -> list[Any]:
         """The answers of all partitions, in their order."""
+        task = task_of(question, arguments)
         if not self.waiting:
             return self.in_order(task)
         return self.with_waiting(task, "answers")[0]
 
-    def sum(self, task: Task) -> Any:
+    def sum(self, question: Asked, *arguments: Any) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it."""
+        task = task_of(question, arguments)
         if not self.waiting:
             return self.added_up(task)
         return self.with_waiting(task, "none")[1]
 
-    def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
+    def rows_and_sum(self, question: Asked, *arguments: Any) -> tuple[list[Any], Any]:
         """The first halves of the answers, which are pairs, and the sum of the second ones."""
+        task = task_of(question, arguments)
         if not self.waiting:
             return self.in_halves(task)
         return self.with_waiting(task, "halves")
@@ -167,9 +199,9 @@ class Partitions(ABC):
             own.tell(found)
         return rows, total
 
-    def concatenate(self, task: Task) -> Array:
+    def concatenate(self, question: Asked, *arguments: Any) -> Array:
         """The answers, one row an item, below each other."""
-        return np.concatenate(self.each(task))
+        return np.concatenate(self.each(question, *arguments))
 
     @abstractmethod
     def in_order(self, task: Task) -> list[Any]:
@@ -226,14 +258,16 @@ class OneByOne(Partitions):
 
     def answers(self, task: Task) -> Iterator[Any]:
         """The answers of all partitions, one after the other: a round when all are taken."""
-        compiled = self.kept.compiled
+        compiled, took = self.kept.compiled, 0.0
         for p, (first, last) in enumerate(self.rows):
             check_time()
+            began = time.perf_counter()
             with self.kept.borrowed(self.source, p, self.n_ahead[p]) as part:
                 answer = answer_of(for_rows(task, first, last), part)
+            took += time.perf_counter() - began
             yield answer
             del answer  # a sum holds it, or nobody
-        self.work += Work(rounds=1, compiled=self.kept.compiled - compiled)
+        self.work += Work(rounds=1, compiled=self.kept.compiled - compiled, seconds=took)
 
     @cached_property
     def n_ahead(self) -> list[int]:

@@ -159,7 +159,9 @@ class PartitionedLoss(SumOfPieces):
         """The joint loss and its gradients at given effects, which stay as they are."""
         gradients: Any = Gradients(size=z.size, z=z, effects=self.for_tasks(given))
         ridges = self.ridges(given)
-        value: Any = self.partitions.later(ValueOf(gradients), lambda losses: losses + ridges)
+        value: Any = self.partitions.later(
+            ValueOf(gradients), change=lambda losses: losses + ridges
+        )
         return LossAt(value, gradients, given)
 
     def ridges(self, effects: tuple[Array | None, ...]) -> float:

@@ -19,13 +19,12 @@ from mcframe.compile.partitions.cluster import (
     refuse_another_environment,
     workers_of,
 )
-from mcframe.compile.partitions.costs import FAN, TOGETHER
+from mcframe.compile.partitions.costs import FAN, TOGETHER, bytes_at_work
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of, tree_sum
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, fresh_key
 from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.sizes import bytes_at_work
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine.scratch import Scratch
@@ -101,6 +100,7 @@ class OnDask(Partitions):
 
     def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
         """The answers of the nodes that a round begins."""
+        began = time.perf_counter()
         doing = f"a round of {task.name}"
         demand_connection(self.client, doing)
         try:
@@ -109,7 +109,8 @@ class OnDask(Partitions):
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
         answers = Gathering(self.client, nodes, doing, self.size_of_partition).answers()
-        self.work += Work(rounds=1, received=bytes_of(answers))
+        took = time.perf_counter() - began
+        self.work += Work(rounds=1, received=bytes_of(answers), seconds=took)
         while len(self.sent) > STAYING * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
         return answers
@@ -286,6 +287,8 @@ def outline_of(value: Any) -> Any:
     if isinstance(value, Cut) and not isinstance(value, Numbers):
         kind: Any = type(value)
         return kind, *(outline_of(getattr(value, field.name)) for field in attrs.fields(kind))
+    if callable(value):
+        return value.__module__, value.__qualname__
     return value if isinstance(value, int | str) else None
 
 

@@ -162,7 +162,8 @@ class Lanczos:
         values = self.ritz()[0]
         least = float(np.sqrt(values[0]))
         if self.ended:  # all of M is known, or all but what was too short to count
-            return least, least * (1.0 if values.size == self.size else 1.0 + NEAREST)
+            most = least * (1.0 if values.size == self.size else 1.0 + NEAREST)
+            return least, float(np.sqrt(most**2 + self.rounding)) if self.rounding else most
         residual, first = self.residual(), self.widths[0]
         t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
         if self.excluded == np.inf:
