@@ -122,7 +122,7 @@ class Sum(Operator):
         return Sum(tuple(part.multiple(factor) for part in self.parts))
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
-        """Those of one matrix and of others of low rank, if they are known of the former."""
+        """Gram matrix and product of one matrix and others of low rank, if known of the former."""
         thin = [part.thin(of_rows) for part in self.parts]
         factors = [own for own in thin if own is not None]
         others = [part for part, own in zip(self.parts, thin, strict=True) if own is None]

@@ -22,7 +22,7 @@ class Projected(Derived):
         raise NotImplementedError("no bound on the rounding of projections is known")
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
-        """Those of S less S'A (S'A)' and S'A A'U, what is in the other space taken off."""
+        """S'S less S'A (S'A)', and S'U less S'A A'U, what is in the other space taken off."""
         far, near = (self.right, self.left) if of_rows else (self.left, self.right)
         found = self.operator.gram_with(np.hstack([far, block]), of_rows)
         if found is None:
