@@ -66,7 +66,7 @@ class LowRank(Operator):
         return LowRank(factor * self.left, self.right)
 
     def thin(self, turned: bool = False) -> tuple[Array, Array]:
-        """The factors."""
+        """The two thin factors."""
         return (self.right, self.left) if turned else (self.left, self.right)
 
     def _transpose(self) -> "LowRank":
