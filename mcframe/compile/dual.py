@@ -56,6 +56,7 @@ class DualPoint:
     known: Known
     behind: Behind
     share: float = 1.0
+    finite: bool = True  # whether no loss overflowed
 
     @property
     def matrix(self) -> Operator:
@@ -135,11 +136,6 @@ class DualPoint:
         """What sums of gradients over free effects that do not quite vanish are worth there."""
         return self.program.loss.imbalance(self.gradient, effects)
 
-    @property
-    def finite(self) -> bool:
-        """Whether no loss overflowed."""
-        return self.program.entries.finite(self.gradient)
-
 
 def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
     """The dual point of an evaluated candidate: its own gradients, or what a solver knows better.
@@ -152,11 +148,14 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
     gradient, behind = at.entry_gradients if dual is None else dual.gradient, at.behind
     known = () if dual is None else dual.known
-    if program.entries.finite(gradient):
+    if dual is None and program.loss.convex:
+        program.loss.ask_ahead(gradient)
+    finite = program.entries.finite(gradient)
+    if finite:
         gradient = program.loss.centre(gradient)
         if dual is None and program.loss.convex:
             known = program.loss.known_conjugates(at.place.z, at.effects)
-    return DualPoint(program, gradient, terms, known, behind)
+    return DualPoint(program, gradient, terms, known, behind, finite=finite)
 
 
 def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:

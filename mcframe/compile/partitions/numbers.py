@@ -12,13 +12,11 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.sampled import Sampled
 
 if TYPE_CHECKING:
     from mcframe.compile.partitions.part import Part
 
 __all__ = [
-    "Between",
     "ByRows",
     "Centred",
     "Clipped",
@@ -122,6 +120,8 @@ class Numbers(Cut, ABC):
         return Combination(size=self.size, first=self, second=other, factor=-1.0)
 
     def __rmul__(self, factor: float) -> "Numbers":
+        if factor == 0.0:
+            return Zeros(size=self.size, key="zeros")
         return Multiple(size=self.size, of=self, factor=float(factor))
 
 
@@ -176,6 +176,15 @@ class Multiple(Numbers):
 
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)
+class Zeros(Numbers):
+    """0 at each entry."""
+
+    def find(self, part: "Part") -> Array:
+        """Zeros of a partition."""
+        return np.zeros(part.program.entries.size)
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
 class Centred(Numbers):
     """Gradients less a mean for each effect of the columns, or, in a partition, of its rows.
 
@@ -227,17 +236,3 @@ class Repaired(Numbers):
                 nearer = piece.nearest_gradient if piece.layout.n_biases else piece.nearest_dual
                 nearest[piece.part] = nearer(gradient[piece.part])
         return nearest
-
-
-@attrs.frozen(eq=False, kw_only=True, slots=False)
-class Between(Numbers):
-    """The matrix with these numbers, its rows and columns scaled: diag(left) S diag(right)."""
-
-    of: Numbers
-    left: Any
-    right: Array
-
-    def find(self, part: "Part") -> Array:
-        """Gradients of a partition."""
-        matrix = Sampled(part.program.entries.pattern, part.numbers(self.of))
-        return matrix.between(np.ascontiguousarray(self.left), self.right).values
