@@ -105,6 +105,26 @@ def test_an_operator_is_its_array(make, seed, n_rows, n_columns, width):
         np.testing.assert_allclose(
             one.gram_of_rows(sides[1]), wanted @ (wanted.T @ sides[1]), atol=1e-11
         )
+        for of_rows, square in ((False, wanted.T @ wanted), (True, wanted @ wanted.T)):
+            written = one.gram_matrix(of_rows)
+            assert written is None or np.allclose(written, square, rtol=0.0, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(60, 8), (8, 60)])
+def test_gram_matrices_of_short_sides_are_written_out(shape):
+    rng = np.random.default_rng(0)
+    matrix, array = sampled(rng, shape)
+    other, added = low_rank(rng, shape)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 2)))[0] for n in shape)
+    wanted = 0.5 * array + added
+    off = wanted - left @ (left.T @ wanted)
+    off -= (off @ right) @ right.T
+    outside = Projected(0.5 * matrix + other, left, right)
+    for one, square in ((matrix, array), (0.5 * matrix + other, wanted), (outside, off)):
+        tall, of_rows = (square, False) if shape[0] > shape[1] else (square.T, True)
+        np.testing.assert_allclose(one.gram_matrix(of_rows), tall.T @ tall, atol=1e-11)
+        np.testing.assert_allclose(one.T.gram_matrix(not of_rows), tall.T @ tall, atol=1e-11)
+        assert one.gram_matrix(not of_rows) is None
 
 
 @pytest.mark.parametrize("make", [sampled, low_rank, placed, summed, transposed])

@@ -246,7 +246,7 @@ def test_workers_that_are_paused_for_memory_are_named(threads, impatient, monkey
 def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path):
     model, data, kept = model_of(*KIND), data_of(), tmp_path / "fit.npz"
     with cluster_of(1, processes=False, protocol="tcp") as local:
-        client = distributed.Client(local)
+        client = distributed.Client(local, set_as_default=False)
         with monkeypatch.context() as patched:
             at_step(patched, 10, local.close)
             with pytest.raises(mc.BackendError, match="connection to the scheduler is"):

@@ -112,6 +112,7 @@ class Alternating(Solver[Program, AlternatingState]):
     def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
         """Factors, the last step's too, their effects, and the state of the search for columns."""
         gone: Any = None
+        state.note_fall()
         return attrs.evolve(
             state,
             evaluation=gone,
@@ -142,10 +143,11 @@ class Alternating(Solver[Program, AlternatingState]):
             stage, *rest = state.ahead
             advance(program, state, stage)
             if stage in ("begin", "sweep columns"):
-                state.note_fall(state.begun, state.objective)
+                state.swept = state.evaluation, state.penalty
                 state.sweeps += 1
             state.ahead = tuple(rest)
             if not rest:
+                state.note_fall()
                 # Small columns come with the next step: what sweeps found may do already.
                 enough = state.residual <= SETTLED or state.sweeps >= SWEEPS
                 state.settled = state.settled or enough

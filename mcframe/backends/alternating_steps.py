@@ -40,6 +40,7 @@ class AlternatingState:
     earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
     ahead: tuple[str, ...] = ()  # pieces of the step under way that are still to come
     begun: float = np.inf  # the objective at its beginning
+    swept: tuple[Evaluation, float] | None = None  # where the sweep led whose fall is to be noted
     effects: tuple[Array | None, ...] | None = None  # of a paused state
 
     @property
@@ -52,8 +53,12 @@ class AlternatingState:
         """F + R at the iterate."""
         return self.evaluation.value + self.penalty
 
-    def note_fall(self, before: float, after: float) -> None:
+    def note_fall(self) -> None:
         """Note how far a sweep lowered the objective, relatively, and how far others may."""
+        if self.swept is None:
+            return
+        before, after = self.begun, self.swept[0].value + self.swept[1]
+        self.swept = None
         fallen = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
         if np.isfinite(self.residual):
             ratio = min(fallen / self.residual, SLOWEST) if self.residual > 0.0 else 0.0
@@ -166,10 +171,10 @@ def relength(program: Program, state: AlternatingState) -> None:
         return
     left, right = state.bases
     pair = state.left[:, small], state.right[:, small]
+    curvatures = lines_near(program, state.evaluation).along(left[:, small], right[:, small])
     forward, _ = state.evaluation.factor_gradients(*pair, small)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[small]
     excess = gains - program.penalty.threshold(1.0)
-    curvatures = lines_near(program, state.evaluation).along(left[:, small], right[:, small])
     moves = excess / curvatures
     begun = state.values
 
@@ -234,10 +239,8 @@ def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array)
     """Start the shrinker at leading singular vectors of the gradient outside of two spaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(SOUGHT)
-    near, s, far = lanczos.leading(FIRST_WIDTH)
-    tall = gradient.shape[0] >= gradient.shape[1]
-    state.shrinker.basis = far if tall else near
-    state.shrinker.ritz = np.square(s / state.curvature)
+    state.shrinker.basis, squares = lanczos.leading_of_short_side(FIRST_WIDTH)
+    state.shrinker.ritz = squares / state.curvature**2
 
 
 # The longest extrapolation, in lengths of the last move, and the shortest that is tried.
@@ -252,24 +255,24 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     better one of the last point and the parabola's lowest is taken, if it is below. Two
     evaluations at most.
     """
-    end, objective = (state.left, state.right), state.objective
-    earlier, state.earlier = state.earlier, (*end, objective)
+    end, begun, earlier = (state.left, state.right), state.snapshot(), state.earlier
     if earlier is None:
+        state.earlier = (*end, state.objective)
         return
     left, right = align(earlier[0], earlier[1], *end)
     moves = end[0] - left, end[1] - right
-    best, reached = state.snapshot(), objective
-
-    def objective_at(share: float) -> float:
-        nonlocal best, reached
+    # Both objectives are told by one round where rows are in partitions.
+    state.arrive(program, end[0] + moves[0], end[1] + moves[1])
+    further, beyond = state.snapshot(), state.objective
+    state.restore(begun)
+    objective = state.objective
+    state.earlier = (*end, objective)
+    best, reached = (further, beyond) if beyond < objective else (begun, objective)
+    share = lowest(earlier[2], objective, beyond)
+    if share > SHORTEST:
         state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
         if state.objective < reached:
-            best, reached = state.snapshot(), state.objective
-        return state.objective
-
-    share = lowest(earlier[2], objective, objective_at(1.0))
-    if share > SHORTEST:
-        objective_at(share)
+            return
     state.restore(best)
 
 

@@ -1,8 +1,13 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
 from mcframe.compile.attached import Attached
-from mcframe.compile.compiled import CompiledProblem
-from mcframe.compile.compiling import compile_main, compile_problem, is_quadratic, refusal
+from mcframe.compile.compiling import (
+    CompiledProblem,
+    compile_main,
+    compile_problem,
+    is_quadratic,
+    refusal,
+)
 from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import infinite_effects, notes_on_effects
 from mcframe.compile.entries import Entries, Place, pays_in_factors

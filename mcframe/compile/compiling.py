@@ -1,5 +1,6 @@
-"""Compile a problem to its program, or give the reason why there is none."""
+"""Compile a problem to its program, once for all that certify or solve it, or say why not."""
 
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -28,7 +29,14 @@ from mcframe.model import Block, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.unlabeled import Background, Part
 
-__all__ = ["compile_main", "compile_problem", "is_quadratic", "recompile_terms", "refusal"]
+__all__ = [
+    "CompiledProblem",
+    "compile_main",
+    "compile_problem",
+    "is_quadratic",
+    "recompile_terms",
+    "refusal",
+]
 
 
 def refusal(problem: Problem) -> str | None:
@@ -227,3 +235,35 @@ def places_of(table: Table, width: int, first: int) -> tuple[IntArray, IntArray]
 def concatenated(arrays: list[Any]) -> Any:
     """All of some arrays in one, of a single one itself: no copy beside the caller's."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+@attrs.frozen(eq=False)
+class CompiledProblem:
+    """A problem and its first-order program, which is compiled at the first look and kept.
+
+    ``origin`` is another problem of the same blocks and data: its losses, all of a program that
+    grows with the data, are shared and not compiled again.
+    """
+
+    problem: Problem
+    origin: "CompiledProblem | None" = None
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """Why there is no program, as a clause; None if there is one. Nothing is compiled."""
+        return refusal(self.problem)
+
+    @cached_property
+    def program(self) -> Program:
+        """The program; a ``BackendError`` with the reason where there is none."""
+        if self.origin is None or self.origin.refusal is not None:
+            return compile_problem(self.problem)
+        return recompile_terms(self.origin.program, self.problem)
+
+    def with_weight(self, place: int, weight: float) -> "CompiledProblem":
+        """The problem with another weight of the term at a place; the losses are shared."""
+        return CompiledProblem(self.problem.with_weight(place, weight), self)
+
+    def with_terms(self, terms: tuple[Term, ...]) -> "CompiledProblem":
+        """The problem under other terms, bound to its data already; the losses are shared."""
+        return CompiledProblem(attrs.evolve(self.problem, terms=terms), self)

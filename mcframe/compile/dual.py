@@ -58,6 +58,7 @@ class DualPoint:
     behind: Behind
     share: float = 1.0
     norm: float | None = None
+    finite: bool = True  # whether no loss overflowed
 
     @property
     def matrix(self) -> Operator:
@@ -88,7 +89,7 @@ class DualPoint:
         """Dual matrices and gradients that rounding left just outside of a domain moved in."""
         gradient = self.program.loss.clip(self.gradient)
         norm = self.norm
-        if norm is not None:
+        if norm is not None and gradient is not self.gradient:
             norm += self.program.entries.norm(gradient - self.gradient)
         return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms(), norm=norm)
 
@@ -146,11 +147,6 @@ class DualPoint:
         """What sums of gradients over free effects that do not quite vanish are worth there."""
         return self.program.loss.imbalance(self.gradient, effects)
 
-    @property
-    def finite(self) -> bool:
-        """Whether no loss overflowed."""
-        return self.program.entries.finite(self.gradient)
-
 
 def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
     """The dual point of an evaluated candidate: its own gradients, or what a solver knows better.
@@ -163,11 +159,14 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
     gradient, behind = at.entry_gradients if dual is None else dual.gradient, at.behind
     known = () if dual is None else dual.known
-    if program.entries.finite(gradient):
+    if dual is None and program.loss.convex:
+        program.loss.ask_ahead(gradient)
+    finite = program.entries.finite(gradient)
+    if finite:
         gradient = program.loss.centre(gradient)
         if dual is None and program.loss.convex:
             known = program.loss.known_conjugates(at.place.z, at.effects)
-    return DualPoint(program, gradient, terms, known, behind)
+    return DualPoint(program, gradient, terms, known, behind, finite=finite)
 
 
 def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:

@@ -19,8 +19,8 @@ class Evaluation:
 
     Attributes
     ----------
-    losses : float
-        F: of all entries, and of unlabeled cells (``behind``), of which there mostly are none.
+    losses_of_entries : float
+        The losses of all entries; of rows in partitions they are asked for with the next round.
     entry_gradients : array
         The gradient of each number of the losses.
     effects : tuple
@@ -34,12 +34,18 @@ class Evaluation:
     entries: Entries
     place: Place
     behind: Behind
-    losses: float
+    losses_of_entries: Any
     entry_gradients: Array
     effects: tuple[Array | None, ...]
     values: tuple[float, ...] = ()
     duals: tuple[Array | None, ...] = ()
     blocks: tuple[tuple[slice, Array], ...] = ()
+
+    @cached_property
+    def losses(self) -> float:
+        """F: of all entries, and of unlabeled cells (``behind``), mostly of none."""
+        behind = self.behind.value if self.behind else 0.0
+        return float(self.losses_of_entries) + behind
 
     @property
     def value(self) -> float:

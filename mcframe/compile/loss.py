@@ -28,6 +28,9 @@ class SumOfPieces:
 
     pieces: tuple[Any, ...]
 
+    def ask_ahead(self, gradient: Any) -> None:
+        """Say that conjugates at a gradient are asked for soon; in memory that is nothing."""
+
     @property
     def n_entries(self) -> int:
         """The number of numbers of z."""

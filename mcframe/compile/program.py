@@ -159,14 +159,13 @@ class Program:
             None if now is None or then is None else now + theta * (now - then)
             for now, then in zip(here.effects, before.effects, strict=True)
         )
-        value = here.losses - here.behind.value + rise
+        value = here.losses_of_entries + rise
         return self.add_smooth_terms(place, LossAt(value, here.entry_gradients + bent, effects))
 
     def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         behind = self.background.at(place.latent, place.z)
-        losses = at.value + behind.value
-        evaluation = Evaluation(self.entries, place, behind, losses, at.gradient, at.effects)
+        evaluation = Evaluation(self.entries, place, behind, at.value, at.gradient, at.effects)
         if not self.terms:
             return evaluation
         found = [

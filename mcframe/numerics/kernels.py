@@ -215,6 +215,16 @@ def gram_product_of(first, last, starts, across, values, right, out):  # type: i
                 out[other, c] += value * image[c]
 
 
+@compiled(nogil=True)
+def gram_matrix_of(starts, across, values, out):  # type: ignore[no-untyped-def]
+    """out += A'A, of which each line adds the products of all pairs of its entries."""
+    for line in range(starts.size - 1):
+        for p in range(starts[line], starts[line + 1]):
+            row, value = out[across[p]], values[p]
+            for q in range(starts[line], starts[line + 1]):
+                row[across[q]] += value * values[q]
+
+
 @attrs.frozen(eq=False)
 class Shared:
     """``scales[row]/2 u' normals[row] u - <images[row], u>``: a quadratic behind each row.

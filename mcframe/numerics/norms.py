@@ -207,6 +207,7 @@ class Lanczos:
     def __init__(self, matrix: Operator, rng: np.random.Generator) -> None:
         self.tall = upright(matrix)
         self.turned = self.tall is not matrix
+        self.written = self.tall.gram_matrix()  # M, where it is written out
         start = rng.standard_normal((self.size, min(WIDTH, self.size)))
         # All blocks, the one that comes next included.
         self.columns: Array = np.linalg.qr(start)[0]
@@ -242,7 +243,7 @@ class Lanczos:
             check_time()
             last, known = self.within.shape[0], sum(self.widths)
             block = np.ascontiguousarray(columns[:, last:known])
-            image = self.tall.gram(block)
+            image = self.tall.gram(block) if self.written is None else self.written @ block
             length = float(np.linalg.norm(image))
             own = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
@@ -285,6 +286,11 @@ class Lanczos:
         short = short @ turn.T
         return (short, s, long) if self.turned else (long, s, short)
 
+    def leading_of_short_side(self, count: int) -> tuple[Array, Array]:
+        """So many Ritz vectors of M and their values, of which none takes a product."""
+        values, vectors = self.ritz()
+        return self.basis @ vectors[:, :count], values[:count]
+
     def bounds(self) -> tuple[float, float]:
         """Bounds on the norm of S from below and above; the latter inf after too few steps.
 
@@ -301,7 +307,8 @@ class Lanczos:
         values = self.ritz()[0]
         least = float(np.sqrt(values[0]))
         if self.ended:  # all of M is known, or all but what was too short to count
-            return least, least * (1.0 if values.size == self.size else 1.0 + NEAREST)
+            most = least * (1.0 if values.size == self.size else 1.0 + NEAREST)
+            return least, float(np.sqrt(most**2 + self.rounding)) if self.rounding else most
         residual, first = self.residual(), self.widths[0]
         t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
         if self.excluded == np.inf:
@@ -314,7 +321,19 @@ class Lanczos:
             if residual.most_between(low, self.excluded) >= t:
                 break
             self.excluded = low
-        return least, float(np.sqrt(max(self.excluded, values[0])))
+        return least, float(np.sqrt(max(self.excluded, values[0]) + self.rounding))
+
+    @cached_property
+    def rounding(self) -> float:
+        """Bound on the norm of what rounding has changed in M where it is written out, else 0.
+
+        A sum of as many products as a column has entries for each number of M, and sums of as
+        many as M has rows in products with it, beside ||M||_F, which ||S||_F^2 is at least.
+        """
+        if self.written is None:
+            return 0.0
+        squared = float(np.trace(self.written))
+        return 2.0 * float(np.sqrt(squared)) * self.tall.rounding + self.size * EPS * squared
 
     def residual(self) -> "Residual":
         """The residual of the recurrence, as a function of an eigenvalue of M."""

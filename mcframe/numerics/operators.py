@@ -51,6 +51,22 @@ class Operator(LinearOperator):  # type: ignore[misc]
         images: Array = self.matmat(self.rmatmat(block))
         return images
 
+    def thin(self, turned: bool = False) -> tuple[Array, Array] | None:
+        """Thin F and N with A = F N', or with A' = F N' if it is ``turned``; None by default."""
+        return None
+
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A'A written out and A'U, or A A' and A V; None where that takes more than some products.
+
+        Who multiplies by A'A many times asks for it first.
+        """
+        return None
+
+    def gram_matrix(self, of_rows: bool = False) -> Array | None:
+        """A'A, or A A', written out; None where that takes more than some products with it."""
+        found = self.gram_with(np.zeros((self.shape[1 if of_rows else 0], 0)), of_rows)
+        return None if found is None else found[0]
+
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
         written: Array = self @ np.eye(self.shape[1])
@@ -105,6 +121,23 @@ class Sum(Operator):
     def multiple(self, factor: float) -> "Sum":
         """The sum of the multiples."""
         return Sum(tuple(part.multiple(factor) for part in self.parts))
+
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """Gram matrix and product of one matrix and others of low rank, if known of the former."""
+        thin = [part.thin(of_rows) for part in self.parts]
+        factors = [own for own in thin if own is not None]
+        others = [part for part, own in zip(self.parts, thin, strict=True) if own is None]
+        if len(others) != 1 or not factors:
+            return None
+        far, near = (np.hstack(sides) for sides in zip(*factors, strict=True))
+        found = others[0].gram_with(np.hstack([far, block]), of_rows)
+        if found is None:
+            return None
+        written, image = found[0], found[1][:, : far.shape[1]]
+        # (S + F N')'(S + F N') = S'S + (S'F) N' + N (S'F)' + N (F'F) N'.
+        crossed = (image + 0.5 * near @ (far.T @ far)) @ near.T
+        images = found[1][:, far.shape[1] :] + near @ (far.T @ block)
+        return written + crossed + crossed.T, images
 
     def _matmat(self, block: Array) -> Array:
         first, *others = self.parts
@@ -187,6 +220,10 @@ class Transposed(Operator):
 
     def _transpose(self) -> Operator:
         return self.operator
+
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A A' and A V, or A'A and A'U."""
+        return self.operator.gram_with(block, not of_rows)
 
     def gram(self, block: Array) -> Array:
         """A A'U, of the rows of A."""
@@ -300,6 +337,10 @@ class LowRank(Operator):
     def multiple(self, factor: float) -> "LowRank":
         """The left factor scaled."""
         return LowRank(factor * self.left, self.right)
+
+    def thin(self, turned: bool = False) -> tuple[Array, Array]:
+        """The two thin factors."""
+        return (self.right, self.left) if turned else (self.left, self.right)
 
     def _transpose(self) -> "LowRank":
         return LowRank(self.right, self.left)
@@ -436,6 +477,16 @@ class Projected(Derived):
     def rounding(self) -> float:
         """Not known: where it is used, no norm is bounded."""
         raise NotImplementedError("no bound on the rounding of projections is known")
+
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """S'S less S'A (S'A)', and S'U less S'A A'U, what is in the other space taken off."""
+        far, near = (self.right, self.left) if of_rows else (self.left, self.right)
+        found = self.operator.gram_with(np.hstack([far, block]), of_rows)
+        if found is None:
+            return None
+        image, images = np.hsplit(found[1], [far.shape[1]])
+        written = without(without(found[0] - image @ image.T, near).T, near)
+        return written, without(images - image @ (far.T @ block), near)
 
     def _matmat(self, block: Array) -> Array:
         return without(self.operator @ without(block, self.right), self.left)

@@ -15,6 +15,9 @@ from mcframe.numerics.operators import Operator
 # Sums across rows pay where a matrix has so many entries for each of them: else the parts of such
 # sums take more memory than a second order of the entries.
 DENSE_ENOUGH = 24
+# The entries of a line in the mean up to which Gram matrices are written out: each takes as many
+# additions as it has pairs.
+SHORT = 64
 
 
 @attrs.frozen(eq=False)
@@ -181,9 +184,31 @@ class Sampled(Operator):
             return kernels.gram_product(*self.by_rows, block)
         return super().gram(block)
 
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A'A and A'U, or A A' and A V, of a short side, see ``gram_matrix_pays``."""
+        sides = self.shape[::-1] if of_rows else self.shape
+        if not gram_matrix_pays(self.values.size, *sides):
+            return None
+        return self.written_gram(of_rows), (self if of_rows else self.T) @ block
+
+    def written_gram(self, of_rows: bool = False) -> Array:
+        """A'A, or A A', whatever it takes."""
+        side = self.shape[0 if of_rows else 1]
+        written = np.zeros((side, side))
+        kernels.gram_matrix_of(*(self.by_columns if of_rows else self.by_rows), written)
+        return written
+
     def gram_of_rows(self, block: Array) -> Array:
         """A A'U, by one pass over the entries where A is wide and they are not very few."""
         n_rows, n_columns = self.shape
         if n_rows < n_columns and self.sums_pay(n_columns, n_rows):
             return kernels.gram_product(*self.by_columns, block)
         return super().gram_of_rows(block)
+
+
+def gram_matrix_pays(n_entries: int, n_lines: int, side: int) -> bool:
+    """True where the Gram matrix of a side takes less time than a few dozen thin products.
+
+    Its memory is that of two numbers an entry at most, and lines are short.
+    """
+    return n_lines >= side and side**2 <= 2 * n_entries and n_entries <= SHORT * n_lines

@@ -212,7 +212,9 @@ class Square:
 
     def __init__(self, tall: Operator, formed: bool) -> None:
         self.tall = tall
-        self.formed = gram(tall.array) if formed and isinstance(tall, Dense) else None
+        self.formed = tall.gram_matrix()
+        if formed and isinstance(tall, Dense):
+            self.formed = gram(tall.array)
 
     def images(self, block: Array) -> tuple[Array | None, Array]:
         """A V, where it comes up, and A'A V."""

@@ -91,7 +91,10 @@ def taper(
         if short or look + 1 == LOOKS or not costs.free.any():
             break
         lanczos.advance(max(LEAST_STEPS - lanczos.steps, 0))
-        near = lanczos.leading(FOLLOWED)[2]
+        if lanczos.turned:
+            near = lanczos.leading(FOLLOWED)[2]
+        else:
+            near = lanczos.leading_of_short_side(FOLLOWED)[0]
         logs = lower_directions(matrix, near, logs, aim, above, costs)
         found = matrix.between(np.exp(-logs[:n_rows]), np.exp(-logs[n_rows:]))
     return found, add_rounding(most, found), add_rounding(untouched, matrix)

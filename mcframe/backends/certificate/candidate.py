@@ -1,5 +1,7 @@
 """The certificate: objective and lower bound of a candidate, and how exactly they are known."""
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -143,6 +145,8 @@ class PrimalValues:
     at: Evaluation
     main: float  # the value of the main term
     attached: tuple[float, ...]  # of the others
+    rounding: Any  # how far rounding of predictors may move the losses
+    resolved: Any  # how far they move where Z is off by its own rounding
 
     @classmethod
     def of(cls, program: Program, candidate: Candidate) -> "PrimalValues":
@@ -154,7 +158,12 @@ class PrimalValues:
             value if term.smooth else term.value(at.place.columns(term.columns))
             for term, value in zip(program.terms, at.values, strict=True)
         )
-        return cls(program, candidate, at, main, attached)
+        # Of rows in partitions these come with the round that is asked next.
+        loss, gradients = program.loss, at.entry_gradients
+        rounding = loss.rounding(at.place.z, at.effects, gradients)
+        mixed = program.penalty.mixes_columns
+        resolved = loss.moved_by(EPS * latent.length, gradients) if mixed else 0.0
+        return cls(program, candidate, at, main, attached, rounding, resolved)
 
     @property
     def objective(self) -> float:
@@ -186,15 +195,14 @@ class PrimalValues:
 
     def certificate(self, bound: Bound, unsettled: float = 0.0) -> Certificate:
         """The objective beside a bound, and how exactly both are known."""
-        loss, at, length = self.program.loss, self.at, self.candidate.latent.length
+        at, length = self.at, self.candidate.latent.length
         lowered_by = bound.rounding + unsettled
-        moved = loss.rounding(at.place.z, at.effects, at.entry_gradients) + lowered_by
+        moved = float(self.rounding) + lowered_by
         moved += summed_rounding(self.objective, at.entries.size)
         moved += self.program.penalty.rounding(self.candidate.latent)
         for attached in self.program.terms:
             moved += attached.term.rounding(at.place.columns(attached.columns))
-        mixed = self.program.penalty.mixes_columns
-        resolved = loss.moved_by(EPS * length, at.entry_gradients) if mixed else 0.0
+        resolved = float(self.resolved)
         if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
             resolved += NORM_ERROR * self.main  # what a gradient scaled down by so much costs
         # Beside a bound that is not close to 0 there is nothing to ask.
@@ -294,8 +302,11 @@ def shrink_gradient(
     And the gradient as it was, where that was touched, since the costs are those of small scales:
     its norm is known by then, so that its bound takes no further products.
     """
-    gradient, costs = point.matrix, line_costs(point.program, at, point.gradient)
+    gradient = point.matrix
     assert isinstance(gradient, Sampled | PartitionedMatrix)
+    if isinstance(gradient, PartitionedMatrix):
+        gradient.ask_ahead()
+    costs = line_costs(point.program, at, point.gradient)
     radius = point.program.penalty.dual_radius
     found, norm, untouched = taper(gradient, radius, costs, excess, norm_excess)
     shrunk = point.with_gradient(found, norm)

@@ -13,9 +13,12 @@ from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions, Task, added
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.part import Part, Source
-from mcframe.compile.partitions.problem import PartitionedProblem
+from mcframe.compile.partitions.problem import (
+    OffsetInPartitions,
+    PartitionedProblem,
+    TableInPartitions,
+)
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
-from mcframe.compile.partitions.tables import OffsetInPartitions, TableInPartitions
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Asked, Partitions
 from mcframe.contracts.arrays import Array
 from mcframe.model import Layout
 
@@ -24,16 +24,16 @@ def apart(layout: Layout, *sums: Array) -> tuple[tuple[Array, ...], tuple[Array,
 
 
 def in_halves(
-    partitions: Partitions, task: Task, layouts: Sequence[Layout]
+    partitions: Partitions, layouts: Sequence[Layout], question: Asked, *arguments: Any
 ) -> tuple[list[Any], Any]:
-    """The answers of a task that answers in halves: of the rows, and the sum of the second ones.
+    """The answers to a question in halves: of the rows, and the sum of the second ones.
 
     Where no layout has effects of rows the first halves are empty, and their sum stands for all:
     on a cluster no task has to take the answers apart.
     """
     if any(layout.n_row_effects for layout in layouts):
-        return partitions.rows_and_sum(task)
-    rows, summed = partitions.sum(task)
+        return partitions.rows_and_sum(question, *arguments)
+    rows, summed = partitions.sum(question, *arguments)
     return [rows], summed
 
 

@@ -1,8 +1,12 @@
-"""What sweeps and certificates of rows in partitions cost, as formulas of the table's sizes."""
+"""Costs of sweeps and certificates of rows in partitions, and the bytes that partitions take."""
 
 import attrs
 
-__all__ = ["FAN", "TOGETHER", "Costs"]
+from mcframe.compile.partitions.part import BYTES_AT_WORK, BYTES_PER_ENTRY
+from mcframe.model import Block, Model
+from mcframe.model.partitioned import PartitionedData
+
+__all__ = ["FAN", "TOGETHER", "Costs", "bytes_at_work", "bytes_compiled"]
 
 # Bytes of a number, and the columns of a block of Lanczos steps.
 NUMBER, BLOCK = 8, 4
@@ -21,10 +25,10 @@ class Costs:
 
     With N entries, n rows, d columns and k columns of the factors:
 
-    - A sweep is two half sweeps. Each begins with a round for new rows of U, or with a round a
-      slab of columns for normal equations of V, and goes on with one that asks whether steps
-      descend and one for the objective: 6 rounds and ``slabs - 1``. Biases of columns take as
-      many rounds as Newton steps in the place of the last, one to four; steps that are not sure
+    - A sweep is two half sweeps: a round for new rows of U, and a round a slab of columns for
+      normal equations of V. Whether steps descend is answered in the same rounds, and the
+      objective after a half sweep in the next one: 2 rounds and ``slabs - 1``. Biases of columns
+      take as many rounds more as Newton steps, one to four a half sweep; steps that are not sure
       to descend a line search, one to three.
     - Its arithmetic, N (2 k^2 + 12 k) operations, is that of the partitions; the driver solves d
       systems, d k^3 / 3.
@@ -37,8 +41,11 @@ class Costs:
       asks for sums of gradients: sums over all partitions. With effects of rows as many times n.
     - Unlabeled cells of a squared risk add (n + P d) k^2 operations to an evaluation and to what
       is solved, since each partition multiplies V' V, and a round to each evaluation.
-    - A certificate of L Lanczos steps of 4 columns: L rounds and some 14 others, 16 N operations
-      a step, 4 d numbers sent and 4 d received.
+    - A certificate takes some 8 rounds where Gram matrices are written out (d^2 at most 2 N, and
+      64 entries a row in the mean): one for each matrix whose norm is bounded, d^2 numbers from
+      each partition, one for the leading singular vectors, and up to 8 for scales of its rows and
+      columns. Of other tables L Lanczos steps of 4 columns are L rounds, 16 N operations a step,
+      4 d numbers sent and 4 d received.
     - Sums are taken on the cluster, ``FAN`` neighbours by a task: each partition's answer goes to
       one other worker at most, all at once but for the ``depth`` of the tree, on each level of
       which a worker fetches ``FAN - 1`` in turn. Answers that are ``TOGETHER`` all at once
@@ -134,3 +141,46 @@ class Costs:
     def certificate_received(self, steps: int) -> int:
         """Bytes that so many Lanczos steps receive."""
         return steps * self.brought(self.certificate_sent(1))
+
+
+# What an entry has once; all else it has for each number of z.
+VALUE = 8
+# Of entries of several blocks: their order by columns, and the rows and columns of their block.
+ORDER, PLACES = 4, 8
+# The places of the effects of classes, each; factors of losses; offsets in the predictor.
+PLACE_OF_CLASS, FACTOR, OFFSET = 4, 8, 8
+
+
+def bytes_compiled(model: Model, data: PartitionedData, p: int) -> int:
+    """Bytes of partition p, compiled, with the numbers at its entries, less a pointer a row.
+
+    Where data do not say how many entries each block has, that of the most bytes has all.
+    """
+    blocks = [block for block in model.blocks if block.name in data.blocks]
+    each = [bytes_of_entry(block, data, len(blocks) > 1) for block in blocks]
+    counted = getattr(data, "block_entries", None)
+    if counted is None:
+        return max(each, default=0) * data.n_entries(p)
+    return sum(own * counted(block.name, p) for block, own in zip(blocks, each, strict=True))
+
+
+def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
+    """Bytes of an entry of a block, one of ``several`` or alone.
+
+    Where data do not say what entries have beside their values, they have all that there is.
+    """
+    told, width = getattr(data, "additions", None), block.likelihood.width
+    added = ("weight", "offset") if told is None else told(block.name)
+    shifted = "offset" in added or "exposure" in added
+    size = VALUE + width * (BYTES_PER_ENTRY - VALUE)
+    size += width * ORDER * several + PLACES * (several or width > 1)
+    size += width * PLACE_OF_CLASS * (width > 1 and bool(block.bias))
+    size += FACTOR * ("weight" in added or bool(block.standardize))
+    # Offsets of a location are taken off its values.
+    return size + width * OFFSET * (shifted and not block.likelihood.location)
+
+
+def bytes_at_work(model: Model, data: PartitionedData, p: int) -> int:
+    """Bytes of partition p while a process reads, compiles or asks it, at most."""
+    widest = max((block.likelihood.width for block in model.blocks), default=1)
+    return bytes_compiled(model, data, p) + BYTES_AT_WORK * widest * data.n_entries(p)

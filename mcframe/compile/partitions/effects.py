@@ -14,7 +14,7 @@ from mcframe.compile.effects.notes import describe_effect
 from mcframe.compile.effects.solving import best_effects, centred
 from mcframe.compile.effects.sums import Curvature, EntriesAt
 from mcframe.compile.partitions.by_effect import apart, in_halves, together
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.least import Least
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, effects_by_rows
 from mcframe.compile.partitions.part import Part
@@ -90,8 +90,8 @@ class EffectsInParts(Effects):
 
     def by_effect(self, at: "BlockOf", question: Any, *given: Any) -> tuple[Array, ...]:
         """Sums by effect of what partitions answer to a question."""
-        task = AskedByEffect(at, question, given)
-        return together(self.layout, *in_halves(self.partitions, task, (self.layout,)))
+        arguments = sums_at, at, question, *given
+        return together(self.layout, *in_halves(self.partitions, (self.layout,), *arguments))
 
     def connected_by_entries(self) -> tuple[IntArray, Mask]:
         """The connected part of each column and each row, and which of them stand alone.
@@ -100,9 +100,8 @@ class EffectsInParts(Effects):
         its own rows.
         """
         at, fixed = BlockOf(self.k), self.cut(self.fixed)
-        columns = self.partitions.sum(Asked(at, parts_of_columns, (fixed,))).labels
-        task = Asked(at, parts_of_rows, (fixed, columns))
-        rows: Any = self.partitions.concatenate(task)
+        columns = self.partitions.sum(answer_at, at, parts_of_columns, fixed).labels
+        rows: Any = self.partitions.concatenate(answer_at, at, parts_of_rows, fixed, columns)
         alone = rows < 0
         rows[alone] = int(np.max(columns)) + 1 + np.arange(np.sum(alone))
         found = np.concatenate([columns, rows])
@@ -120,8 +119,9 @@ class EffectsInParts(Effects):
             return self.parameters(z, warm), None
         if not self.layout.n_biases:  # each partition has all entries of its rows
             begun = None if warm is None else ByRows(warm)
-            task = Asked(EntriesOf(self.k, z), row_effects, (begun,))
-            return self.representative(self.partitions.concatenate(task)), None
+            at = EntriesOf(self.k, z)
+            found = self.partitions.concatenate(answer_at, at, row_effects, begun)
+            return self.representative(found), None
         effects, here = best_effects(self, EntriesInParts(self, z), self.likelihood, warm)
         return effects, here.sums.value if effects is here.effects else None
 
@@ -129,8 +129,8 @@ class EffectsInParts(Effects):
         """The likelihood's own best parameters, by sums over all entries."""
 
         def tell(asked: Any) -> tuple[Any, Array]:
-            task = Asked(EntriesOf(self.k, z), parameter_sums, (asked,))
-            sums, negated = self.partitions.sum(task)
+            at = EntriesOf(self.k, z)
+            sums, negated = self.partitions.sum(answer_at, at, parameter_sums, asked)
             return sums, -negated.numbers
 
         parametric: ParametricBySums = self.likelihood
@@ -171,7 +171,7 @@ class EntriesInParts:
     @property
     def reach(self) -> float:
         """The largest predictor."""
-        return -float(self.effects.partitions.sum(Asked(self.entries, reach)).numbers)
+        return -float(self.effects.partitions.sum(answer_at, self.entries, reach).numbers)
 
     def at(self, effects: Array) -> "SumsInParts":
         """The sums at some effects."""
@@ -180,8 +180,8 @@ class EntriesInParts:
         if known.tied:  # whose systems take several rounds
             second = SecondDerivatives(size=self.z.size, entries=self.entries, effects=own)
         curvature = CurvatureOf(known.k, second, self.entries, own)
-        task = LocalSums(self.entries, own, curvature)
-        rows, (losses, others) = in_halves(known.partitions, task, (known.layout,))
+        arguments = local_sums, self.entries, own, curvature
+        rows, (losses, others) = in_halves(known.partitions, (known.layout,), *arguments)
         value, summands, negated = losses
         gradient, sizes, *diagonal = together(known.layout, rows, others)
         return SumsInParts(
@@ -197,7 +197,7 @@ class EntriesInParts:
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below."""
         effects = np.zeros(self.effects.size)
-        found = self.effects.partitions.sum(Asked(self.entries, below_zero))
+        found = self.effects.partitions.sum(answer_at, self.entries, below_zero)
         self.effects.layout.biases(effects)[:] = found.numbers
         return effects
 
@@ -233,7 +233,7 @@ class CurvatureInParts:
 
     def sum(self, question: Callable[..., Array], *given: Any) -> Array:
         """The sum of the partitions' answers."""
-        return np.asarray(self.effects.partitions.sum(Asked(self.at, question, given)))
+        return np.asarray(self.effects.partitions.sum(answer_at, self.at, question, *given))
 
     def blocks(self) -> Array:
         """The second derivatives in the effects of the classes of each column."""
@@ -245,7 +245,8 @@ class CurvatureInParts:
 
     def of_rows(self, others: Array) -> Array:
         """N x for the table N and effects x of columns and intercept."""
-        return self.effects.partitions.concatenate(Asked(self.at, Curvature.of_rows, (others,)))
+        partitions = self.effects.partitions
+        return partitions.concatenate(answer_at, self.at, Curvature.of_rows, others)
 
     def of_others(self, rows: Array) -> Array:
         """N' y for effects y of rows."""
@@ -301,48 +302,29 @@ class CurvatureOf(BlockOf):
         return Curvature(known, lambda: part.numbers(weights))
 
 
-@attrs.frozen(eq=False)
-class Asked(Task):
+def answer_at(part: Part, at: BlockOf, question: Callable[..., Any], *given: Any) -> Any:
     """What a block, its entries or their second derivatives answer to a question about them."""
-
-    at: Any
-    question: Callable[..., Any]
-    given: tuple[Any, ...] = ()
-
-    def of(self, part: Part) -> Any:
-        """The answer of a partition."""
-        return self.question(self.at.of(part), *self.given)
+    return question(at.of(part), *given)
 
 
-@attrs.frozen(eq=False)
-class AskedByEffect(Asked):
+def sums_at(part: Part, at: BlockOf, question: Callable[..., Any], *given: Any) -> Any:
     """Answers to a question that are sums by effect, of which those of rows stand apart."""
-
-    def of(self, part: Part) -> tuple[Any, Any]:
-        """The answer of a partition."""
-        answer = self.question(self.at.of(part), *self.given)
-        return apart(part.program.loss.pieces[self.at.k].layout, *answer)
+    return apart(part.program.loss.pieces[at.k].layout, *question(at.of(part), *given))
 
 
-@attrs.frozen(eq=False)
-class LocalSums(Task):
+def local_sums(
+    part: Part, entries: EntriesOf, effects: Any, curvature: CurvatureOf
+) -> tuple[Any, Any]:
     """Losses, their sizes, and predictors; gradient, sizes, and second derivatives by effect.
 
     The latter where a number of z is an entry.
     """
-
-    entries: EntriesOf
-    effects: Any
-    curvature: CurvatureOf
-
-    def of(self, part: Part) -> tuple[Any, Any]:
-        """What a partition adds to them."""
-        sums = self.entries.of(part).at(self.effects)
-        by_effect = [sums.gradient, sums.sizes]
-        if sums.entries.effects.width == 1:
-            by_effect.append(self.curvature.of(part).diagonal)
-        rows, others = apart(sums.entries.effects.layout, *by_effect)
-        return rows, ((sums.value, sums.summands, Least(np.asarray(-sums.reach))), others)
+    sums = entries.of(part).at(effects)
+    by_effect = [sums.gradient, sums.sizes]
+    if sums.entries.effects.width == 1:
+        by_effect.append(curvature.of(part).diagonal)
+    rows, others = apart(sums.entries.effects.layout, *by_effect)
+    return rows, ((sums.value, sums.summands, Least(np.asarray(-sums.reach))), others)
 
 
 def reach(entries: EntriesAt) -> Least:

@@ -1,13 +1,14 @@
 """Places of numbers that are spread over partitions, and the matrix of such numbers."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.compile.entries import Place, PlacesBeside
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Later, Partitions
 from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import GradientsBehind
@@ -15,6 +16,7 @@ from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.sampled import gram_matrix_pays
 
 __all__ = ["PartitionedEntries", "PartitionedMatrix"]
 
@@ -72,7 +74,7 @@ class PartitionedEntries:
 
     def dot(self, numbers: Numbers, others: Numbers) -> float:
         """The sum of the products of numbers here."""
-        return float(self.partitions.sum(Dot(numbers, others)))
+        return float(self.partitions.sum(dot_of, numbers, others))
 
     def norm(self, numbers: Numbers) -> float:
         """The Euclidean norm of numbers here."""
@@ -80,10 +82,10 @@ class PartitionedEntries:
 
     def finite(self, numbers: Numbers) -> bool:
         """Whether all numbers here are finite."""
-        return all(self.partitions.each(Finite(numbers)))
+        return all(self.partitions.each(all_finite, numbers))
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False, slots=False)
 class PartitionedMatrix(Operator):
     """A sparse matrix whose rows are in partitions: their products below each other, or added.
 
@@ -92,6 +94,8 @@ class PartitionedMatrix(Operator):
 
     entries: PartitionedEntries
     inside: "MatrixInPartitions"
+    square: "SquareInPartitions | None" = None  # of the matrix that this is ``factor`` times
+    factor: float = 1.0
 
     @property
     def values(self) -> Numbers:
@@ -108,21 +112,30 @@ class PartitionedMatrix(Operator):
         """The seed of the entries."""
         return self.entries.seed
 
-    @property
+    @cached_property
     def rounding(self) -> float:
         """A sum of as many products as the longest line has entries, in whatever order.
 
         Of unlabeled cells what the parts' products round by, all together, and as much for the
         sums over the partitions.
         """
-        own = EPS * (self.entries.longest + 8) * self.entries.norm(self.values)
+        own = EPS * (self.entries.longest + 8) * self.norm
         if not self.inside.behind:
             return own
-        return own + 2.0 * float(self.entries.partitions.sum(RoundingBehind(self.inside)))
+        return own + 2.0 * float(self.entries.partitions.sum(rounding_behind, self.inside))
+
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm, by A'A where that is known."""
+        if self.square is None or self.square.gram is None:
+            return self.entries.norm(self.values)
+        return abs(self.factor) * float(np.sqrt(np.trace(self.square.gram.value)))
 
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
-        return PartitionedMatrix(self.entries, self.inside.multiple(factor))
+        self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+        scaled = self.inside.multiple(factor)
+        return PartitionedMatrix(self.entries, scaled, self.square, factor * self.factor)
 
     def between(self, left: Array, right: Array) -> "PartitionedMatrix":
         """diag(left) A diag(right)."""
@@ -131,21 +144,40 @@ class PartitionedMatrix(Operator):
         return PartitionedMatrix(self.entries, MatrixInPartitions(values))
 
     def _matmat(self, block: Array) -> Array:
-        return self.entries.partitions.concatenate(Product(self.inside, block))
+        return self.entries.partitions.concatenate(product_of, self.inside, block)
 
     def _rmatmat(self, block: Array) -> Array:
-        product: Array = self.entries.partitions.sum(ProductOfColumns(self.inside, ByRows(block)))
+        product: Array = self.entries.partitions.sum(
+            product_of_columns, self.inside, ByRows(block)
+        )
         return product
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
-        task = BothProducts(self.inside, ByRows(left), right)
-        rows, backward = self.entries.partitions.rows_and_sum(task)
+        rows, backward = self.entries.partitions.rows_and_sum(
+            both_products, self.inside, ByRows(left), right
+        )
         return np.concatenate(rows), backward
+
+    def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
+        """A'A and A'U where A has few columns: a round in the place of dozens."""
+        if of_rows:
+            return None
+        self.ask_ahead()
+        if self.square is None or self.square.gram is None:
+            return None
+        images = self.factor * self.square.images_of(block)
+        return self.factor**2 * self.square.gram.value, images
+
+    def ask_ahead(self) -> None:
+        """Have A'A, where it is written out, come with the next round."""
+        if not self.inside.behind and gram_matrix_pays(self.entries.size, *self.shape):
+            self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+            self.square.ask_ahead()
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
-        product: Array = self.entries.partitions.sum(GramProduct(self.inside, block))
+        product: Array = self.entries.partitions.sum(gram_product, self.inside, block)
         return product
 
 
@@ -167,86 +199,71 @@ class MatrixInPartitions(Cut):
         return part.program.entries.matrix(part.numbers(self.numbers), others=others)
 
 
-@attrs.frozen(eq=False)
-class RoundingBehind(Task):
+@attrs.define(eq=False)
+class SquareInPartitions:
+    """A'A and the last A'U of a matrix A, each asked for once: what its multiples share."""
+
+    partitions: Partitions
+    matrix: MatrixInPartitions
+    gram: Later | None = None
+    block: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
+    images: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
+
+    def ask_ahead(self) -> None:
+        """Have A'A come with the next round."""
+        if self.gram is None:
+            self.gram = self.partitions.later(gram_matrix, self.matrix)
+
+    def images_of(self, block: Array) -> Array:
+        """A'U."""
+        if not block.shape[1]:
+            assert self.gram is not None
+            return np.zeros((self.gram.value.shape[0], 0))
+        if not np.array_equal(block, self.block):
+            self.images = self.partitions.sum(product_of_columns, self.matrix, ByRows(block))
+            self.block = block
+        return self.images
+
+
+def rounding_behind(part: Part, matrix: MatrixInPartitions) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
-
-    matrix: MatrixInPartitions
-
-    def of(self, part: Part) -> float:
-        """What the rows of a partition add to it."""
-        return sum(own.rounding for gradients in self.matrix.behind for own in gradients.of(part))
+    return sum(own.rounding for gradients in matrix.behind for own in gradients.of(part))
 
 
-@attrs.frozen(eq=False)
-class Product(Task):
+def product_of(part: Part, matrix: MatrixInPartitions, block: Array) -> Array:
     """S V."""
-
-    matrix: MatrixInPartitions
-    block: Array
-
-    def of(self, part: Part) -> Array:
-        """The rows of a partition."""
-        product: Array = self.matrix.of(part) @ self.block
-        return product
+    product: Array = matrix.of(part) @ block
+    return product
 
 
-@attrs.frozen(eq=False)
-class ProductOfColumns(Task):
+def product_of_columns(part: Part, matrix: MatrixInPartitions, block: Any) -> Array:
     """S' U."""
-
-    matrix: MatrixInPartitions
-    block: Any
-
-    def of(self, part: Part) -> Array:
-        """What the rows of a partition add to it."""
-        product: Array = self.matrix.of(part).T @ self.block
-        return product
+    product: Array = matrix.of(part).T @ block
+    return product
 
 
-@attrs.frozen(eq=False)
-class BothProducts(Task):
+def both_products(
+    part: Part, matrix: MatrixInPartitions, left: Any, right: Array
+) -> tuple[Array, Array]:
     """S V and S' U."""
-
-    matrix: MatrixInPartitions
-    left: Any
-    right: Array
-
-    def of(self, part: Part) -> tuple[Array, Array]:
-        """The rows of a partition of the one, and what they add to the other."""
-        return self.matrix.of(part).both_products(self.left, self.right)
+    return matrix.of(part).both_products(left, right)
 
 
-@attrs.frozen(eq=False)
-class GramProduct(Task):
+def gram_product(part: Part, matrix: MatrixInPartitions, block: Array) -> Array:
     """S'S V."""
-
-    matrix: MatrixInPartitions
-    block: Array
-
-    def of(self, part: Part) -> Array:
-        """What the rows of a partition add to it."""
-        return self.matrix.of(part).gram(self.block)
+    return matrix.of(part).gram(block)
 
 
-@attrs.frozen(eq=False)
-class Dot(Task):
+def gram_matrix(part: Part, matrix: MatrixInPartitions) -> Array:
+    """S'S."""
+    return matrix.of(part).written_gram()
+
+
+def dot_of(part: Part, numbers: Numbers, others: Numbers) -> float:
     """The sum of products of numbers."""
-
-    numbers: Numbers
-    others: Numbers
-
-    def of(self, part: Part) -> float:
-        """The sum over the entries of a partition."""
-        return float(np.dot(part.numbers(self.numbers), part.numbers(self.others)))
+    return float(np.dot(part.numbers(numbers), part.numbers(others)))
 
 
-@attrs.frozen(eq=False)
-class Finite(Task):
+def all_finite(part: Part, numbers: Numbers) -> bool:
     """Whether numbers are finite."""
-
-    numbers: Numbers
-
-    def of(self, part: Part) -> bool:
-        """Whether those of a partition are."""
-        return bool(np.all(np.isfinite(part.numbers(self.numbers))))
+    return bool(np.all(np.isfinite(part.numbers(numbers))))

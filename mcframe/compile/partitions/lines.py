@@ -12,7 +12,7 @@ from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.executor import Task
+from mcframe.compile.partitions.executor import Later
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import PointInPartitions
@@ -85,36 +85,52 @@ class PartitionedLines:
     @cached_property
     def sure(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
-        return all(self.partitions.each(Sure(self.near)))
+        return self.unsure.value == 0.0
+
+    @cached_property
+    def unsure(self) -> Later:
+        """In how many partitions full steps are not sure to descend."""
+        found: Later = self.partitions.later(unsure_steps, self.near)
+        return found
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
+        _ = self.unsure  # which is asked next, and in the same round
         if by_rows:
-            return self.partitions.concatenate(RowSolutions(self.near, other, weight))
+            return self.partitions.concatenate(row_solutions, self.near, other, weight)
         cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
         fresh = []
         for first, last in pairwise(cuts):
-            task = ColumnEquations(self.near, ByRows(other), first, last)
-            summed: NormalEquations = self.partitions.sum(task)
+            summed: NormalEquations = self.partitions.sum(
+                column_equations, self.near, ByRows(other), first, last
+            )
             fresh.append(summed.solutions(weight))
         return np.concatenate(fresh)
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', and a and b a column of each."""
-        along: Array = self.partitions.sum(Along(self.near, ByRows(left), right))
-        return np.maximum(along, 1e-300)
+        along: Any = self.partitions.later(
+            curvatures_along,
+            self.near,
+            ByRows(left),
+            right,
+            change=lambda found: np.maximum(found, 1e-300),
+        )
+        return along
 
     def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         if by_rows:
-            task = RowDescent(self.near, ByRows(own), ByRows(fresh), other, weight)
-            return self.partitions.concatenate(task)
+            return self.partitions.concatenate(
+                row_descent, self.near, ByRows(own), ByRows(fresh), other, weight
+            )
 
         def objectives(share: Array, factor: Array) -> Array:
-            task = ColumnLosses(self.near, fresh, ByRows(other), share)
-            losses: Array = self.partitions.sum(task)
+            losses: Array = self.partitions.sum(
+                column_losses, self.near, fresh, ByRows(other), share
+            )
             return penalties(factor, weight) + losses
 
         tied = np.zeros(own.shape[0], dtype=bool)
@@ -141,115 +157,60 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 
 
-@attrs.frozen(eq=False)
-class Sure(Task):
-    """Whether full steps descend."""
-
-    near: Near
-
-    def of(self, part: Part) -> bool:
-        """Whether those of a partition do."""
-        return self.near.lines(part).sure
+def unsure_steps(part: Part, near: Near) -> float:
+    """In how many partitions full steps are not sure to descend."""
+    return float(not near.lines(part).sure)
 
 
-@attrs.frozen(eq=False)
-class RowSolutions(Task):
+def row_solutions(part: Part, near: Near, other: Array, weight: float) -> Array:
     """Ridge regressions of the rows on V."""
-
-    near: Near
-    other: Array
-    weight: float
-
-    def of(self, part: Part) -> Array:
-        """New rows of U of a partition."""
-        return self.near.lines(part).ridge_solutions(self.other, self.weight, by_rows=True)
+    return near.lines(part).ridge_solutions(other, weight, by_rows=True)
 
 
-@attrs.frozen(eq=False)
-class ColumnEquations(Task):
+def column_equations(part: Part, near: Near, other: Any, first: int, last: int) -> NormalEquations:
     """Normal equations of the columns from first to last on U."""
-
-    near: Near
-    other: Any
-    first: int
-    last: int
-
-    def of(self, part: Part) -> NormalEquations:
-        """What a partition adds to them."""
-        lines = self.near.lines(part)
-        return lines.normal_equations(self.other, False, self.first, self.last)
+    lines = near.lines(part)
+    return lines.normal_equations(other, False, first, last)
 
 
-@attrs.frozen(eq=False)
-class Along(Task):
+def curvatures_along(part: Part, near: Near, left: Any, right: Array) -> Array:
     """Second derivatives along products of columns."""
-
-    near: Near
-    left: Any
-    right: Array
-
-    def of(self, part: Part) -> Array:
-        """What a partition adds to them."""
-        return self.near.lines(part).along(self.left, self.right)
+    return near.lines(part).along(left, right)
 
 
-@attrs.frozen(eq=False)
-class RowDescent(Task):
+def row_descent(
+    part: Part, near: Near, own: Any, fresh: Any, other: Array, weight: float
+) -> Array:
     """Rows of U moved as far as their objectives fall."""
-
-    near: Near
-    own: Any
-    fresh: Any
-    other: Array
-    weight: float
-
-    def of(self, part: Part) -> Array:
-        """Moved rows of a partition."""
-        lines = self.near.lines(part)
-        return lines.descend(self.own, self.fresh, self.other, self.weight, by_rows=True)
+    lines = near.lines(part)
+    return lines.descend(own, fresh, other, weight, by_rows=True)
 
 
-@attrs.frozen(eq=False)
-class ColumnLosses(Task):
+def column_losses(part: Part, near: Near, fresh: Array, other: Any, share: Array) -> Array:
     """The losses of each column where rows of V have moved by shares of their steps."""
-
-    near: Near
-    fresh: Array
-    other: Any
-    share: Array
-
-    def of(self, part: Part) -> Array:
-        """What a partition adds to them."""
-        lines, own = self.near.lines(part), self.near.point.right
-        moved = lines.moved(self.fresh, self.other, by_rows=False)
-        z = lines.at.place.z + self.share[part.program.entries.columns] * moved
-        factor = own + self.share[:, None] * (self.fresh - own)
-        return lines.losses(z, factor, self.other, by_rows=False)
+    lines, own = near.lines(part), near.point.right
+    moved = lines.moved(fresh, other, by_rows=False)
+    z = lines.at.place.z + share[part.program.entries.columns] * moved
+    factor = own + share[:, None] * (fresh - own)
+    return lines.losses(z, factor, other, by_rows=False)
 
 
-@attrs.frozen(eq=False)
-class LineCostsOf(Task):
+def line_costs_of(part: Part, near: Near, gradient: Numbers) -> Any:
     """The linear and the quadratic costs of scaling rows and columns of gradients."""
-
-    near: Near
-    gradient: Numbers
-
-    def of(self, part: Part) -> Any:
-        """Costs of a partition's rows, and what it adds to those of columns."""
-        lines, gradient = self.near.lines(part), part.numbers(self.gradient)
-        entries, z = part.program.entries, lines.at.place.z
-        second = np.broadcast_to(lines.newton_weights, gradient.shape)
-        costs = -gradient * z, np.square(gradient) / second
-        n_rows, n_columns = part.program.shape
-        by_rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
-        columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
-        return (by_rows[0], by_rows[1]), (columns[0], columns[1])
+    lines, gradient = near.lines(part), part.numbers(gradient)
+    entries, z = part.program.entries, lines.at.place.z
+    second = np.broadcast_to(lines.newton_weights, gradient.shape)
+    costs = -gradient * z, np.square(gradient) / second
+    n_rows, n_columns = part.program.shape
+    by_rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
+    columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
+    return (by_rows[0], by_rows[1]), (columns[0], columns[1])
 
 
 def partitioned_line_costs(program: Program, at: Evaluation, gradient: Numbers) -> LineCosts:
     """``line_costs`` of a program whose rows are in partitions."""
     lines = PartitionedLines(program, at)
-    rows, columns = lines.partitions.rows_and_sum(LineCostsOf(lines.near, gradient))
+    rows, columns = lines.partitions.rows_and_sum(line_costs_of, lines.near, gradient)
     linear, quadratic = (np.concatenate([*(own[k] for own in rows), columns[k]]) for k in (0, 1))
     linear = np.maximum(linear, 0.0)
     if any(piece.layout.n_biases for piece in program.loss.pieces):

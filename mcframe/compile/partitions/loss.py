@@ -10,7 +10,7 @@ from mcframe.compile.effects.effects import PROJECTIONS
 from mcframe.compile.loss import Known, LossAt, SumOfPieces
 from mcframe.compile.partitions.by_effect import in_halves, together
 from mcframe.compile.partitions.effects import EffectsInParts
-from mcframe.compile.partitions.executor import Partitions
+from mcframe.compile.partitions.executor import Later, Partitions
 from mcframe.compile.partitions.numbers import (
     Centred,
     Clipped,
@@ -32,6 +32,9 @@ from mcframe.contracts.likelihood import Conjugate
 from mcframe.model import Layout
 
 __all__ = ["PartitionedLoss", "PartitionedPiece"]
+
+# At so many gradients the sums of conjugates are remembered: those of a certificate.
+REMEMBERED = 4
 
 
 @attrs.frozen(eq=False)
@@ -80,6 +83,7 @@ class PartitionedLoss(SumOfPieces):
     partitions: Partitions
     pieces: tuple[PartitionedPiece, ...]
     unit: float
+    conjugates: dict[str, Later] = attrs.field(factory=dict)  # of some gradients, by their keys
 
     @cached_property
     def bounded(self) -> bool:
@@ -124,8 +128,11 @@ class PartitionedLoss(SumOfPieces):
     def evaluate_at(self, z: Numbers, given: tuple[Array | None, ...]) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
         gradients: Any = Gradients(size=z.size, z=z, effects=self.for_tasks(given))
-        value = float(self.partitions.sum(ValueOf(gradients)))
-        return LossAt(value + self.ridges(given), gradients, given)
+        ridges = self.ridges(given)
+        value: Any = self.partitions.later(
+            ValueOf(gradients), change=lambda losses: losses + ridges
+        )
+        return LossAt(value, gradients, given)
 
     def ridges(self, effects: tuple[Array | None, ...]) -> float:
         """The ridges on biases, which the parts leave out."""
@@ -135,7 +142,9 @@ class PartitionedLoss(SumOfPieces):
     def sums_by_effect(self, gradient: Numbers) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
         layouts = [piece.layout for piece in self.pieces]
-        rows, others = in_halves(self.partitions, EffectSums(gradient), layouts)
+        if not any(layout.size for layout in layouts):
+            return [(np.zeros(0), np.zeros(0)) for _ in layouts]
+        rows, others = in_halves(self.partitions, layouts, EffectSums(gradient))
         found = []
         for k, (layout, added) in enumerate(zip(layouts, others, strict=True)):
             sums, sizes = together(layout, [own[k] for own in rows], added)
@@ -145,9 +154,10 @@ class PartitionedLoss(SumOfPieces):
     def conjugate(self, gradient: Numbers, scale: float, known: Known) -> tuple[float, float]:
         """F* at gradients whose sums vanish where an effect is free, and sum of |summands|."""
         total = size = 0.0
-        of_entries = self.partitions.sum(Conjugates(gradient))
+        of_entries = self.conjugates_at(gradient)
         sums = self.sums_by_effect(gradient)
-        for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
+        found = zip(self.pieces, known, of_entries.value, sums, strict=True)
+        for piece, pair, own, by_effect in found:
             if pair is None:
                 freed = piece.effects.conjugate_of_sums(*by_effect, piece.pull)
                 total, size = total + own[0] + freed[0], size + own[1] + freed[1]
@@ -156,6 +166,20 @@ class PartitionedLoss(SumOfPieces):
                 total += scale * pair[0] - (1.0 - scale) * lowest
                 size += pair[1] + abs(lowest)
         return total, size
+
+    def ask_ahead(self, gradient: Numbers) -> None:
+        """Have conjugates at a gradient, and at 0, come with the next round."""
+        self.conjugates_at(0.0 * gradient)
+        self.conjugates_at(gradient)
+
+    def conjugates_at(self, gradient: Numbers) -> Later:
+        """The conjugates of entries at a gradient, which are asked for once."""
+        found = self.conjugates.pop(gradient.key, None)
+        found = found or self.partitions.later(Conjugates(gradient))
+        self.conjugates[gradient.key] = found
+        while len(self.conjugates) > REMEMBERED:
+            del self.conjugates[next(iter(self.conjugates))]
+        return found
 
     def known_conjugates(self, z: Numbers, effects: tuple[Array | None, ...]) -> Known:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
@@ -183,7 +207,15 @@ class PartitionedLoss(SumOfPieces):
         return inside
 
     def clip(self, gradient: Numbers) -> Numbers:
-        """The gradients of pieces without effects moved into their domains."""
+        """The gradients of pieces without effects moved into their domains, if these have ends."""
+        bounded = any(
+            piece.has_conjugate()
+            and not piece.layout.size
+            and type(piece.likelihood).nearest_gradient is not Conjugate.nearest_gradient
+            for piece in self.pieces
+        )
+        if not bounded:
+            return gradient
         return Clipped(size=gradient.size, of=gradient)
 
     def centre(self, gradient: Numbers) -> Numbers:
@@ -205,7 +237,8 @@ class PartitionedLoss(SumOfPieces):
 
     def rounding(self, z: Numbers, effects: tuple[Array | None, ...], gradient: Numbers) -> float:
         """How far rounding of the predictors may move the losses at z."""
-        return float(self.partitions.sum(RoundingOf(z, self.for_tasks(effects), gradient)))
+        found: Any = self.partitions.later(RoundingOf(z, self.for_tasks(effects), gradient))
+        return found
 
     def room(self, gradient: Numbers) -> float:
         """0: there are no equalities."""
@@ -217,7 +250,8 @@ class PartitionedLoss(SumOfPieces):
 
     def moved_by(self, away: float, gradient: Numbers) -> float:
         """How far the losses move at most where each predictor is off by ``away``."""
-        return float(self.partitions.sum(MovedBy(away, gradient)))
+        found: Any = self.partitions.later(MovedBy(away, gradient))
+        return found
 
     def imbalance(self, gradient: Numbers, effects: tuple[Array | None, ...]) -> float:
         """What sums of gradients over free effects that do not quite vanish are worth there."""

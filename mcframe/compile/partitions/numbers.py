@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mcframe.compile.partitions.part import Part
 
 __all__ = [
-    "Between",
     "ByRows",
     "Centred",
     "Clipped",
@@ -122,6 +121,8 @@ class Numbers(Cut, ABC):
         return Combination(size=self.size, first=self, second=other, factor=-1.0)
 
     def __rmul__(self, factor: float) -> "Numbers":
+        if factor == 0.0:
+            return Zeros(size=self.size, key="zeros")
         return Multiple(size=self.size, of=self, factor=float(factor))
 
 
@@ -173,6 +174,15 @@ class Multiple(Numbers):
     def find(self, part: "Part") -> Array:
         """Numbers of a partition."""
         return self.factor * part.numbers(self.of)
+
+
+@attrs.frozen(eq=False, kw_only=True, slots=False)
+class Zeros(Numbers):
+    """0 at each entry."""
+
+    def find(self, part: "Part") -> Array:
+        """Zeros of a partition."""
+        return np.zeros(part.program.entries.size)
 
 
 @attrs.frozen(eq=False, kw_only=True, slots=False)

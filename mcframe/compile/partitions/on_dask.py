@@ -19,13 +19,12 @@ from mcframe.compile.partitions.cluster import (
     refuse_another_environment,
     workers_of,
 )
-from mcframe.compile.partitions.costs import FAN, TOGETHER
+from mcframe.compile.partitions.costs import FAN, TOGETHER, bytes_at_work
 from mcframe.compile.partitions.executor import Partitions, Task, answer_of, tree_sum
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, fresh_key
 from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.sizes import bytes_at_work
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.scratch import Scratch
@@ -69,26 +68,26 @@ class OnDask(Partitions):
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
 
-    def each(self, task: Task) -> list[Any]:
+    def in_order(self, task: Task) -> list[Any]:
         """The answers of all partitions, in their order."""
         return self.answers(task, self.begin)
 
-    def sum(self, task: Task) -> Any:
+    def added_up(self, task: Task) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it: by tasks, or of small ones here.
 
         The first time that no one knows how large they are, it is taken by tasks. What comes back
         then is as large as each of them.
         """
         if self.adds_here(task):
-            return aligned(tree_sum(self.each(task)))
+            return aligned(tree_sum(self.in_order(task)))
         [total] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
         self.summands[outline_of(task)] = bytes_of(total)
         return aligned(total)
 
-    def rows_and_sum(self, task: Task) -> tuple[list[Any], Any]:
+    def in_halves(self, task: Task) -> tuple[list[Any], Any]:
         """The first halves of the answers, which are pairs, and the sum of the second ones."""
         if self.adds_here(task):
-            apart, summands = zip(*self.each(task), strict=True)
+            apart, summands = zip(*self.in_order(task), strict=True)
             return list(apart), aligned(tree_sum(summands))
         *rows, total = self.answers(task, self.begin_halves)
         self.summands[outline_of(task)] = bytes_of(total)
@@ -101,7 +100,8 @@ class OnDask(Partitions):
 
     def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
         """The answers of the nodes that a round begins."""
-        doing = f"a round of {type(task).__name__}"
+        began = time.perf_counter()
+        doing = f"a round of {task.name}"
         demand_connection(self.client, doing)
         try:
             nodes = begin(task)
@@ -109,7 +109,8 @@ class OnDask(Partitions):
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
         answers = Gathering(self.client, nodes, doing, self.size_of_partition).answers()
-        self.work += Work(rounds=1, received=bytes_of(answers))
+        took = time.perf_counter() - began
+        self.work += Work(rounds=1, received=bytes_of(answers), seconds=took)
         while len(self.sent) > STAYING * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
         return answers
@@ -134,7 +135,7 @@ class OnDask(Partitions):
                 cut,
                 arrays,
                 pure=False,
-                key=f"mcframe-{type(task).__name__}-{p}-{fresh_key()}",
+                key=f"mcframe-{task.name}-{p}-{fresh_key()}",
                 workers=None if home is None else [home],
                 allow_other_workers=home is not None,
             )
@@ -157,10 +158,10 @@ class OnDask(Partitions):
         """The sum of all answers, ``FAN`` neighbours by a task: the bits of a sum pair by pair."""
         while len(nodes) > 1:
             groups = [tuple(nodes[k : k + FAN]) for k in range(0, len(nodes), FAN)]
-            nodes = [self.added_up(group) if len(group) > 1 else group[0] for group in groups]
+            nodes = [self.sum_of(group) if len(group) > 1 else group[0] for group in groups]
         return nodes[0]
 
-    def added_up(self, nodes: tuple[Node, ...]) -> Node:
+    def sum_of(self, nodes: tuple[Node, ...]) -> Node:
         """The sum of a few answers, before any other partition begins on its worker."""
         future = self.client.submit(
             sum_in_environment,
@@ -286,6 +287,8 @@ def outline_of(value: Any) -> Any:
     if isinstance(value, Cut) and not isinstance(value, Numbers):
         kind: Any = type(value)
         return kind, *(outline_of(getattr(value, field.name)) for field in attrs.fields(kind))
+    if callable(value):
+        return value.__module__, value.__qualname__
     return value if isinstance(value, int | str) else None
 
 

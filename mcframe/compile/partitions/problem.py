@@ -1,4 +1,4 @@
-"""A problem whose rows are in partitions: the judge, by the losses of the parts."""
+"""A problem whose rows are in partitions: its losses by those of the parts, and its tables."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -7,18 +7,19 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.numbers import ByRows, effects_by_rows
-from mcframe.compile.partitions.part import Part
-from mcframe.contracts.arrays import Array
+from mcframe.compile.partitions.part import Part, Source
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import ModelError
 from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals
 from mcframe.model.layout import layout_of
-from mcframe.model.table import Table
+from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["PartitionedProblem"]
+__all__ = ["OffsetInPartitions", "PartitionedProblem", "TableInPartitions"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -73,43 +74,31 @@ class PartitionedProblem(Problem):
             own if own is None else effects_by_rows(self.layout(block.name), own)
             for block, own in zip(blocks, given, strict=True)
         )
-        total = float(self.partitions.sum(LossOf(ByRows(latent.left), latent.right, rowwise)))
+        total = float(self.partitions.sum(loss_of, ByRows(latent.left), latent.right, rowwise))
         # The ridge on biases, which the parts leave out; that on effects of rows is theirs.
         biased = [block.name for block in blocks if block.bias and block.name in effects]
         return total + sum(self.cost_of_effects(name, effects) for name in biased)
 
 
-@attrs.frozen(eq=False)
-class LossOf(Task):
+def loss_of(part: Part, left: Any, right: Array, effects: tuple[Any, ...]) -> float:
     """The losses at Z = U V' and effects."""
-
-    left: Any
-    right: Array
-    effects: tuple[Any, ...]
-
-    def of(self, part: Part) -> float:
-        """Losses of a partition, by its own problem, the ridge on biases left out."""
-        problem, names = part.problem, [block.name for block in part.problem.model.blocks]
-        pairs = zip(names, self.effects, strict=True)
-        effects = {name: own for name, own in pairs if own is not None}
-        latent = LowRank(self.left, self.right)
-        total = sum(problem.loss_of_cells(name, latent, effects) for name in names)
-        own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
-        return total + sum(problem.cost_of_effects(name, effects) for name in own)
+    problem, names = part.problem, [block.name for block in part.problem.model.blocks]
+    pairs = zip(names, effects, strict=True)
+    effects = {name: own for name, own in pairs if own is not None}
+    latent = LowRank(left, right)
+    total = sum(problem.loss_of_cells(name, latent, effects) for name in names)
+    own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
+    return total + sum(problem.cost_of_effects(name, effects) for name in own)
 
 
-@attrs.frozen(eq=False)
-class OriginsOfRows(Task):
+def origins_of_rows(part: Part) -> tuple[Array, ...]:
     """What the effects of rows are counted from, 0 where a block has none."""
-
-    def of(self, part: Part) -> tuple[Array, ...]:
-        """Origins of the rows of a partition, block by block."""
-        problem, found = part.problem, []
-        for block in part.source.model.blocks:
-            layout = problem.layout(block.name)
-            origin = problem.origins.get(block.name, np.zeros(layout.size))
-            found.append(layout.row_effects(origin))
-        return tuple(found)
+    problem, found = part.problem, []
+    for block in part.source.model.blocks:
+        layout = problem.layout(block.name)
+        origin = problem.origins.get(block.name, np.zeros(layout.size))
+        found.append(layout.row_effects(origin))
+    return tuple(found)
 
 
 def gathered_origins(
@@ -118,7 +107,7 @@ def gathered_origins(
     """What effects are counted from, for those blocks that are far from 0."""
     if not any(block.row_effects for block in model.blocks):
         return dict(totals.centres)
-    origins, answers = {}, partitions.each(OriginsOfRows())
+    origins, answers = {}, partitions.each(origins_of_rows)
     for k, block in enumerate(model.blocks):
         layout = layout_of(block, tables[block.name])
         biases = totals.centres.get(block.name, np.zeros(layout.n_biases))
@@ -127,3 +116,118 @@ def gathered_origins(
         if origin.any():
             origins[block.name] = origin
     return origins
+
+
+@attrs.frozen(eq=False)
+class TableInPartitions(LeftBehind):
+    """A block's shape and the rows that have entries; the entries of one row are read anew."""
+
+    source: Source
+
+    @property
+    def why(self) -> str:
+        """Why there are no entries, and what to do, as a clause."""
+        return (
+            "no process holds those of all partitions; ask for some entries, fit.predict(name,"
+            " rows, columns) and fit.losses_at(name, rows, columns, values)"
+        )
+
+    def without_data(self) -> LeftBehind:
+        """The shape and the labels alone, without the way to the partitions."""
+        empty, given = self.empty, self.empty.given
+        if empty.given_offset is not None:
+            gone: Any = OffsetLeftBehind(empty.given_offset.shape, self.block)
+            empty = attrs.evolve(
+                empty,
+                offset=None if empty.offset is None else gone,
+                given=None if given is None else attrs.evolve(given, offset=gone),
+            )
+        return LeftBehind(self.block, empty, self.rows_with_entries)
+
+    def observed_entries(self) -> Table:
+        """The observed entries of all partitions as the data have them, for an answer with them.
+
+        Who asks has seen that all cells fit into memory.
+        """
+        data = self.source.data
+        tables = [table_of(self.source, p, self.block) for p in range(data.n_partitions)]
+        found = [table.observed_entries() for table in tables]
+        firsts = [data.rows(p)[0] for p in range(data.n_partitions)]
+        rows = [table.rows + first for table, first in zip(found, firsts, strict=True)]
+        return attrs.evolve(
+            self.empty,
+            rows=np.concatenate(rows),
+            columns=np.concatenate([table.columns for table in found]),
+            values=np.concatenate([table.values for table in found]),
+            given=None,
+        )
+
+    def unobserved_columns(self, row: int) -> IntArray:
+        """The columns of a row without an observed entry, by the partition that has it."""
+        p = partition_of(self.source, row)
+        return table_of(self.source, p, self.block).unobserved_columns(
+            row - self.source.data.rows(p)[0]
+        )
+
+
+@attrs.frozen(eq=False)
+class OffsetLeftBehind:
+    """The offsets of a block in a fit that has left its partitions behind: an error."""
+
+    shape: tuple[int, int]
+    block: str
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """An error: they were never in one place."""
+        raise self.gone
+
+    def dense(self) -> Array:
+        """An error: they were never in one place."""
+        raise self.gone
+
+    @property
+    def gone(self) -> ModelError:
+        """Why there are no offsets, and what to do."""
+        return ModelError(
+            f"block {self.block!r}: its predictions count with offsets, which a compact fit has"
+            " left behind with the partitions; ask the fit that fit.compact() was made of, or"
+            " predict_rows, which takes offsets anew"
+        )
+
+
+@attrs.frozen(eq=False)
+class OffsetInPartitions:
+    """The offsets of a block, read from the partitions of the rows that are asked for."""
+
+    shape: tuple[int, int]
+    block: str
+    source: Source
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """The offsets of some cells, of the shape that rows and columns have together."""
+        rows, columns = np.broadcast_arrays(rows, columns)
+        found = np.zeros(rows.shape)
+        for p in range(self.source.data.n_partitions):
+            first, last = self.source.data.rows(p)
+            here = (rows >= first) & (rows < last)
+            if here.any():
+                offset = table_of(self.source, p, self.block).offset
+                if offset is not None:
+                    found[here] = offset.at(rows[here] - first, columns[here])
+        return found
+
+    def dense(self) -> Array:
+        """The offsets of all cells, for an answer that has a number for each of them."""
+        return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
+
+
+def partition_of(source: Source, row: int) -> int:
+    """The partition that has a row."""
+    data = source.data
+    starts = [data.rows(p)[0] for p in range(data.n_partitions)]
+    return int(np.searchsorted(starts, row, side="right")) - 1
+
+
+def table_of(source: Source, p: int, block: str) -> Table:
+    """The table of one block in one partition."""
+    return source.part(p).tables[block]

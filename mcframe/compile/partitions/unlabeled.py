@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
 from mcframe.compile.partitions.part import Part
 from mcframe.contracts.arrays import Array
@@ -71,7 +71,7 @@ class PartitionedBehind:
     @cached_property
     def value(self) -> float:
         """The sum of the losses."""
-        return float(self.partitions.sum(ValueBehind(self.point)))
+        return float(self.partitions.sum(value_behind, self.point))
 
     def beyond(self, gradients: Numbers, share: float = 1.0) -> Numbers:
         """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
@@ -84,17 +84,17 @@ class PartitionedBehind:
     @cached_property
     def products(self) -> tuple[Array, Array]:
         """T V and T' U for Z = U V' and the gradients T, those where entries are included."""
-        rows, backward = self.partitions.rows_and_sum(ProductsBehind(self.point))
+        rows, backward = self.partitions.rows_and_sum(products_behind, self.point)
         return np.concatenate(rows), backward
 
     def curvature_along(self, after: "PartitionedBehind", moved: LowRank, z: Numbers) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
         move = PointInPartitions.of(moved, z)
-        return float(self.partitions.sum(CurvatureBehind(self.point, after.point, move)))
+        return float(self.partitions.sum(curvature_behind, self.point, after.point, move))
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
-        total, size = self.partitions.sum(ConjugateBehind(self.point, share))
+        total, size = self.partitions.sum(conjugate_behind, self.point, share)
         return total, size
 
 
@@ -127,50 +127,25 @@ class GradientsBehind(Cut):
         return self.point.behind(part).gradients(self.share)
 
 
-@attrs.frozen(eq=False)
-class ValueBehind(Task):
+def value_behind(part: Part, point: PointInPartitions) -> float:
     """The sum of the losses of unlabeled cells at a point."""
-
-    point: PointInPartitions
-
-    def of(self, part: Part) -> float:
-        """Losses of the rows of a partition."""
-        return self.point.behind(part).value
+    return point.behind(part).value
 
 
-@attrs.frozen(eq=False)
-class ProductsBehind(Task):
+def products_behind(part: Part, point: PointInPartitions) -> tuple[Array, Array]:
     """T V and T' U for Z = U V' and its gradients T."""
-
-    point: PointInPartitions
-
-    def of(self, part: Part) -> tuple[Array, Array]:
-        """The rows of a partition of the one, and what they add to the other."""
-        return self.point.behind(part).products
+    return point.behind(part).products
 
 
-@attrs.frozen(eq=False)
-class CurvatureBehind(Task):
+def curvature_behind(
+    part: Part, point: PointInPartitions, after: PointInPartitions, move: PointInPartitions
+) -> float:
     """How far the losses lie above their tangent after Z moves, twice."""
-
-    point: PointInPartitions
-    after: PointInPartitions
-    move: PointInPartitions
-
-    def of(self, part: Part) -> float:
-        """What the rows of a partition add to it."""
-        here, after = self.point.behind(part), self.after.behind(part)
-        moved = LowRank(self.move.left, self.move.right)
-        return here.curvature_along(after, moved, part.numbers(self.move.z))
+    here, after = point.behind(part), after.behind(part)
+    moved = LowRank(move.left, move.right)
+    return here.curvature_along(after, moved, part.numbers(move.z))
 
 
-@attrs.frozen(eq=False)
-class ConjugateBehind(Task):
+def conjugate_behind(part: Part, point: PointInPartitions, share: float) -> tuple[float, float]:
     """Conjugates at ``share`` times the gradients, and a size for their rounding."""
-
-    point: PointInPartitions
-    share: float
-
-    def of(self, part: Part) -> tuple[float, float]:
-        """Conjugates of the rows of a partition, and their size."""
-        return self.point.behind(part).conjugate(self.share)
+    return point.behind(part).conjugate(share)

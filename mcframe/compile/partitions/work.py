@@ -25,12 +25,16 @@ class Work:
         answers, is not counted. 0 where all is in one process.
     compiled : int
         How often a partition was compiled in this process.
+    seconds : float
+        The time that the rounds took: that of the slowest partition of each, and the way there
+        and back.
     """
 
     rounds: int = 0
     sent: int = 0
     received: int = 0
     compiled: int = 0
+    seconds: float = 0.0
 
     def __add__(self, other: "Work") -> "Work":
         pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
@@ -42,6 +46,8 @@ class Work:
 
     def __str__(self) -> str:
         said = [f"{self.rounds} rounds"]
+        if self.rounds and self.seconds:
+            said[0] += f" of {1000.0 * self.seconds / self.rounds:.3g} ms"
         if self.sent or self.received:
             said += [f"{in_bytes(self.sent)} sent", f"{in_bytes(self.received)} received"]
         if self.compiled:
