@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Mask
+from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.model.table import Table
 
@@ -44,7 +44,13 @@ class LeftBehind:
 
     block: str
     empty: Table
-    rows_with_entries: Mask
+    row_counts: IntArray  # how many cells of each row carry loss
+
+    @property
+    def rows_with_entries(self) -> Mask:
+        """Which rows have one."""
+        found: Mask = self.row_counts > 0
+        return found
 
     @property
     def why(self) -> str:
@@ -57,7 +63,7 @@ class LeftBehind:
         if isinstance(table, LeftBehind):
             return table.without_data()
         nowhere = np.zeros(0, dtype=np.intp)
-        return cls(block, table.select(nowhere), table.rows_with_entries)
+        return cls(block, table.select(nowhere), table.row_counts)
 
     def without_data(self) -> "LeftBehind":
         """Return what holds no way to the entries either: itself."""

@@ -62,7 +62,8 @@ def text_of(
         for block in blocks
         if block.reduce == "mean"
     ]
-    return "\n".join([*lines, *lines_on_standards(blocks, [*regularizers, *constraints])])
+    terms = [*regularizers, *constraints]
+    return "\n".join([*lines, *lines_on_standards(blocks, terms), *lines_on_scales(terms)])
 
 
 def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[str]:
@@ -78,6 +79,17 @@ def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[s
     if any(block.scales_losses for block in blocks):
         lines.append("ℓ_j = what column j loses per entry at its best constant, 1 where that is 0")
     return [f"      {line}" for line in lines]
+
+
+def lines_on_scales(terms: Sequence[Term]) -> list[str]:
+    """What the scales of rows and columns are; no line where no term has any."""
+    shares = [term.count_share for term in terms if term.count_share]
+    if not shares:
+        return []
+    squares = f"{1.0 - shares[0]:g} + {shares[0]:g} n_i / mean of n"
+    return [
+        f"      R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
+    ]
 
 
 def in_standard_units(block: Block) -> bool:
@@ -124,7 +136,7 @@ def latex_of(
     if constraints:
         sets = ", ".join(constraint.latex() for constraint in constraints)
         formula += r" \quad \text{subject to } " + sets
-    said = latex_of_standards(blocks)
+    said = [*latex_of_standards(blocks), *latex_of_scales([*regularizers, *constraints])]
     if said:
         formula += r" \quad \text{where } " + ", ".join(said)
     return rf"$\displaystyle {formula}$"
@@ -154,6 +166,16 @@ def latex_of_standards(blocks: Sequence[Block]) -> list[str]:
     if any(block.scales_losses for block in blocks):
         said.append(r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}")
     return said
+
+
+def latex_of_scales(terms: Sequence[Term]) -> list[str]:
+    """What the scales of rows and columns are, as LaTeX."""
+    shares = [term.count_share for term in terms if term.count_share]
+    if not shares:
+        return []
+    squares = rf"{1.0 - shares[0]:g} + {shares[0]:g} \, n_i / \bar n"
+    losses = r"\text{ of the losses in row } i \text{, } C \text{ alike}"
+    return [rf"R_{{ii}}^2 = {squares} {losses}"]
 
 
 def latex_of_ridge(block: Block) -> str:

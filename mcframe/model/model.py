@@ -45,7 +45,7 @@ def are_blocks(instance: object, attribute: object, value: tuple[object, ...]) -
         seen.add(block.name)
 
 
-def are_terms(instance: object, attribute: object, value: tuple[object, ...]) -> None:
+def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> None:
     """An attrs validator: terms only, each kind once, one of them a regularizer."""
     kinds: set[tuple[type, str | None]] = set()
     for term in value:
@@ -64,6 +64,12 @@ def are_terms(instance: object, attribute: object, value: tuple[object, ...]) ->
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
+    shares = sorted({term.count_share for term in value if term.count_share})
+    if len(shares) > 1:
+        raise ModelError(
+            f"Model: terms with count_share={shares[0]:g} and {shares[1]:g} were given; give all"
+            " that have one the same"
+        )
     over_all = Spectral | Factored | RowQuadratic
     if not any(isinstance(t, over_all) and t.block is None for t in value):
         raise ModelError(

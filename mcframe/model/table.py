@@ -163,6 +163,22 @@ class Table:
         return np.flatnonzero(left)
 
     @property
+    def row_counts(self) -> IntArray:
+        """How many cells of each row carry loss."""
+        if self.unwritten:
+            return np.full(self.shape[0], self.shape[1])
+        counts: IntArray = np.bincount(self.rows, minlength=self.shape[0])
+        return counts
+
+    @property
+    def column_counts(self) -> IntArray:
+        """How many cells of each column carry loss."""
+        if self.unwritten:
+            return np.full(self.shape[1], self.shape[0])
+        counts: IntArray = np.bincount(self.columns, minlength=self.shape[1])
+        return counts
+
+    @property
     def rows_with_entries(self) -> Mask:
         """Which rows have an entry that carries loss, or a cell that is no entry and does."""
         found = np.full(self.shape[0], self.unwritten)

@@ -1,11 +1,12 @@
 """Numbers of all rows of a table: what a problem of some of the rows has to be bound with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.model.block import Block
@@ -13,8 +14,33 @@ from mcframe.model.model import Model
 from mcframe.model.table import Table
 from mcframe.model.targets import layout_of, targets_of
 from mcframe.model.units import Standard
+from mcframe.numerics.operators import Scales
 
-__all__ = ["Totals"]
+__all__ = ["Counts", "Totals", "counts_of", "row_counts"]
+
+
+@attrs.frozen(eq=False)
+class Counts:
+    """How many numbers of Z carry loss, by columns of all blocks and in a row on average."""
+
+    columns: Array
+    mean_row: float
+
+    @classmethod
+    def of(cls, columns: Array, n_items: int) -> "Counts":
+        """Return the counts of all columns, of a table with so many rows."""
+        return cls(columns, float(np.sum(columns)) / n_items)
+
+    def row_scales(self, share: float, rows: IntArray) -> Array:
+        """The roots of ``1 - share + share * count / mean count`` of rows with these counts."""
+        scales: Array = np.sqrt(1.0 - share + share * rows / self.mean_row)
+        return scales
+
+    def scales(self, share: float, rows: IntArray, n_extra: int) -> Scales:
+        """Scales of rows with these counts and of all columns; those without data have 1."""
+        relative = self.columns / np.mean(self.columns)
+        columns = np.sqrt(1.0 - share + share * relative)
+        return Scales(self.row_scales(share, rows), np.append(columns, np.ones(n_extra)))
 
 
 @attrs.frozen(eq=False)
@@ -34,12 +60,15 @@ class Totals:
         Each with what it estimates from all observed values.
     standards : mapping from block name to Standard
         Units and weights of the columns of each standardised block.
+    counts : Counts or None
+        What carries loss, where a term has scales made of it.
     """
 
     weights: Mapping[str, float]
     centres: Mapping[str, Array]
     likelihoods: Mapping[str, Likelihood]
     standards: Mapping[str, Standard]
+    counts: Counts | None = None
 
     @classmethod
     def of(
@@ -52,6 +81,7 @@ class Totals:
         DataError
             Where a likelihood cannot estimate from the values what it needs.
         """
+        n_items = tables[model.blocks[0].name].shape[0]
         observed = {name: table.observed_entries() for name, table in tables.items()}
         targets = {
             block.name: targets_of(block, observed[block.name], origins.get(block.name))
@@ -72,7 +102,23 @@ class Totals:
             standards={
                 name: table.given.standard for name, table in tables.items() if table.given
             },
+            counts=counts_of(model, lambda name: tables[name].column_counts, n_items),
         )
+
+
+def counts_of(model: Model, of_block: Callable[[str], IntArray], n_items: int) -> Counts | None:
+    """Return the counts of columns of Z from those of a block's; None where no term needs any."""
+    if not any(term.count_share for term in model.terms):
+        return None
+    of_blocks = [np.repeat(of_block(b.name), b.likelihood.width) for b in model.blocks]
+    return Counts.of(np.concatenate(of_blocks).astype(float), n_items)
+
+
+def row_counts(model: Model, tables: Mapping[str, Table]) -> IntArray:
+    """Return how many numbers of each row of Z carry loss, by the tables of some blocks."""
+    width = {block.name: block.likelihood.width for block in model.blocks}
+    counts: Any = sum(width[name] * table.row_counts for name, table in tables.items())
+    return np.asarray(counts)
 
 
 def size_of_predictors(model: Model, targets: Mapping[str, Array]) -> float:

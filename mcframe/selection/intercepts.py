@@ -25,22 +25,28 @@ DOUBLINGS = 60
 
 @attrs.frozen(eq=False)
 class Intercepts:
-    """``Z = 1 (c', 1)``, with c (n_columns - 1) the best intercepts under a weight.
+    """``W = r (c', 1)``, with c (n_columns - 1) the best intercepts under a weight.
 
-    They minimise ``F(1 c') + weight sqrt(n_items (1 + |c|^2)) + ridge n_items |c|^2 / 2``, as the
-    nuclear norm of Z is that root. F is smooth.
+    They minimise ``F(r c') + weight sqrt(n (1 + |c|^2)) + ridge n |c|^2 / 2``, n = r'r, as the
+    nuclear norm of W is that root. F is smooth. r is 1 where W is Z: then n counts the items.
     """
 
     program: Program
 
+    @cached_property
+    def ones(self) -> Array:
+        """r, the W of a column of ones."""
+        scales = self.program.entries.scales
+        return np.ones(self.program.shape[0]) if scales is None else 1.0 / scales.rows
+
     @property
-    def n_rows(self) -> int:
-        """Rows of Z."""
-        return self.program.shape[0]
+    def n_rows(self) -> float:
+        """The number r'r."""
+        return float(np.dot(self.ones, self.ones))
 
     def latent(self, c: Array) -> LowRank:
-        """Return Z = 1 (c, 1)' in factors."""
-        return LowRank(np.ones((self.n_rows, 1)), np.append(c, 1.0)[:, None])
+        """Return W = r (c, 1)' in factors."""
+        return LowRank(self.ones[:, None], np.append(c, 1.0)[:, None])
 
     def evaluation(self, c: Array) -> Evaluation:
         """F at Z."""
@@ -51,7 +57,7 @@ class Intercepts:
         at, n_rows, ridge = self.evaluation(c), self.n_rows, self.program.penalty.ridge
         root = float(np.sqrt(n_rows * (1.0 + np.dot(c, c))))
         value = at.value + weight * root + 0.5 * ridge * n_rows * float(np.dot(c, c))
-        sums = at.gradient.T @ np.ones(n_rows)
+        sums = at.gradient.T @ self.ones
         return value, sums[:-1] + (weight / root + ridge) * n_rows * c
 
     def best(self, weight: float, begin: Array | None = None) -> Array:
@@ -95,14 +101,14 @@ class Intercepts:
         return self.program.curvature_at(self.program.evaluate(LowRank.zeros(self.program.shape)))
 
     def norm_beside(self, c: Array) -> float:
-        """``||(I - 11'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
+        """``||(I - rr'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
 
         Z is optimal where that is at most the weight: with the multiplier of the fixed column the
         dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
         orthogonal to u and takes v to 0, has that norm over the weight.
         """
         gradient = self.evaluation(c).gradient.dense()[:, :-1]
-        beside = gradient - gradient.mean(axis=0)
+        beside = gradient - np.outer(self.ones, self.ones @ gradient / self.n_rows)
         return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
 
     def largest_weight(self) -> float:

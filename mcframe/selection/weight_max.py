@@ -244,17 +244,21 @@ def pulls(program: Program, begin: LowRank) -> tuple[Array, Array]:
     for part in exact:
         pull.ravel()[program.entries.flat[part]] = 0.0
     if any(isinstance(each.term, OnesColumn) for each in program.terms):
-        pull = beside_intercepts(pull, dense)
+        pull = beside_intercepts(pull, dense, Intercepts(program).ones)
     for each in program.terms:
         if not each.smooth and each.fixed is None:
             pull = less_absorbed(each, dense, pull, program)
     return pull, whole
 
 
-def beside_intercepts(pull: Array, dense: Array) -> Array:
-    """A pull off equal rows; the fixed column's multiplier lets it take Z's right factor to 0."""
-    beside = pull - pull.mean(axis=0)
-    beside[:, -1] = -beside[:, :-1] @ dense[:, :-1].mean(axis=0)
+def beside_intercepts(pull: Array, dense: Array, ones: Array) -> Array:
+    """A pull off equal rows; the fixed column's multiplier lets it take Z's right factor to 0.
+
+    ``ones`` is the column of W that stands for one of ones in Z.
+    """
+    share = ones / np.dot(ones, ones)
+    beside = pull - np.outer(ones, share @ pull)
+    beside[:, -1] = -beside[:, :-1] @ (share @ dense[:, :-1])
     return beside
 
 

@@ -5,6 +5,7 @@ from mcframe.numerics.operators.low_rank import LowRank, orthogonal_factors
 from mcframe.numerics.operators.operator import Operator, Scaled, Sum, Transposed
 from mcframe.numerics.operators.placed import Placed
 from mcframe.numerics.operators.projected import Projected, without
+from mcframe.numerics.operators.rescaled import Rescaled, Scales
 from mcframe.numerics.operators.sampled import Sampled
 
 __all__ = [
@@ -13,8 +14,10 @@ __all__ = [
     "Operator",
     "Placed",
     "Projected",
+    "Rescaled",
     "Sampled",
     "Scaled",
+    "Scales",
     "Sum",
     "Transposed",
     "as_operator",

@@ -138,13 +138,13 @@ class LowRank(Operator):
         smallest = max(self.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
         return int(np.count_nonzero(values > smallest))
 
-    def with_columns(self, columns: slice, value: float) -> "LowRank":
-        """The matrix with some columns overwritten by a constant, exactly."""
+    def with_columns(self, columns: slice, value: float | Array) -> "LowRank":
+        """The matrix with some columns overwritten by a constant, or one a row, exactly."""
         right = self.right.copy()
         right[columns] = 0.0
         unit = np.zeros((self.shape[1], 1))
         unit[columns] = 1.0
-        left = np.column_stack([self.left, np.full(self.shape[0], float(value))])
+        left = np.column_stack([self.left, np.broadcast_to(value, self.shape[:1])])
         return LowRank(left, np.hstack([right, unit]))
 
 
