@@ -153,7 +153,10 @@ def compile_terms(
 
 
 def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
-    """A term at its columns of W, with the factors of what it is given there, if any."""
+    """A term at its columns of W, with the factors of what it is given there, if any.
+
+    ``scales`` are those of Z in W: a term of the same share as the main one is given W itself.
+    """
     columns, main = problem.columns_of_term(term), split_terms(problem)[0]
     if main is None or term.count_share == main.count_share:
         return Attached(term, columns)

@@ -86,7 +86,8 @@ class Program:
         for columns, curvature in zip(self.columns, curvatures, strict=True):
             total[columns] += curvature
         if self.entries.scales is not None:
-            total *= np.square(np.max(self.entries.scales.rows) * self.entries.scales.columns)
+            scales = self.entries.scales
+            total *= np.square(float(np.max(scales.rows)) * scales.columns)
         for term in self.terms:
             if term.smooth:
                 total[term.columns] += term.curvature
@@ -138,8 +139,7 @@ class Program:
         near = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
 
         def change_along(move: Array) -> Array:
-            moved = np.take(move, flat, mode="clip").astype(np.float64)
-            moved = self.entries.times_scales(moved)
+            moved = self.entries.times_scales(np.take(move, flat, mode="clip").astype(np.float64))
             longest = float(np.max(np.abs(moved)))
             share = near / longest if longest > 0.0 else 1.0
             gradient = self.loss.evaluate(at.place.z + share * moved, at.effects).gradient
