@@ -102,10 +102,12 @@ class DualPoint:
         terms, left = list(self.terms), self.matrix.dense()
         for k, term in enumerate(self.program.terms):
             if not isinstance(term.term, Composed):
-                terms[k] = term.nearest_dual(terms[k] - left[:, term.columns])
-                left[:, term.columns] += terms[k] - self.terms[k]
+                rest = term.natural(left[:, term.columns], -1)
+                terms[k] = term.nearest_dual(terms[k] - rest)
+                left[:, term.columns] += term.pull(terms[k] - self.terms[k])
         own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
-        against = -own.matrix.dense().ravel()[self.program.entries.flat]
+        entries = self.program.entries
+        against = entries.times_scales(-own.matrix.dense().ravel()[entries.flat], -1)
         return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
 
     def conjugates(self) -> tuple[float, float]:
@@ -128,7 +130,7 @@ class DualPoint:
         sets = 0.0
         for attached, dual in zip(self.program.terms, self.terms, strict=True):
             if isinstance(attached.term, Constraint):
-                sets += attached.term.room(dual, length)
+                sets += attached.term.room(dual, attached.stretch * length)
         return sets + self.program.loss.room(self.gradient)
 
     def imbalance(self, effects: tuple[Array | None, ...]) -> float:

@@ -187,9 +187,10 @@ class PrimalValues:
         moved += summed_rounding(self.objective, at.entries.size)
         moved += self.program.penalty.rounding(self.candidate.latent)
         for attached in self.program.terms:
-            moved += attached.term.rounding(at.place.columns(attached.columns))
+            moved += attached.rounding(at.place.columns(attached.columns))
         mixed = self.program.penalty.mixes_columns
-        resolved = loss.moved_by(EPS * length, at.entry_gradients) if mixed else 0.0
+        away = EPS * length * at.entries.stretch
+        resolved = loss.moved_by(away, at.entry_gradients) if mixed else 0.0
         if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
             resolved += NORM_ERROR * self.main  # what a gradient scaled down by so much costs
         # Beside a bound that is not close to 0 there is nothing to ask.

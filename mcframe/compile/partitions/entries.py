@@ -14,7 +14,7 @@ from mcframe.compile.partitions.unlabeled import GradientsBehind
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.operators import LowRank, Operator, Scales
 
 __all__ = ["PartitionedEntries", "PartitionedMatrix"]
 
@@ -34,6 +34,12 @@ class PartitionedEntries:
     content: int  # a digest of places and values, however they are cut
     random_state: int = 0
     sparse: bool = True
+    scales: Scales | None = None
+
+    @property
+    def stretch(self) -> float:
+        """The largest number of a Z whose W has entries of at most 1."""
+        return 1.0 if self.scales is None else self.scales.largest
 
     @property
     def work(self) -> Work:
@@ -115,7 +121,8 @@ class PartitionedMatrix(Operator):
         Of unlabeled cells what the parts' products round by, all together, and as much for the
         sums over the partitions.
         """
-        own = EPS * (self.entries.longest + 8) * self.entries.norm(self.values)
+        norm = self.entries.stretch * self.entries.norm(self.values)
+        own = EPS * (self.entries.longest + 8) * norm
         if not self.inside.behind:
             return own
         return own + 2.0 * float(self.entries.partitions.sum(RoundingBehind(self.inside)))
