@@ -274,7 +274,8 @@ class Fit:
         ``NuclearBall`` counts by its multiplier at the optimum; bounds of a ``Box`` hold, and a
         ``OnesColumn`` is 1. V and all that items share stay as they were fitted: this is the rule
         of Zheng and Hastie (2015, section 3) for any convex loss. Under ``GaussianRows`` a row
-        costs what a row of the fit does. On the rows of the fit it gives
+        costs what a row of the fit does; with a ``count_share`` the square is times that of its
+        scale, by the counts of its own data. On the rows of the fit it gives
         the fitted rows, as exactly as the fit is optimal; of an item without an entry V u is 0, or
         as close to it as bounds and a column of ones allow. Refitting with the new rows would let
         them change V.

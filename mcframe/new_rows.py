@@ -13,7 +13,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Layout, Problem
-from mcframe.model.binding import same_rows
+from mcframe.model.binding import row_counts, same_rows
 from mcframe.model.labels import Labels, pandas_index
 from mcframe.model.layout import origin_of
 from mcframe.model.partitioned import refuse_partitions
@@ -70,9 +70,10 @@ class NewRows(Rows):
         scores: Array = np.empty((n_new, space.directions.shape[1]))
         own = {name: np.full(n_new, value) for name, value in space.idle.items()}
         off, size = np.zeros(n_new, dtype=bool), rows_at_a_time(problem, tables, space)
+        costs = row_costs(problem, tables)
         for first in range(0, n_new, size):
             part = slice(first, min(first + size, n_new))
-            batch = Batch.of(problem, effects, tables, part)
+            batch = Batch.of(problem, effects, tables, part, costs)
             found = best_rows(batch.n_rows, batch.pieces, batch.columns, space)
             scores[part], off[part] = found.scores, found.off
             for name, numbers in batch.row_effects(found.effects, space.idle).items():
@@ -111,6 +112,7 @@ class Batch:
 
     problem: Problem
     n_rows: int
+    costs: Array | None = None  # of scores, one for each row, which its losses are divided by
     names: tuple[str, ...] = ()
     pieces: tuple[Piece, ...] = ()
     origins: tuple[Array | float, ...] = ()  # what row effects are counted from
@@ -122,9 +124,10 @@ class Batch:
         effects: Mapping[str, Array],
         tables: Mapping[str, Table],
         rows: slice,
+        costs: Array | None,
     ) -> "Batch":
         """The rows of a slice; entries of tables are in the order of their rows."""
-        batch = cls(problem, rows.stop - rows.start)
+        batch = cls(problem, rows.stop - rows.start, None if costs is None else costs[rows])
         for name, table in tables.items():
             first, last = np.searchsorted(table.rows, [rows.start, rows.stop])
             if first < last:
@@ -156,7 +159,9 @@ class Batch:
         elif offset is not None:
             known = known + offset
         begun = self.pieces[-1].part.stop if self.pieces else 0
-        scale = problem.scale(name)
+        scale: Any = problem.scale(name)
+        if self.costs is not None:
+            scale = scale / self.costs[rows]
         try:
             piece = Piece.of(
                 layout,
@@ -196,6 +201,19 @@ class Batch:
                 known = np.bincount(piece.rows, minlength=self.n_rows) > 0
                 found[name] = np.where(known, own + origin, idle[name])
         return found
+
+
+def row_costs(problem: Problem, tables: Mapping[str, Table]) -> Array | None:
+    """What the scores of each row cost: the squares of its scale, by the counts of its data.
+
+    None where all cost alike.
+    """
+    shares = [term.count_share for term in problem.model.terms if term.count_share]
+    if not shares:
+        return None
+    assert problem.totals.counts is not None
+    scales = problem.totals.counts.row_scales(shares[0], row_counts(problem.model, tables))
+    return np.square(scales)
 
 
 def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any) -> None:

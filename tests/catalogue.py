@@ -165,8 +165,10 @@ DISTRIBUTIONS = [
 TERMS: list[Term] = [
     mc.NuclearNorm(0.5),
     mc.NuclearNorm(3.0),
+    mc.NuclearNorm(0.7, count_share=0.9),
     mc.NuclearBall(1.0),
     mc.NuclearBall(6.0),
+    mc.NuclearBall(2.0, count_share=0.5),
     mc.MaxNorm(0.5),
     mc.MaxNorm(20.0),
     mc.MaxNormBall(0.7),
@@ -238,6 +240,10 @@ WRONG = [
     (lambda: mc.Multinomial(2.5), "classes=2.5"),  # type: ignore[arg-type]
     (lambda: mc.NuclearNorm(-0.1), "weight=-0.1"),
     (lambda: mc.NuclearNorm("0.1"), "weight='0.1'"),  # type: ignore[arg-type]
+    (lambda: mc.NuclearNorm(0.1, count_share=1.0), "count_share=1.0 .* below 1"),
+    (lambda: mc.NuclearNorm(0.1, count_share=-0.1), "count_share=-0.1"),
+    (lambda: mc.NuclearNorm(0.1, count_share="0.5"), "count_share='0.5'"),  # type: ignore[arg-type]
+    (lambda: mc.NuclearBall(2.0, count_share=np.nan), "count_share=nan"),
     (lambda: mc.NuclearBall(0), "radius=0"),
     (lambda: mc.NuclearBall(np.inf), "radius=inf"),
     (lambda: mc.MaxNorm(-2.0), "weight=-2.0"),

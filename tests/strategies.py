@@ -148,7 +148,7 @@ def problems(draw):
         terms.append(mc.Ridge(draw(MAGNITUDES)))
     if draw(st.integers(0, 2)) == 0:
         terms.append(mc.OnesColumn())
-    return mc.Model(blocks, terms), data
+    return mc.Model(blocks, with_scales(draw, terms)), data
 
 
 def values_of(given):
@@ -163,6 +163,18 @@ def gaussian_rows(draw, n_columns, condition, offsets=0.0):
     covariance = (turn * condition ** -np.linspace(0.0, 1.0, n_columns)) @ turn.T
     mean = offsets + rng.standard_normal(n_columns)
     return mc.GaussianRows(draw(MAGNITUDES) * covariance, mean, draw(MAGNITUDES))
+
+
+def with_scales(draw, terms):
+    """The terms, nuclear norms and balls weighted by counts in every third draw."""
+    if draw(st.integers(0, 2)):
+        return terms
+    share = draw(st.sampled_from([0.3, 0.5, 0.9, 0.99]))
+    nuclear = mc.NuclearNorm | mc.NuclearBall
+    return [
+        attrs.evolve(term, count_share=share) if isinstance(term, nuclear) else term
+        for term in terms
+    ]
 
 
 def main_terms(draw, risky, exact, n_columns):
@@ -243,7 +255,7 @@ def models_in_units(draw):
     weight, radius = draw(MAGNITUDES), draw(RADII)
     mains = [mc.NuclearNorm(weight), mc.Ridge(weight), mc.MaxNorm(draw(FACTORED))]
     mains = mains[:2] if any(exact) else [*mains, mc.NuclearBall(radius), mc.MaxNormBall(radius)]
-    main = draw(st.sampled_from(mains))
+    main = with_scales(draw, [draw(st.sampled_from(mains))])[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         problem = mc.Problem.bind(mc.Model(blocks, [main]), data)
@@ -278,7 +290,7 @@ def probit_models(draw):
     """(model, data) with probit labels, whose reference takes seconds."""
     _, blocks, data = blocks_and_data(draw, [mc.Bernoulli("probit"), mc.Bernoulli("probit", 0.3)])
     main = draw(st.sampled_from([mc.NuclearNorm(0.3), mc.NuclearBall(2.0), mc.MaxNormBall(1.0)]))
-    return mc.Model(blocks[:1], [main]), {blocks[0].name: data[blocks[0].name]}
+    return mc.Model(blocks[:1], with_scales(draw, [main])), {blocks[0].name: data[blocks[0].name]}
 
 
 @st.composite
@@ -289,7 +301,7 @@ def residual_models(draw):
     data = {"x": draw(tables(mc.Gaussian(), n_items, 4)), blocks[0].name: data[blocks[0].name]}
     main = draw(st.sampled_from([mc.NuclearNorm(0.3), mc.NuclearNorm(2.0), mc.MaxNormBall(1.0)]))
     residual = mc.ResidualNuclearNorm("x", draw(MAGNITUDES))
-    return mc.Model([features, blocks[0]], [main, residual]), data
+    return mc.Model([features, blocks[0]], with_scales(draw, [main, residual])), data
 
 
 @st.composite
@@ -307,7 +319,7 @@ def whole_vocabulary(draw):
         blocks = [b for b in blocks if not isinstance(b.likelihood, mc.RiskMixture)]
         data = {block.name: data[block.name] for block in blocks}
     widths = [values_of(data[b.name]).shape[1] * b.likelihood.width for b in blocks]
-    main = main_terms(draw, risky, bool(exact), sum(widths))
+    main = with_scales(draw, main_terms(draw, risky, bool(exact), sum(widths)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         problem = mc.Problem.bind(mc.Model(blocks, main), data)
@@ -405,7 +417,7 @@ def far_models(draw):
         data[block.name] = far(draw, rng, block, values_of(table), scale)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
-        main = far_main(draw, blocks, data, scale)
+        main = with_scales(draw, far_main(draw, blocks, data, scale))
     return mc.Model(blocks, [*main, *far_constraint(draw, blocks, data, scale)]), data
 
 
@@ -519,7 +531,7 @@ def models_for_partitions(draw):
             largest = 1.0
     norm = mc.NuclearNorm((largest or 1.0) * 10.0 ** draw(st.floats(-2.0, 0.3)))
     form = FORMS[rng.integers(len(FORMS))]
-    return mc.Model(blocks, [norm]), data, draw(st.integers(1, n_items)), form
+    return mc.Model(blocks, with_scales(draw, [norm])), data, draw(st.integers(1, n_items)), form
 
 
 def in_form(form, data, n_partitions, folder):
@@ -624,7 +636,7 @@ def everything(draw):
         data[block.name] = given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
-        terms = everywhere(draw, rng, blocks, data, common)
+        terms = with_scales(draw, everywhere(draw, rng, blocks, data, common))
     return mc.Model(blocks, terms), data, draw(st.integers(1, n_items))
 
 

@@ -15,7 +15,9 @@ from mcframe.numerics.operators import (
     LowRank,
     Placed,
     Projected,
+    Rescaled,
     Scaled,
+    Scales,
     Sum,
     Transposed,
     as_operator,
@@ -66,12 +68,18 @@ def scaled(rng, shape):
     return Scaled(operator, -0.3), -0.3 * array
 
 
+def rescaled(rng, shape):
+    operator, array = sampled(rng, shape)
+    scales = Scales(*(rng.uniform(0.1, 3.0, n) for n in shape))
+    return Rescaled(operator, scales), np.outer(scales.rows, scales.columns) * array
+
+
 def transposed(rng, shape):
     operator, array = summed(rng, shape[::-1])
     return Transposed(operator), array.T
 
 
-MAKERS = [dense, low_rank, sampled, placed, projected, summed, scaled, transposed]
+MAKERS = [dense, low_rank, sampled, placed, projected, summed, scaled, rescaled, transposed]
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -127,7 +135,7 @@ def test_gram_matrices_of_short_sides_are_written_out(shape):
         assert one.gram_matrix(not of_rows) is None
 
 
-@pytest.mark.parametrize("make", [sampled, low_rank, placed, summed, transposed])
+@pytest.mark.parametrize("make", [sampled, low_rank, placed, summed, rescaled, transposed])
 def test_bounds_on_norms_hold_for_all_of_them(make):
     rng = np.random.default_rng(0)
     operator, array = make(rng, (60, 40))

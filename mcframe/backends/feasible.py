@@ -148,7 +148,7 @@ def projection_of(term: Attached) -> Projection:
 
     def project(joint: Joint) -> Joint:
         moved = joint.dense.copy()
-        moved[:, term.columns] = term.prox(moved[:, term.columns], 1.0)[0]
+        moved[:, term.columns] = term.project(moved[:, term.columns])
         return attrs.evolve(joint, dense=moved)
 
     return project
@@ -158,18 +158,19 @@ def interpolation(program: Program, k: int) -> Projection:
     """The entries of a piece, and its effects, moved together to where its loss is 0."""
     piece = program.loss.pieces[k]
     places = program.entries.flat[piece.part]
+    scales = program.entries.times_scales(np.ones(program.entries.size))[piece.part]
 
     def project(joint: Joint) -> Joint:
-        z = joint.dense.ravel()[places]
+        z = scales * joint.dense.ravel()[places]
         effects, moved = joint.effects[k], joint.dense.copy()
         predictor = piece.predictor(z, effects)
         nearest = piece.likelihood.prox(predictor, piece.y, np.full(predictor.shape, SHORT))
         if effects is None:
-            moved.ravel()[places] = nearest
+            moved.ravel()[places] = nearest / scales
             return attrs.evolve(joint, dense=moved)
         shared = nearest_effects(piece, z, nearest, effects)
         effects = within_bounds(program, piece, nearest, shared)
-        moved.ravel()[places] = nearest - piece.predictor(np.zeros_like(z), effects)
+        moved.ravel()[places] = (nearest - piece.predictor(np.zeros_like(z), effects)) / scales
         given = (*joint.effects[:k], effects, *joint.effects[k + 1 :])
         return Joint(moved, given)
 

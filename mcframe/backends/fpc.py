@@ -268,7 +268,7 @@ def published_steps(program: Program) -> tuple[float, float]:
     limits, bias_limits = [1.0 / term.curvature for term in program.terms if term.smooth], []
     for piece in program.loss.pieces:
         fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
-        limits.append(fraction / piece.curvature)
+        limits.append(fraction / (piece.curvature * program.entries.stretch**2))
         if piece.layout.n_biases:
             ridge = piece.effects.ridge
             stiffness = 0.0 if ridge is None else ridge.weight
@@ -281,7 +281,8 @@ def published_steps(program: Program) -> tuple[float, float]:
 def published_start(program: Program) -> tuple[LowRank, float]:
     """The best rank-1 approximation of the zero-filled observed entries, and sigma_1."""
     filled = np.zeros(program.shape)
-    filled.ravel()[program.entries.flat] = program.loss.start()
+    start = program.entries.times_scales(program.loss.start(), -1)
+    filled.ravel()[program.entries.flat] = start
     left, values, right = np.linalg.svd(filled, full_matrices=False)
     return LowRank(left[:, :1] * values[:1], right[:1].T), float(values[0])
 

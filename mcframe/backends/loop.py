@@ -86,6 +86,7 @@ class Watch:
     keep: Callable[[Outcome], Any] | None = None
     kept: float = attrs.field(factory=time.perf_counter)  # the moment of the last keeping
     keep_seconds: float = 0.0  # seconds that it took
+    answered: tuple[LowRank, LowRank] | None = None  # the W of a point, and its Z
 
     @property
     def seconds(self) -> float:
@@ -118,6 +119,12 @@ class Watch:
     def endless(self) -> bool:
         """True where the objective may fall without end: no bound was found."""
         return self.bound == -np.inf and self.program.loss.convex
+
+    def latent(self, variable: LowRank) -> LowRank:
+        """The Z of the best point, the same object as long as that is the best one."""
+        if self.answered is None or self.answered[0] is not variable:
+            self.answered = variable, self.program.latent(variable)
+        return self.answered[1]
 
     def begin_at_zero(self) -> None:
         """Z = 0 is the answer until a better one is found."""
@@ -276,7 +283,7 @@ class Watch:
             known = self.objective, self.bound, self.gap, self.point.latent.rank
             self.records.append(Record(self.made, self.seconds, *known, self.program.entries.work))
         return Outcome(
-            point=Point(self.point.latent, self.point.dual),
+            point=Point(self.latent(self.point.latent), self.point.dual),
             effects=self.certificate.effects,
             bound=self.bound,
             rounding=self.rounding,
@@ -299,6 +306,9 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
     program = program.held_for(solver.in_factors, solver.dense).with_seed(seed)
+    if start is not None:
+        begin = attrs.evolve(start.point, latent=program.variable(start.point.latent))
+        start = attrs.evolve(start, point=begin)
     watch = Watch(
         program, budget, settings.callback, settings.progress, settings.clock(), settings.made
     )

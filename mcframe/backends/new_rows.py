@@ -23,7 +23,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
-from mcframe.model import Problem
+from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
 from mcframe.numerics.row_squares import RowSquares
 from mcframe.regularizers import NuclearNorm
@@ -136,11 +136,36 @@ def refuse_rows(problem: Problem) -> None:
                 f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
                 f" {REMEDY}"
             )
+    refuse_scaled_rows(problem.model)
     for block in problem.model.blocks:
         if not block.likelihood.convex:
             raise ModelError(
                 f"block {block.name!r}: new rows need a convex loss, which this"
                 f" {type(block.likelihood).__name__} is not; {REMEDY}"
+            )
+
+
+def refuse_scaled_rows(model: Model) -> None:
+    """A ``ModelError`` where scales of rows are those of a part of what a row costs."""
+    norms = [term for term in model.terms if isinstance(term, NuclearNorm | NuclearBall)]
+    if not any(term.count_share for term in norms):
+        return
+    word = next(term.word for term in norms if term.count_share)
+    if any(is_quadratic(term) for term in model.terms):
+        raise ModelError(
+            f"new rows of a {word} with count_share are not known beside a Ridge, which has no"
+            f" such scales; drop one of them, or {REMEDY}"
+        )
+    if not all(term.count_share for term in norms):
+        raise ModelError(
+            "new rows of a NuclearNorm and a NuclearBall are not known where one of them has no"
+            f" count_share; give both the same, or {REMEDY}"
+        )
+    for block in model.blocks:
+        if block.row_effects and block.effects_weight:
+            raise ModelError(
+                f"block {block.name!r}: new rows of a {word} with count_share are not known"
+                f" beside row_effects with an effects_weight, which has no such scales; {REMEDY}"
             )
 
 
@@ -165,16 +190,18 @@ def priced_loadings(
     """
     spectral = [term for term in problem.terms if isinstance(term, Spectral)]
     ridge = sum(term.quadratic_weight for term in spectral)
-    norms = [term.weight for term in spectral if isinstance(term, NuclearNorm)]
+    norms = [term for term in spectral if isinstance(term, NuclearNorm)]
     balls = [term for term in spectral if isinstance(term, NuclearBall)]
     if not (norms or balls):
         return np.eye(problem.n_columns) / np.sqrt(ridge)
+    scales = problem.scales_of((norms + balls)[0])
+    latent = latent if scales is None else scales.of(latent)
     _, s, loadings = orthogonal_factors(latent.left, latent.right)
-    weight = sum(norms)
+    weight = sum(term.weight for term in norms)
     if balls and s.size:
         weight += ball_weight(problem, latent, effects, dual, balls[0], weight + ridge * s)
     priced: Array = loadings / np.sqrt(weight + ridge * s)
-    return priced
+    return priced if scales is None else priced / scales.columns[:, None]
 
 
 def ball_weight(

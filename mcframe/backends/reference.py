@@ -207,7 +207,7 @@ class Reference(Backend):
             status = "iteration_limit"
             message = f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
         return Outcome(
-            point=best.point,
+            point=attrs.evolve(best.point, latent=compiled.program.latent(best.point.latent)),
             effects=best.certificate.effects,
             bound=bound.bound,
             rounding=rounding,
@@ -427,7 +427,8 @@ def tangent_region(
 
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:
     """The conic answer made feasible, with the multipliers of its copies as a dual point."""
-    dense = stated.latent()
+    dense, scales = stated.latent(), program.entries.scales
+    dense = dense if scales is None else scales.inverse.block(slice(None)) * dense
     effects = effects_of(problem, program, stated, LowRank.of(dense))
     latent, given = made_feasible(program, program.penalty.factors_of(dense), effects)
     if program.plain or not stated.copies:

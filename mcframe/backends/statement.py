@@ -165,7 +165,9 @@ class Statement:
 
     def add_term(self, k: int, term: Term, copied: bool) -> None:
         """One term, of its columns of Z or of a copy of them."""
-        latent = self.variables["Z"][:, self.source.columns_of_term(term)]
+        columns, scales = self.source.columns_of_term(term), self.source.scales_of(term)
+        latent = self.variables["Z"][:, columns]
+        latent = latent if scales is None else cp.multiply(scales.block(columns), latent)
         scaled = None if self.unit == 1.0 else term.in_units(self.unit)
         term, latent = (term, self.unit * latent) if scaled is None else (scaled, latent)
         self.units[k] = 1.0 if scaled is None else self.unit

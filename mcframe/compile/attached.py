@@ -3,6 +3,7 @@
 from typing import Any
 
 import attrs
+import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Composed, Constraint, SmoothTerm, Term
@@ -12,14 +13,15 @@ __all__ = ["Attached"]
 
 @attrs.frozen(eq=False)
 class Attached:
-    """A term and the columns of Z that it speaks of, which its methods are given.
+    """A term and the columns of W that it speaks of, which its methods are given.
 
     Of a ``Composed`` term dual matrices are those of its inner one; ``pull`` carries them to
-    Z.
+    W. The term itself is given ``factor * W``, entry by entry, where there is one.
     """
 
     term: Term
     columns: slice
+    factor: Array | None = None
 
     @property
     def smooth(self) -> bool:
@@ -30,7 +32,18 @@ class Attached:
     def curvature(self) -> float:
         """The Lipschitz constant of the gradient of a smooth term."""
         assert isinstance(self.term, SmoothTerm)
-        return self.term.curvature
+        return self.stretch**2 * self.term.curvature
+
+    @property
+    def stretch(self) -> float:
+        """The largest factor."""
+        return 1.0 if self.factor is None else float(np.max(self.factor))
+
+    def natural(self, own: Array, power: int = 1) -> Array:
+        """What the term is given for its columns of W, or the way back with ``power`` -1."""
+        if self.factor is None:
+            return own
+        return own * self.factor if power == 1 else own / self.factor
 
     @property
     def width(self) -> int:
@@ -38,32 +51,43 @@ class Attached:
         return self.columns.stop - self.columns.start
 
     @property
-    def fixed(self) -> float | None:
-        """The value that all entries of its columns have, where it is a set of that alone."""
-        return self.term.fixed if isinstance(self.term, Constraint) else None
+    def fixed(self) -> Any:
+        """The entries of its columns, one for all or all, where it is a set of that alone."""
+        if not isinstance(self.term, Constraint) or self.term.fixed is None:
+            return None
+        return self.term.fixed if self.factor is None else self.term.fixed / self.factor[:, 0]
 
     def value(self, own: Array) -> float:
         """The term at the columns it reads."""
-        return self.term.value(own)
+        return self.term.value(self.natural(own))
+
+    def rounding(self, own: Array) -> float:
+        """Bound on how far rounding moves that, beyond that of a short sum."""
+        return self.term.rounding(self.natural(own))
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:
         """Value and gradient of a smooth term."""
         assert isinstance(self.term, SmoothTerm)
-        return self.term.value_and_gradient(own)
+        return self.term.value_and_gradient(self.natural(own))
 
     def forward(self, own: Array) -> Array:
         """What the prox acts on."""
+        own = self.natural(own)
         return self.term.forward(own) if isinstance(self.term, Composed) else own
 
     def pull(self, dual: Array) -> Array:
         """A dual matrix as a gradient over the term's columns."""
-        return self.term.adjoint(dual) if isinstance(self.term, Composed) else dual
+        return self.natural(self.term.adjoint(dual) if isinstance(self.term, Composed) else dual)
 
     def prox(self, image: Array, step: float) -> tuple[Array, float]:
         """The prox of what the map leads to."""
         inner: Any = self.term.inner if isinstance(self.term, Composed) else self.term
         nearest: tuple[Array, float] = inner.prox(image, step)
         return nearest
+
+    def project(self, own: Array) -> Array:
+        """A point of a set, the nearest one to its columns of W if nothing scales these."""
+        return self.natural(self.prox(self.natural(own), 1.0)[0], -1)
 
     def conjugate(self, dual: Array) -> float:
         """An upper bound on the conjugate at ``pull(dual)``."""

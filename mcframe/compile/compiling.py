@@ -27,6 +27,7 @@ from mcframe.contracts.term import (
 )
 from mcframe.model import Block, Problem
 from mcframe.model.table import Table
+from mcframe.numerics.operators import Scales
 from mcframe.numerics.unlabeled import Background, Part
 
 __all__ = [
@@ -100,9 +101,14 @@ def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
     factored = [t for t in candidates if not isinstance(t, Prox)]
     rows = [t for t in problem.terms if isinstance(t, RowQuadratic) and t.block is None]
     main = (factored or candidates or rows or [None])[0]
-    joined = main is None or isinstance(main, Spectral | RowQuadratic)
+    joined = takes_ridges(main)
     others = [t for t in problem.terms if t is not main and not (joined and is_quadratic(t))]
     return main, others
+
+
+def takes_ridges(main: Term | None) -> bool:
+    """Whether a ridge joins the main term: not a function of factors, nor one of other scales."""
+    return main is None or (isinstance(main, Spectral | RowQuadratic) and not main.count_share)
 
 
 def compile_problem(problem: Problem) -> Program:
@@ -138,18 +144,32 @@ def compile_terms(
     problem: Problem, loss: EntryLoss, entries: Entries, background: Background
 ) -> Program:
     """The program of compiled losses and a problem's terms."""
-    others = split_terms(problem)[1]
+    main, others = split_terms(problem)
+    inverse = None if main is None else problem.scales_of(main)
+    scales = None if inverse is None else inverse.inverse
     program = Program(
-        entries=entries,
+        entries=attrs.evolve(entries, scales=scales),
         loss=loss,
         penalty=compile_main(problem),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
-        terms=tuple(Attached(term, problem.columns_of_term(term)) for term in others),
-        background=background,
+        terms=tuple(attached(problem, term, scales) for term in others),
+        background=attrs.evolve(background, scales=scales),
     )
     unit = loss.unit or constrained_size(program) or 1.0
     return attrs.evolve(program, unit=unit).held_for(in_factors=False)
+
+
+def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
+    """A term at its columns of W, with the factors of what it is given there, if any.
+
+    ``scales`` are those of Z in W: a term of the same share as the main one is given W itself.
+    """
+    columns, main = problem.columns_of_term(term), split_terms(problem)[0]
+    if main is None or term.count_share == main.count_share:
+        return Attached(term, columns)
+    both = [each for each in (problem.scales_of(term), scales) if each is not None]
+    return Attached(term, columns, np.prod([each.block(columns) for each in both], axis=0))
 
 
 def constrained_size(program: Program) -> float:
@@ -166,7 +186,8 @@ def compile_main(problem: Problem) -> Penalty:
     """The part that covers all of Z, with the ridges that join it."""
     main: Any = split_terms(problem)[0]
     spectral = [term for term in problem.terms if isinstance(term, Spectral)]
-    ridge = sum(term.quadratic_weight for term in spectral if is_quadratic(term))
+    quadratic = [term for term in spectral if is_quadratic(term) and takes_ridges(main)]
+    ridge = sum(term.quadratic_weight for term in quadratic)
     if isinstance(main, RowQuadratic):
         return RowPenalty(main, ridge)
     if main is not None and not isinstance(main, Spectral):

@@ -90,7 +90,8 @@ class DualPoint:
         gradient = self.program.loss.clip(self.gradient)
         norm = self.norm
         if norm is not None and gradient is not self.gradient:
-            norm += self.program.entries.norm(gradient - self.gradient)
+            entries = self.program.entries
+            norm += entries.stretch * entries.norm(gradient - self.gradient)
         return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms(), norm=norm)
 
     def nearest_terms(self) -> tuple[Array, ...]:
@@ -108,17 +109,20 @@ class DualPoint:
         terms, left = list(self.terms), self.matrix.dense()
         for k, term in enumerate(self.program.terms):
             if not isinstance(term.term, Composed):
-                terms[k] = term.nearest_dual(terms[k] - left[:, term.columns])
-                left[:, term.columns] += terms[k] - self.terms[k]
+                rest = term.natural(left[:, term.columns], -1)
+                terms[k] = term.nearest_dual(terms[k] - rest)
+                left[:, term.columns] += term.pull(terms[k] - self.terms[k])
         own = attrs.evolve(
             self, gradient=np.zeros(self.gradient.size), terms=tuple(terms), norm=None
         )
-        against = -own.matrix.dense().ravel()[self.program.entries.flat]
+        entries = self.program.entries
+        against = entries.times_scales(-own.matrix.dense().ravel()[entries.flat], -1)
         return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
 
     def with_gradient(self, matrix: Any, norm: float) -> "DualPoint":
         """The point with another gradient of the losses: a sparse matrix, a bound on its norm."""
-        return attrs.evolve(self, gradient=matrix.values, norm=norm)
+        gradient = self.program.entries.numbers_of(matrix)
+        return attrs.evolve(self, gradient=gradient, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t), and the size of the summands."""
@@ -140,7 +144,7 @@ class DualPoint:
         sets = 0.0
         for attached, dual in zip(self.program.terms, self.terms, strict=True):
             if isinstance(attached.term, Constraint):
-                sets += attached.term.room(dual, length)
+                sets += attached.term.room(dual, attached.stretch * length)
         return sets + self.program.loss.room(self.gradient)
 
     def imbalance(self, effects: tuple[Array | None, ...]) -> float:

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Sum
+from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 
 __all__ = ["Entries", "Orders", "Place", "PlacesBeside", "pays_in_factors"]
@@ -44,18 +44,18 @@ def pays_in_factors(
 
 @attrs.frozen(eq=False)
 class Place:
-    """A Z, in factors or written out, and its numbers ``z`` at the entries of a program."""
+    """A W, in factors or written out, and the numbers ``z`` of its Z at a program's entries."""
 
     latent: LowRank | Array
     z: Array
 
     @cached_property
     def array(self) -> Array:
-        """Z written out (n_rows x n_columns)."""
+        """W written out (n_rows x n_columns)."""
         return self.latent.dense() if isinstance(self.latent, LowRank) else self.latent
 
     def columns(self, columns: slice) -> Array:
-        """Some columns of Z, written out."""
+        """Some columns of W, written out."""
         part = columns.stop - columns.start < self.latent.shape[1]
         if isinstance(self.latent, LowRank) and part:
             return self.latent.columns(columns).dense()
@@ -63,7 +63,7 @@ class Place:
 
     @property
     def factors(self) -> LowRank:
-        """Z in factors, where it was given so."""
+        """W in factors, where it was given so."""
         assert isinstance(self.latent, LowRank)
         return self.latent
 
@@ -83,6 +83,10 @@ class Entries:
     ``sparse`` is the one decision on how Z is held: in factors, with gradients at the entries
     alone, or written out. Random starts of certificates of sparse programs are drawn from
     ``random_state`` and from the bits of the places and of ``values``.
+
+    What a program is a function of is W, with ``Z = diag(a) W diag(b)`` where there are ``scales``
+    a and b, else Z itself. Numbers here are those of Z, and gradients those in Z; matrices,
+    gradients among them, are those in W.
     """
 
     shape: tuple[int, int]
@@ -92,6 +96,7 @@ class Entries:
     sparse: bool = False
     random_state: int = 0
     orders: Orders = attrs.field(factory=Orders)
+    scales: Scales | None = None
 
     @property
     def size(self) -> int:
@@ -130,6 +135,22 @@ class Entries:
         """Whole numbers from which random starts are drawn."""
         return self.pattern.seed
 
+    @property
+    def stretch(self) -> float:
+        """The largest number of a Z whose W has entries of at most 1."""
+        return 1.0 if self.scales is None else self.scales.largest
+
+    def times_scales(self, numbers: Array, power: int = 1) -> Array:
+        """Numbers here, each times a power of what takes its entry of W to that of Z."""
+        if self.scales is None:
+            return numbers
+        scaled: Array = numbers * self.scales.at(self.rows, self.columns) ** power
+        return scaled
+
+    def numbers_of(self, matrix: Sampled) -> Array:
+        """The numbers of which ``matrix`` makes a sparse one."""
+        return self.times_scales(matrix.values, -1)
+
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""
         return float(np.dot(numbers, others))
@@ -143,15 +164,16 @@ class Entries:
         return bool(np.all(np.isfinite(numbers)))
 
     def place(self, latent: LowRank | Array) -> Place:
-        """A Z with its numbers here."""
+        """A W with its numbers here."""
         if isinstance(latent, LowRank):
             return Place(latent, self.of(latent))
         # In range: no check, no copy.
         z = np.take(latent, self.flat, mode="clip").astype(np.float64, copy=False)
-        return Place(latent, z)
+        return Place(latent, self.times_scales(z))
 
     def of(self, latent: LowRank) -> Array:
-        """The numbers of U V' here, without forming it where that takes more than they do."""
+        """The numbers of W = U V' here, without forming it where that takes more than they do."""
+        latent = latent if self.scales is None else self.scales.of(latent)
         if not self.sparse:
             return latent.at(self.rows, self.columns)
         z = np.empty(self.size)
@@ -169,10 +191,11 @@ class Entries:
         blocks: Sequence[tuple[slice, Array]] = (),
         others: Sequence[Operator] = (),
     ) -> Operator:
-        """The matrix with these numbers here and 0 elsewhere, plus ``blocks`` at their columns.
+        """The matrix in W of these numbers here, 0 elsewhere, plus ``blocks`` at their columns.
 
         ``others``, which stand beside sparse entries alone, are added, too.
         """
+        numbers = self.times_scales(numbers)
         if self.sparse:
             placed = [Placed(Dense(block), columns, self.shape[1]) for columns, block in blocks]
             sampled = Sampled(self.pattern, numbers)

@@ -132,7 +132,7 @@ class DenseIterates(Iterates):
     """Four dense matrices: X, the one before, the trial, and room to work in."""
 
     def __init__(self, program: Program, begin: LowRank, single: bool = False) -> None:
-        self.flat = program.entries.flat
+        self.entries = program.entries
         self.now: Array = begin.dense().astype(np.float32 if single else np.float64, copy=False)
         self.before: Array = self.now.copy()
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
@@ -154,7 +154,10 @@ class DenseIterates(Iterates):
 
     def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L, which overwrites Y."""
-        descend(self.flat, self.z_ahead, ahead.entry_gradients, 1.0 / curvature, self.work)
+        entries = self.entries
+        numbers = entries.times_scales(self.z_ahead, -1)
+        gradients = entries.times_scales(ahead.entry_gradients)
+        descend(entries.flat, numbers, gradients, 1.0 / curvature, self.work)
         for columns, block in ahead.blocks:
             self.work[:, columns] -= block / curvature
         return Dense(self.work)

@@ -130,14 +130,17 @@ class Lines:
         curvature = self.newton_weights
         pull: Array = curvature * z - self.at.entry_gradients
         shared, curvature, pull = behind.normal_equations(by_rows, curvature, pull)
-        return curvature, pull, shared
+        entries = self.program.entries
+        return entries.times_scales(curvature, 2), entries.times_scales(pull), shared
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', a and b a column of each."""
         curvature, background = self.newton_weights, self.program.background
         if curvature.size == 1:
             curvature = np.full(self.program.entries.size, curvature[0])
-        beyond = self.program.entries.matrix(background.excess_curvature(curvature))
+        beyond = self.program.entries.matrix(
+            self.program.entries.times_scales(background.excess_curvature(curvature))
+        )
         along: Array = np.einsum("ij,ij->j", left * left, beyond @ (right * right))
         along += background.curvatures_along(left, right)
         return np.maximum(along, 1e-300)

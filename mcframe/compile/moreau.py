@@ -81,8 +81,8 @@ class SmoothedTerm:
 
     @property
     def curvature(self) -> float:
-        """The Lipschitz constant of the gradient: the stiffness."""
-        return self.stiffness
+        """The Lipschitz constant of the gradient: the stiffness, but for a factor."""
+        return self.stiffness * self.attached.stretch**2
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:
         """e(v) and Y; (Y - multiplier) / stiffness is K Z - c - X."""

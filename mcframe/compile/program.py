@@ -22,15 +22,16 @@ NEARBY = 1e-5
 
 @attrs.frozen(eq=False)
 class Program:
-    """minimise F(Z) + R(Z) + sum of terms(Z) over Z of ``shape``.
+    """minimise F(Z) + R(W) + sum of terms(Z) over W of ``shape``, Z = W but for scales.
 
-    F is the loss of ``entries``, which say where in Z they stand and how Z is held. R, the main
-    term, covers all of Z: ``penalty``, a ``SpectralPenalty`` or a ``FactoredPenalty``. ``terms``
-    are others at their columns. ``names`` and ``columns`` are the blocks' names and where they
-    stand in Z, piece by piece. ``background`` is the loss of cells that are no entries: where
-    there are some ``loss`` is not all of F, and only Z in factors will do. ``unit`` is the size
-    of predictors that fit the entries roughly; of data that are all 0 that of what the
-    constraints ask for, and 1 without any.
+    F is the loss of ``entries``, which say where in Z they stand and how W is held, and have the
+    scales a and b of ``Z = diag(a) W diag(b)``, if any. R, the main term, covers all of W:
+    ``penalty``, a ``SpectralPenalty`` or a ``FactoredPenalty``. ``terms`` are others at their
+    columns. ``names`` and ``columns`` are the blocks' names and where they stand in Z, piece by
+    piece. ``background`` is the loss of cells that are no entries: where there are some ``loss``
+    is not all of F, and only W in factors will do. ``unit`` is the size of predictors that fit the
+    entries roughly; of data that are all 0 that of what the constraints ask for, and 1 without
+    any.
     """
 
     entries: Entries
@@ -51,6 +52,16 @@ class Program:
     def main(self) -> Any:
         """The main term as the word that it is; None beside a ridge alone."""
         return self.penalty.main
+
+    def variable(self, latent: LowRank) -> LowRank:
+        """The W of a Z."""
+        scales = self.entries.scales
+        return latent if scales is None else scales.inverse.of(latent)
+
+    def latent(self, variable: LowRank) -> LowRank:
+        """The Z of a W."""
+        scales = self.entries.scales
+        return variable if scales is None else scales.of(variable)
 
     @property
     def plain(self) -> bool:
@@ -74,6 +85,9 @@ class Program:
         total = np.zeros(self.shape[1])
         for columns, curvature in zip(self.columns, curvatures, strict=True):
             total[columns] += curvature
+        if self.entries.scales is not None:
+            scales = self.entries.scales
+            total *= np.square(float(np.max(scales.rows)) * scales.columns)
         for term in self.terms:
             if term.smooth:
                 total[term.columns] += term.curvature
@@ -125,11 +139,12 @@ class Program:
         near = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
 
         def change_along(move: Array) -> Array:
-            moved = np.take(move, flat, mode="clip").astype(np.float64)
+            moved = self.entries.times_scales(np.take(move, flat, mode="clip").astype(np.float64))
             longest = float(np.max(np.abs(moved)))
             share = near / longest if longest > 0.0 else 1.0
             gradient = self.loss.evaluate(at.place.z + share * moved, at.effects).gradient
-            change.ravel()[flat] = (gradient - at.entry_gradients) * (factor / share)
+            changed = self.entries.times_scales(gradient - at.entry_gradients)
+            change.ravel()[flat] = changed * (factor / share)
             return change
 
         return change_along

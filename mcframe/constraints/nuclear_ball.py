@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import NORM_SLACK, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored, Spectral
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.norms import spectral_bound
 
@@ -29,6 +29,8 @@ class NuclearBall(Constraint, Spectral, Factored):
     radius : float
         Positive; in the units of the natural parameters. A matrix of entries of size a has a
         nuclear norm of at least ``a * sqrt(n_items * n_columns)``.
+    count_share : float, default 0
+        Above 0 the set is ``||R Z C||_* <= radius``: see ``NuclearNorm``.
 
     Examples
     --------
@@ -40,6 +42,7 @@ class NuclearBall(Constraint, Spectral, Factored):
     """
 
     radius: float = attrs.field(validator=positive)
+    count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
     @property
     def threshold(self) -> float:
@@ -114,8 +117,8 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     def formula(self) -> str:
         """‖Z‖_* ≤ radius."""
-        return f"‖Z‖_* ≤ {self.radius:g}"
+        return f"‖{'R Z C' if self.count_share else 'Z'}‖_* ≤ {self.radius:g}"
 
     def latex(self) -> str:
         r"""\lVert Z \rVert_* \le radius."""
-        return rf"\lVert Z \rVert_* \le {self.radius:g}"
+        return rf"\lVert {'R Z C' if self.count_share else 'Z'} \rVert_* \le {self.radius:g}"

@@ -37,6 +37,9 @@ class Term(ABC):
     block: str | None = None
     #: Whether it compares Z with the observed values of its block.
     needs_values: bool = False
+    #: The share of counts in the scales of rows and columns; above 0 the methods are given the
+    #: matrix ``R Z C`` of these scales in the place of Z.
+    count_share: float = 0.0
 
     @property
     def word(self) -> str:

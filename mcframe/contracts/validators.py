@@ -21,6 +21,7 @@ __all__ = [
     "read_only_matrix",
     "refuse_where",
     "same_matrix",
+    "share",
     "whole",
 ]
 
@@ -67,6 +68,17 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
             else ""
         )
         raise ModelError(f"{word}: {attribute.name}={value!r} was given; it must be above 0{off}")
+
+
+def share(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a number from 0 to below 1, kept as a Python float."""
+    what = f"{word_of(instance)}: {attribute.name}"
+    found = number(value, what)
+    object.__setattr__(instance, attribute.name, found)
+    if not 0.0 <= found < 1.0:
+        raise ModelError(
+            f"{what}={value!r} was given; a number from 0 (none) to below 1 is needed"
+        )
 
 
 def moderate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:

@@ -1,6 +1,6 @@
 """Data checked against a model: a table for each block, what is counted over them, notes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -19,6 +19,7 @@ from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.units import AffineUnits, Standard
+from mcframe.numerics.operators import Scales
 
 # From so many cells on the unlabeled ones of a block stay unwritten where they can.
 WRITTEN_OUT = 20_000_000
@@ -143,6 +144,30 @@ def same_label(one: Any, other: Any) -> bool:
 
 
 @attrs.frozen(eq=False)
+class Counts:
+    """How many numbers of Z carry loss, by columns of all blocks and in a row on average."""
+
+    columns: Array
+    mean_row: float
+
+    @classmethod
+    def of(cls, columns: Array, n_items: int) -> "Counts":
+        """Return the counts of all columns, of a table with so many rows."""
+        return cls(columns, float(np.sum(columns)) / n_items)
+
+    def row_scales(self, share: float, rows: IntArray) -> Array:
+        """The roots of ``1 - share + share * count / mean count`` of rows with these counts."""
+        scales: Array = np.sqrt(1.0 - share + share * rows / self.mean_row)
+        return scales
+
+    def scales(self, share: float, rows: IntArray, n_extra: int) -> Scales:
+        """Scales of rows with these counts and of all columns; those without data have 1."""
+        relative = self.columns / np.mean(self.columns)
+        columns = np.sqrt(1.0 - share + share * relative)
+        return Scales(self.row_scales(share, rows), np.append(columns, np.ones(n_extra)))
+
+
+@attrs.frozen(eq=False)
 class Totals:
     """Numbers counted over all rows; all else of a problem follows from each row by itself.
 
@@ -159,12 +184,15 @@ class Totals:
         Each with what it estimates from all observed values.
     standards : mapping from block name to Standard
         Units and weights of the columns of each standardised block.
+    counts : Counts or None
+        What carries loss, where a term has scales made of it.
     """
 
     weights: Mapping[str, float]
     centres: Mapping[str, Array]
     likelihoods: Mapping[str, Likelihood]
     standards: Mapping[str, Standard]
+    counts: Counts | None = None
 
     @classmethod
     def of(
@@ -177,6 +205,7 @@ class Totals:
         DataError
             Where a likelihood cannot estimate from the values what it needs.
         """
+        n_items = tables[model.blocks[0].name].shape[0]
         observed = {name: table.observed_entries() for name, table in tables.items()}
         targets = {
             block.name: targets_of(block, observed[block.name], origins.get(block.name))
@@ -197,7 +226,23 @@ class Totals:
             standards={
                 name: table.given.standard for name, table in tables.items() if table.given
             },
+            counts=counts_of(model, lambda name: tables[name].column_counts, n_items),
         )
+
+
+def counts_of(model: Model, of_block: Callable[[str], IntArray], n_items: int) -> Counts | None:
+    """Return the counts of columns of Z from those of a block's; None where no term needs any."""
+    if not any(term.count_share for term in model.terms):
+        return None
+    of_blocks = [np.repeat(of_block(b.name), b.likelihood.width) for b in model.blocks]
+    return Counts.of(np.concatenate(of_blocks).astype(float), n_items)
+
+
+def row_counts(model: Model, tables: Mapping[str, Table]) -> IntArray:
+    """Return the number of losses in each row of Z, by the tables of some blocks."""
+    width = {block.name: block.likelihood.width for block in model.blocks}
+    counts: Any = sum(width[name] * table.row_counts for name, table in tables.items())
+    return np.asarray(counts)
 
 
 def size_of_predictors(model: Model, targets: Mapping[str, Array]) -> float:

@@ -72,7 +72,8 @@ def text_of(
         for block in blocks
         if block.reduce == "mean"
     ]
-    return "\n".join([*lines, *lines_on_standards(blocks, [*regularizers, *constraints])])
+    terms = [*regularizers, *constraints]
+    return "\n".join([*lines, *lines_on_standards(blocks, terms), *lines_on_scales(terms)])
 
 
 def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[str]:
@@ -88,6 +89,17 @@ def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[s
     if any(block.scales_losses for block in blocks):
         lines.append("ℓ_j = what column j loses per entry at its best constant, 1 where that is 0")
     return [f"      {line}" for line in lines]
+
+
+def lines_on_scales(terms: Sequence[Term]) -> list[str]:
+    """The formula of the scales of rows and columns; no line where no term has any."""
+    shares = [term.count_share for term in terms if term.count_share]
+    if not shares:
+        return []
+    squares = f"{1.0 - shares[0]:g} + {shares[0]:g} n_i / mean of n"
+    return [
+        f"      R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
+    ]
 
 
 def in_standard_units(block: Block) -> bool:
@@ -134,7 +146,7 @@ def latex_of(
     if constraints:
         sets = ", ".join(constraint.latex() for constraint in constraints)
         formula += r" \quad \text{subject to } " + sets
-    said = latex_of_standards(blocks)
+    said = [*latex_of_standards(blocks), *latex_of_scales([*regularizers, *constraints])]
     if said:
         formula += r" \quad \text{where } " + ", ".join(said)
     return rf"$\displaystyle {formula}$"
@@ -164,6 +176,16 @@ def latex_of_standards(blocks: Sequence[Block]) -> list[str]:
     if any(block.scales_losses for block in blocks):
         said.append(r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}")
     return said
+
+
+def latex_of_scales(terms: Sequence[Term]) -> list[str]:
+    """The formula of the scales of rows and columns as LaTeX."""
+    shares = [term.count_share for term in terms if term.count_share]
+    if not shares:
+        return []
+    squares = rf"{1.0 - shares[0]:g} + {shares[0]:g} \, n_i / \bar n"
+    losses = r"\text{ of the losses in row } i \text{, } C \text{ alike}"
+    return [rf"R_{{ii}}^2 = {squares} {losses}"]
 
 
 def latex_of_ridge(block: Block) -> str:
@@ -202,7 +224,7 @@ def are_blocks(instance: object, attribute: object, value: tuple[object, ...]) -
         seen.add(block.name)
 
 
-def are_terms(instance: object, attribute: object, value: tuple[object, ...]) -> None:
+def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> None:
     """An attrs validator: terms only, each kind once, one of them a regularizer."""
     kinds: set[tuple[type, str | None]] = set()
     for term in value:
@@ -221,6 +243,12 @@ def are_terms(instance: object, attribute: object, value: tuple[object, ...]) ->
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
+    shares = sorted({term.count_share for term in value if term.count_share})
+    if len(shares) > 1:
+        raise ModelError(
+            f"Model: terms with count_share={shares[0]:g} and {shares[1]:g} were given; give all"
+            " that have one the same"
+        )
     over_all = Spectral | Factored | RowQuadratic
     if not any(isinstance(t, over_all) and t.block is None for t in value):
         raise ModelError(

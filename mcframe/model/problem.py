@@ -17,6 +17,7 @@ from mcframe.model.binding import (
     bound_term,
     notes_on_sums,
     notes_on_unobserved,
+    row_counts,
     same_rows,
     tables_of,
     worth_a_warning,
@@ -28,7 +29,7 @@ from mcframe.model.standardising import standardised
 from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.operators import LowRank
+from mcframe.numerics.operators import LowRank, Scales
 from mcframe.numerics.unlabeled import Uniform, Unwritten
 
 # The least weight of a ridge on effects.
@@ -285,6 +286,20 @@ class Problem:
             z = z + self.layout(name).at(rows, places, effects[name])
         return z if width > 1 else z[:, 0]
 
+    @cached_property
+    def row_counts(self) -> IntArray:
+        """How many numbers of each row of Z carry loss."""
+        return row_counts(self.model, self.tables)
+
+    def scales_of(self, term: Term) -> Scales | None:
+        """The scales of the matrix ``R Z C`` that a term is given; None where it is given Z."""
+        if not term.count_share:
+            return None
+        assert self.totals.counts is not None
+        return self.totals.counts.scales(
+            term.count_share, self.row_counts, self.model.extra_columns
+        )
+
     def columns_of_term(self, term: Term) -> slice:
         """The columns of Z that a term speaks of."""
         if term.block is not None:
@@ -314,8 +329,11 @@ class Problem:
         singular_values = latent.singular_values()
         for term in self.terms:
             whole = term.block is None
+            scales = self.scales_of(term)
             if whole and isinstance(term, Spectral):
-                total += term.of_singular_values(singular_values)
+                total += term.of_singular_values(
+                    singular_values if scales is None else scales.of(latent).singular_values()
+                )
             elif whole and isinstance(term, Factored) and given is not None:
                 total += term.of_factors(given.balance())
             else:

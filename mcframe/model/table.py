@@ -222,6 +222,22 @@ class Table:
         return np.flatnonzero(left)
 
     @property
+    def row_counts(self) -> IntArray:
+        """The number of cells of each row that carry loss."""
+        if self.unwritten:
+            return np.full(self.shape[0], self.shape[1])
+        counts: IntArray = np.bincount(self.rows, minlength=self.shape[0])
+        return counts
+
+    @property
+    def column_counts(self) -> IntArray:
+        """The number of cells of each column that carry loss."""
+        if self.unwritten:
+            return np.full(self.shape[1], self.shape[0])
+        counts: IntArray = np.bincount(self.columns, minlength=self.shape[1])
+        return counts
+
+    @property
     def rows_with_entries(self) -> Mask:
         """A mask of the rows with an entry, or an unwritten cell, that carries loss."""
         found = np.full(self.shape[0], self.unwritten)
@@ -335,7 +351,13 @@ class LeftBehind:
 
     block: str
     empty: Table
-    rows_with_entries: Mask
+    row_counts: IntArray  # the number of cells of each row that carry loss
+
+    @property
+    def rows_with_entries(self) -> Mask:
+        """A mask of the rows with such a cell."""
+        found: Mask = self.row_counts > 0
+        return found
 
     @property
     def why(self) -> str:
@@ -348,7 +370,7 @@ class LeftBehind:
         if isinstance(table, LeftBehind):
             return table.without_data()
         nowhere = np.zeros(0, dtype=np.intp)
-        return cls(block, table.select(nowhere), table.rows_with_entries)
+        return cls(block, table.select(nowhere), table.row_counts)
 
     def without_data(self) -> "LeftBehind":
         """Return what holds no way to the entries either: itself."""

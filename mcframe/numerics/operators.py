@@ -1,6 +1,7 @@
 """Matrices that are known by their products, and the algebra of them."""
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -415,13 +416,13 @@ class LowRank(Operator):
         smallest = max(self.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
         return int(np.count_nonzero(values > smallest))
 
-    def with_columns(self, columns: slice, value: float) -> "LowRank":
-        """The matrix with some columns overwritten by a constant, exactly."""
+    def with_columns(self, columns: slice, value: float | Array) -> "LowRank":
+        """The matrix with some columns overwritten by a constant, or one a row, exactly."""
         right = self.right.copy()
         right[columns] = 0.0
         unit = np.zeros((self.shape[1], 1))
         unit[columns] = 1.0
-        left = np.column_stack([self.left, np.full(self.shape[0], float(value))])
+        left = np.column_stack([self.left, np.broadcast_to(value, self.shape[:1])])
         return LowRank(left, np.hstack([right, unit]))
 
 
@@ -432,6 +433,57 @@ def orthogonal_factors(left: Array, right: Array) -> tuple[Array, Array, Array]:
     kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))
     roots = np.sqrt(s[kept])
     return (left @ turned[:, kept]) * roots, s[kept], (right @ across[kept].T) * roots
+
+
+@attrs.frozen(eq=False)
+class Scales:
+    """``diag(rows) A diag(columns)`` with positive scales."""
+
+    rows: Array
+    columns: Array
+
+    def of(self, latent: LowRank) -> LowRank:
+        """The scaled matrix in scaled factors."""
+        left, right = self.rows[:, None] * latent.left, self.columns[:, None] * latent.right
+        return LowRank(left, right)
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """What some entries are multiplied by."""
+        return np.take(self.rows, rows) * np.take(self.columns, columns)
+
+    def block(self, columns: slice) -> Array:
+        """What the entries of some columns are multiplied by, written out."""
+        return np.outer(self.rows, self.columns[columns])
+
+    @property
+    def inverse(self) -> "Scales":
+        """The way back."""
+        return Scales(1.0 / self.rows, 1.0 / self.columns)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest number that an entry is multiplied by."""
+        return float(np.max(self.rows) * np.max(self.columns))
+
+
+@attrs.frozen(eq=False)
+class Rescaled(Derived):
+    """``diag(rows) A diag(columns)`` for a matrix that is known by its products."""
+
+    scales: Scales
+
+    @property
+    def rounding(self) -> float:
+        """The rounding of A, times the largest scale."""
+        return self.scales.largest * self.operator.rounding
+
+    def _matmat(self, block: Array) -> Array:
+        product: Array = self.operator @ (self.scales.columns[:, None] * block)
+        return self.scales.rows[:, None] * product
+
+    def _rmatmat(self, block: Array) -> Array:
+        product: Array = self.operator.T @ (self.scales.rows[:, None] * block)
+        return self.scales.columns[:, None] * product
 
 
 @attrs.frozen(eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.kernels import Shared
-from mcframe.numerics.operators import LowRank, Operator, Placed
+from mcframe.numerics.operators import LowRank, Operator, Placed, Rescaled, Scales
 
 
 class Unwritten(ABC):
@@ -244,11 +244,19 @@ class Background:
     ``columns`` are the entries' columns of Z, of all blocks. Where a quadratic stands for a
     cell's loss, it is one of all cells, so that Gram matrices serve, minus that of the entries.
     All methods take memory of the entries and of thin factors, and of a few blocks of rows.
+
+    Matrices are W, and gradients those in W, with ``Z = diag(a) W diag(b)`` where there are
+    ``scales``; entries are those of Z.
     """
 
     parts: tuple[Part, ...]
     columns: IntArray
     shape: tuple[int, int]
+    scales: Scales | None = None
+
+    def latent(self, variable: LowRank) -> LowRank:
+        """The Z of a W."""
+        return variable if self.scales is None else self.scales.of(variable)
 
     @cached_property
     def weights(self) -> Array:
@@ -273,11 +281,11 @@ class Background:
         return sum(part.cells.held_bytes for part in self.parts)
 
     def at(self, latent: LowRank | Array, z: Array) -> "Behind":
-        """The background at Z, whose entries are z; Z in factors where there are such cells."""
+        """The background at W with entries z of Z; in factors where there are such cells."""
         points: tuple[UnwrittenAt, ...] = ()
         if self.parts:
             assert isinstance(latent, LowRank)
-            points = tuple(part.at(latent, z) for part in self.parts)
+            points = tuple(part.at(self.latent(latent), z) for part in self.parts)
         return Behind(self, latent, z, points)
 
     def excess_curvature(self, curvature: Array) -> Array:
@@ -289,7 +297,7 @@ class Background:
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
-        total = np.zeros(self.shape[0 if by_rows else 1])
+        total, latent = np.zeros(self.shape[0 if by_rows else 1]), self.latent(latent)
         for part in self.parts:
             block, entries = latent.columns(part.columns), z[part.entries]
             own = slice(None) if by_rows else part.columns
@@ -298,6 +306,8 @@ class Background:
 
     def curvatures_along(self, left: Array, right: Array) -> Array:
         """A bound on the second derivative of all cells' sum along each a b', a column of each."""
+        moved = self.latent(LowRank(left, right))
+        left, right = moved.left, moved.right
         along: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
         return along
 
@@ -337,10 +347,13 @@ class Behind:
 
         Of convex losses that is their share of a certificate's dual point.
         """
-        n_columns = self.background.shape[1]
+        n_columns, scales = self.background.shape[1], self.background.scales
         pairs = zip(self.background.parts, self.points, strict=True)
-        placed = (Placed(point.gradient(), part.columns, n_columns) for part, point in pairs)
-        return [each.multiple(share) for each in placed]
+        placed = [
+            Placed(point.gradient(), part.columns, n_columns).multiple(share)
+            for part, point in pairs
+        ]
+        return placed if scales is None else [Rescaled(each, scales) for each in placed]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
@@ -351,7 +364,8 @@ class Behind:
             own, back = point.products()
             forward += own
             backward[part.columns] += back
-        return forward, backward
+        scaled = self.background.latent(LowRank(forward, backward))
+        return scaled.left, scaled.right
 
     def normal_equations(
         self, by_rows: bool, curvature: Array, pull: Array
@@ -371,13 +385,16 @@ class Behind:
             held[part.entries] = hessians.at_entries
             found.append((slice(None) if by_rows else part.columns, hessians))
         matrices, scales = together(found, own.shape[0], by_rows)
+        stretch = self.background.scales
+        if stretch is not None:
+            scales = scales * np.square(stretch.rows if by_rows else stretch.columns)
         images = scales[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
         shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
         return shared, curvature - held, pull - (held * self.z - self.at_entries)
 
     def curvature_along(self, after: "Behind", moved: LowRank, z: Array) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
-        total = 0.0
+        total, moved = 0.0, self.background.latent(moved)
         pairs = zip(self.background.parts, self.points, after.points, strict=True)
         for part, point, then in pairs:
             total += point.curvature_along(then, moved.columns(part.columns), z[part.entries])

@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
 
@@ -28,6 +28,17 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     weight : float
         Positive. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or tau_2. From
         the largest singular value of the gradient at Z = 0 upwards the answer is Z = 0.
+    count_share : float, default 0
+        From 0 to below 1. Above 0 it is ``weight * ||R Z C||_*`` with diagonal R and C, the
+        nuclear norm weighted by how much of each row and column is observed:
+        ``R_ii^2 = 1 - count_share + count_share * n_i / mean(n)``, n_i the number of losses in
+        row i of Z over all blocks (unlabeled cells have one), and C_jj alike of columns; a column
+        that ``OnesColumn`` adds has C_jj = 1. Rows and columns with many entries are held back
+        more, those with few less. With factors it is a ridge on each entry rather than on each
+        row (Salakhutdinov and Srebro, 2010, for 1; smoothed by 1 - count_share as in Foygel,
+        Salakhutdinov, Shamir and Srebro, 2011, who take 0.5). The counts are those of the data
+        that are fitted: of training entries in ``cross_validate``, of all partitions together; a
+        new row has its own. Methods of the term are given R Z C in the place of Z.
 
     Examples
     --------
@@ -37,6 +48,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     """
 
     weight: float = attrs.field(validator=positive)
+    count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
     @property
     def threshold(self) -> float:
@@ -103,8 +115,8 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def formula(self) -> str:
         """The text ``weight ‖Z‖_*``."""
-        return f"{self.weight:g} ‖Z‖_*"
+        return f"{self.weight:g} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
 
     def latex(self) -> str:
         r"""weight \lVert Z \rVert_*."""
-        return rf"{self.weight:g} \lVert Z \rVert_*"
+        return rf"{self.weight:g} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"

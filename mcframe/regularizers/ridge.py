@@ -6,14 +6,14 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Regularizer, Spectral
+from mcframe.contracts.term import Regularizer, SmoothTerm, Spectral
 from mcframe.contracts.validators import positive
 
 __all__ = ["Ridge"]
 
 
 @attrs.frozen
-class Ridge(Regularizer, Spectral):
+class Ridge(Regularizer, Spectral, SmoothTerm):
     """``weight / 2 * ||Z||_F^2`` over every entry of the latent matrix, observed or not.
 
     Added to a nuclear norm it is the matrix form of the elastic net. It is smooth and
@@ -49,6 +49,15 @@ class Ridge(Regularizer, Spectral):
     def dual_radius(self) -> float:
         """inf: the conjugate is finite everywhere."""
         return np.inf
+
+    @property
+    def curvature(self) -> float:
+        """The weight."""
+        return self.weight
+
+    def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
+        """The value and weight * Z."""
+        return 0.5 * self.weight * float(np.vdot(latent, latent)), self.weight * latent
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight / 2 * sum of squares of the singular values."""

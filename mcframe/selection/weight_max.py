@@ -240,8 +240,10 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
         left.ravel()[program.entries.flat[part]] = 0.0
     if any(isinstance(each.term, OnesColumn) for each in program.terms):
         # Off equal rows; the multiplier of the fixed column lets it take Z's right factor to 0.
-        left -= left.mean(axis=0)
-        left[:, -1] = -left[:, :-1] @ dense[:, :-1].mean(axis=0)
+        ones = Intercepts(program).ones
+        share = ones / np.dot(ones, ones)
+        left -= np.outer(ones, share @ left)
+        left[:, -1] = -left[:, :-1] @ (share @ dense[:, :-1])
     for each in program.terms:
         if not each.smooth and each.fixed is None:
             left = less_absorbed(each, dense, left, program)
@@ -301,26 +303,37 @@ def has_weight(term: Term) -> bool:
 
 @attrs.frozen(eq=False)
 class Intercepts:
-    """``Z = 1 (c', 1)``, what is left of Z under a nuclear norm beside a column of ones.
+    """``W = r (c', 1)``, what is left of W under a nuclear norm beside a column of ones.
 
     The intercepts c (n_columns - 1) minimise
-    ``F(1 c') + weight sqrt(n_items (1 + |c|^2)) + ridge n_items |c|^2 / 2``, as the nuclear norm
-    of Z is that root. F is smooth.
+    ``F(r c') + weight sqrt(n (1 + |c|^2)) + ridge n |c|^2 / 2``, n = r'r, as the nuclear norm of W
+    is that root. F is smooth. r is 1 where W is Z: then n counts the items.
     """
 
     program: Program
 
+    @cached_property
+    def ones(self) -> Array:
+        """r, the W of a column of ones."""
+        scales = self.program.entries.scales
+        return np.ones(self.program.shape[0]) if scales is None else 1.0 / scales.rows
+
+    @property
+    def n_rows(self) -> float:
+        """The number r'r."""
+        return float(np.dot(self.ones, self.ones))
+
     def latent(self, c: Array) -> LowRank:
-        """Z = 1 (c, 1)' in factors."""
-        return LowRank(np.ones((self.program.shape[0], 1)), np.append(c, 1.0)[:, None])
+        """W = r (c, 1)' in factors."""
+        return LowRank(self.ones[:, None], np.append(c, 1.0)[:, None])
 
     def value_and_gradient(self, c: Array, weight: float) -> tuple[float, Array]:
         """The objective and its gradient in c."""
-        at, n_rows = self.program.evaluate(self.latent(c)), self.program.shape[0]
+        at, n_rows = self.program.evaluate(self.latent(c)), self.n_rows
         ridge, squares = self.program.penalty.ridge, float(np.dot(c, c))
         root = float(np.sqrt(n_rows * (1.0 + squares)))
         value = at.value + weight * root + 0.5 * ridge * n_rows * squares
-        sums = at.gradient.T @ np.ones(n_rows)
+        sums = at.gradient.T @ self.ones
         return value, sums[:-1] + (weight / root + ridge) * n_rows * c
 
     @cached_property
@@ -341,25 +354,24 @@ class Intercepts:
 
     def first(self, weight: float) -> Array:
         """One step down the gradient at c = 0, shorter where a loss overflows there."""
-        n_rows, n_columns = self.program.shape
-        c: Array = np.zeros(n_columns - 1)
+        c: Array = np.zeros(self.program.shape[1] - 1)
         value, gradient = self.value_and_gradient(c, weight)
         if np.linalg.norm(gradient) > STILL * self.size:
             at_zero = self.program.evaluate(LowRank.zeros(self.program.shape))
-            c = -gradient / (n_rows * self.program.curvature_at(at_zero))
+            c = -gradient / (self.n_rows * self.program.curvature_at(at_zero))
             while not self.value_and_gradient(c, weight)[0] <= value:
                 c = 0.5 * c
         return c
 
     def norm_beside(self, c: Array) -> float:
-        """``||(I - 11'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
+        """``||(I - rr'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
 
         Z is optimal where that is at most the weight: with the multiplier of the fixed column the
         dual matrix is ``weight (u v' + W)``, u v' the singular vectors of Z, and W, what is
         orthogonal to u and takes v to 0, has that norm over the weight.
         """
         gradient = self.program.evaluate(self.latent(c)).gradient.dense()[:, :-1]
-        beside = gradient - gradient.mean(axis=0)
+        beside = gradient - np.outer(self.ones, self.ones @ gradient / self.n_rows)
         return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
 
     def largest_weight(self) -> float:

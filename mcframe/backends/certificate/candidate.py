@@ -162,7 +162,8 @@ class PrimalValues:
         loss, gradients = program.loss, at.entry_gradients
         rounding = loss.rounding(at.place.z, at.effects, gradients)
         mixed = program.penalty.mixes_columns
-        resolved = loss.moved_by(EPS * latent.length, gradients) if mixed else 0.0
+        away = EPS * latent.length * at.entries.stretch
+        resolved = loss.moved_by(away, gradients) if mixed else 0.0
         return cls(program, candidate, at, main, attached, rounding, resolved)
 
     @property
@@ -201,7 +202,7 @@ class PrimalValues:
         moved += summed_rounding(self.objective, at.entries.size)
         moved += self.program.penalty.rounding(self.candidate.latent)
         for attached in self.program.terms:
-            moved += attached.term.rounding(at.place.columns(attached.columns))
+            moved += attached.rounding(at.place.columns(attached.columns))
         resolved = float(self.resolved)
         if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
             resolved += NORM_ERROR * self.main  # what a gradient scaled down by so much costs

@@ -22,7 +22,7 @@ from mcframe.compile.partitions.standards import ranges_in, standard_of_partitio
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import (
     BoundBySums,
@@ -32,7 +32,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
-from mcframe.model.binding import Totals, notes_on_gaps
+from mcframe.model.binding import Totals, counts_of, notes_on_gaps
 from mcframe.model.layout import middles_between, targets_of
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.table import Table
@@ -168,7 +168,7 @@ class Seen:
     lowest: Array  # and the range of their values, less offsets
     highest: Array
     has_offset: bool
-    rows: Mask  # with an observed entry
+    rows: IntArray  # how many observed entries each has
     to_bind: Array  # sums that tell the likelihood what it estimates, if any
     mixed: IntArray  # the bits of places and values, mixed and added up
 
@@ -221,7 +221,7 @@ def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
         lowest,
         highest,
         table.offset is not None,
-        attrs.evolve(table, unwritten=False).rows_with_entries,
+        attrs.evolve(table, unwritten=False).row_counts,
         to_bind,
         mixed_bits(table, first, k),
     )
@@ -266,7 +266,12 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[Seen, ...]) -> T
             middles = middles_between(lowest, highest)
             if middles.any():
                 centres[block.name] = middles
-    return Totals(weights, centres, likelihoods, standards)
+    n_items, columns = partitions.source.data.n_items, {}
+    for block, own in zip(model.blocks, seen, strict=True):
+        everywhere = np.full(own.counts.size, n_items)
+        columns[block.name] = everywhere if block.likelihood.reads_unlabeled else own.counts
+    counts = counts_of(model, columns.__getitem__, n_items)
+    return Totals(weights, centres, likelihoods, standards, counts)
 
 
 def likelihood_of(block: Block, shape: tuple[int, int], sums: Array) -> Likelihood:
@@ -298,7 +303,8 @@ def tables_left_behind(
         table = attrs.evolve(table, offset=offset)
         if block.standardize:
             table = table.standardised(totals.standards[block.name])
-        rows = own.rows | block.likelihood.reads_unlabeled
+        everywhere = np.full(own.rows.size, own.counts.size)
+        rows = everywhere if block.likelihood.reads_unlabeled else own.rows
         tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
 
@@ -307,7 +313,7 @@ def notes_of(model: Model, tables: Mapping[str, Any], seen: tuple[Seen, ...]) ->
     """Notes on columns and rows without an entry."""
     pairs = zip(model.blocks, seen, strict=True)
     counts: dict[str, Any] = {block.name: own.counts for block, own in pairs}
-    return notes_on_gaps(model, tables, counts, np.any([own.rows for own in seen], axis=0))
+    return notes_on_gaps(model, tables, counts, np.any([own.rows > 0 for own in seen], axis=0))
 
 
 @attrs.frozen(eq=False)
@@ -390,11 +396,17 @@ def compiled(
     unit = float(np.sqrt(squares / size)) or 1.0
     mixed = np.sum([own.mixed for own in seen], axis=0, dtype=np.uint64)
     longest = max(facts.longest, int(np.max(facts.columns)))
+    main: Any = problem.terms[0]
+    scales = problem.scales_of(main)
     entries: Any = PartitionedEntries(
-        partitions, problem.shape, size, longest, digest_of_bits(mixed, problem.shape)
+        partitions,
+        problem.shape,
+        size,
+        longest,
+        digest_of_bits(mixed, problem.shape),
+        scales=None if scales is None else scales.inverse,
     )
     loss: Any = PartitionedLoss(partitions, pieces, unit)
-    main: Any = problem.terms[0]
     return Program(
         entries=entries,
         loss=loss,

@@ -15,7 +15,7 @@ from mcframe.compile.partitions.unlabeled import GradientsBehind
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.operators import LowRank, Operator, Scales
 from mcframe.numerics.sampled import gram_matrix_pays
 
 __all__ = ["PartitionedEntries", "PartitionedMatrix"]
@@ -36,6 +36,16 @@ class PartitionedEntries:
     content: int  # a digest of places and values, however they are cut
     random_state: int = 0
     sparse: bool = True
+    scales: Scales | None = None
+
+    @property
+    def stretch(self) -> float:
+        """The largest number of a Z whose W has entries of at most 1."""
+        return 1.0 if self.scales is None else self.scales.largest
+
+    def numbers_of(self, matrix: "PartitionedMatrix") -> Numbers:
+        """The numbers of which ``matrix`` makes a sparse one."""
+        return matrix.values
 
     @property
     def work(self) -> Work:
@@ -126,9 +136,9 @@ class PartitionedMatrix(Operator):
 
     @property
     def norm(self) -> float:
-        """The Frobenius norm, by A'A where that is known."""
+        """A bound on the Frobenius norm, which is exact by A'A where that is known."""
         if self.square is None or self.square.gram is None:
-            return self.entries.norm(self.values)
+            return self.entries.stretch * self.entries.norm(self.values)
         return abs(self.factor) * float(np.sqrt(np.trace(self.square.gram.value)))
 
     def multiple(self, factor: float) -> "PartitionedMatrix":

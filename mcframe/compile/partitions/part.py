@@ -118,7 +118,9 @@ class Part:
     def program(self) -> Program:
         """The program of its rows, Z in factors."""
         loss, wide = compile_loss(self.problem, whole=False)
-        entries = narrowed_entries(wide)
+        found = self.problem.scales_of(self.source.model.terms[0])
+        scales = None if found is None else found.inverse
+        entries = attrs.evolve(narrowed_entries(wide), scales=scales)
         pieces = tuple(
             without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces
         )
@@ -127,7 +129,9 @@ class Part:
         return Program(
             entries=entries,
             loss=loss,
-            background=compile_background(self.problem, loss, entries),
+            background=attrs.evolve(
+                compile_background(self.problem, loss, entries), scales=scales
+            ),
             penalty=None,
             names=names,
             columns=tuple(self.problem.columns(name) for name in names),

@@ -142,7 +142,7 @@ class TableInPartitions(LeftBehind):
                 offset=None if empty.offset is None else gone,
                 given=None if given is None else attrs.evolve(given, offset=gone),
             )
-        return LeftBehind(self.block, empty, self.rows_with_entries)
+        return LeftBehind(self.block, empty, self.row_counts)
 
     def observed_entries(self) -> Table:
         """The observed entries of all partitions as the data have them, for an answer with them.
