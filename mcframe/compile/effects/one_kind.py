@@ -201,12 +201,17 @@ def first_reach(likelihood: Any) -> float:
 def newton_step(
     effects: Array, total: Array, curvature: Array, below: Array, above: Array, reach: Array
 ) -> Array:
-    """A Newton step, no longer than ``reach``, or the middle of the bracket if it leaves it."""
+    """A Newton step, no longer than ``reach``, or the middle of the bracket if it leaves it.
+
+    The bracket is open: between two kinks steps from each of its ends may lead to the other one,
+    and would do so for ever.
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         step = -total / curvature
     step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
     moved = effects + np.clip(step, -reach, reach)
     outside = (moved < below) | (moved > above)
+    outside |= (moved != effects) & ((moved == below) | (moved == above))
     with np.errstate(invalid="ignore"):
         middle = 0.5 * (below + above)
     return np.where(outside & np.isfinite(middle), middle, moved)
