@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import Point, Proximal, certify
 from mcframe.backends import certificate as certificates
-from mcframe.backends.feasible import with_fixed_columns
+from mcframe.backends.feasible import made_feasible, with_fixed_columns
 from mcframe.compile import Dual, compile_problem
 from mcframe.contracts import Likelihood, TwiceDifferentiable
 from mcframe.numerics.operators import LowRank
@@ -47,6 +47,34 @@ def test_program_objective_is_problem_objective(example, seed, size):
             continue
         moved = {**effects, name: effects[name] + 0.01 * rng.standard_normal(effects[name].size)}
         assert problem.objective(latent, moved) >= objective - 1e-12 * max(1.0, abs(objective))
+
+
+def test_an_iterate_moved_to_the_edge_of_a_ball_counts_as_inside():
+    """Whatever rounding does to the factors that it is written in."""
+    rng = np.random.default_rng(0)
+    x, A = rng.standard_normal((9, 4)), rng.standard_normal((2, 9))
+    sums = A @ (1e-3 * rng.standard_normal((9, 4)))
+    terms = [mc.NuclearBall(0.05), mc.Calibration("x", A, sums)]
+    model = mc.Model([mc.Block("x", mc.Gaussian())], terms)
+    program = compile_problem(bound_quietly(model, {"x": x}))
+    for size in np.geomspace(0.03, 30.0, 40):
+        begin = LowRank(size * rng.standard_normal((9, 3)), rng.standard_normal((4, 3)))
+        latent, _ = made_feasible(program, begin, (None,))
+        assert program.penalty.value(latent) == 0.0
+        assert all(term.value(latent.dense()) == 0.0 for term in program.terms)
+
+
+def test_biases_of_a_huber_loss_do_not_go_to_and_fro_between_kinks():
+    """Newton's steps from either of two kinks lead to the other; the best bias lies between."""
+    weights, rng = np.array([[2.0], [1.0], [1.0]]) * np.ones((3, 300)), np.random.default_rng(0)
+    x = np.array([[-1.2389], [-0.6022], [-0.13586]]) * np.ones((3, 300))
+    model = mc.Model([mc.Block("x", mc.Huber(0.5), bias=True)], [mc.NuclearNorm(1.0)])
+    problem = bound_quietly(model, {"x": mc.Observations(x, weights=weights)})
+    program = compile_problem(problem)
+    latent = LowRank(np.eye(3), 0.03 * rng.standard_normal((300, 3)))
+    gradients = program.evaluate(latent).entry_gradients
+    sums = np.bincount(program.entries.columns, weights=gradients)
+    assert sums == pytest.approx(np.zeros(300), abs=1e-12)
 
 
 @settings(max_examples=100)

@@ -24,6 +24,8 @@ Given = tuple[Array | None, ...]
 ROUNDS = 200
 # A step to where an indicator is 0, however short its prox step is.
 SHORT = 1e-300
+# What bisection moves to the edge of a set stays so far inside: its factors round otherwise.
+INSIDE = 1.0 + 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -69,8 +71,8 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
         whole = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0]), *others]
     point = project_in_turn(program, whole, Joint(latent.dense(), effects))
     anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
-    if is_set and not np.isfinite(main.value(point.dense)):
-        share = largest_scale(lambda c: main.value(point.towards(anchor, c).dense))
+    if is_set:
+        share = largest_scale(lambda c: main.value(INSIDE * point.towards(anchor, c).dense))
         point = point.towards(anchor, share)
     return with_fixed_columns(program, LowRank.of(point.dense)), point.effects
 
@@ -93,7 +95,7 @@ def made_feasible_in_factors(
     def between(share: float) -> Array:
         return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
 
-    share = largest_scale(lambda share: program.main.of_factors(between(share)))
+    share = largest_scale(lambda share: program.main.of_factors(INSIDE * between(share)))
     stacked, n_rows = between(share), program.shape[0]
     return LowRank(stacked[:n_rows], stacked[n_rows:]), point.towards(anchor, share).effects
 
@@ -217,7 +219,7 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
     scale = largest_scale(lambda c: sum(term.value(c * own) for term, own in sets))
     if scale == 0.0:
         return None
-    scale *= 1.0 - 1e-12  # a hair inside: the product of scaled factors rounds otherwise
+    scale /= INSIDE
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
 
 

@@ -195,9 +195,9 @@ def column_losses(part: Part, near: Near, fresh: Array, other: Any, share: Array
     return lines.losses(z, factor, other, by_rows=False)
 
 
-def line_costs_of(part: Part, near: Near, gradient: Numbers) -> Any:
+def line_costs_of(part: Part, near: Near, numbers: Numbers) -> Any:
     """The linear and the quadratic costs of scaling rows and columns of gradients."""
-    lines, gradient = near.lines(part), part.numbers(gradient)
+    lines, gradient = near.lines(part), part.numbers(numbers)
     entries, z = part.program.entries, lines.at.place.z
     second = np.broadcast_to(lines.newton_weights, gradient.shape)
     costs = -gradient * z, np.square(gradient) / second

@@ -84,11 +84,11 @@ def loss_of(part: Part, left: Any, right: Array, effects: tuple[Any, ...]) -> fl
     """The losses at Z = U V' and effects."""
     problem, names = part.problem, [block.name for block in part.problem.model.blocks]
     pairs = zip(names, effects, strict=True)
-    effects = {name: own for name, own in pairs if own is not None}
+    named = {name: own for name, own in pairs if own is not None}
     latent = LowRank(left, right)
-    total = sum(problem.loss_of_cells(name, latent, effects) for name in names)
+    total = float(sum(problem.loss_of_cells(name, latent, named) for name in names))
     own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
-    return total + sum(problem.cost_of_effects(name, effects) for name in own)
+    return total + float(sum(problem.cost_of_effects(name, named) for name in own))
 
 
 def origins_of_rows(part: Part) -> tuple[Array, ...]:
