@@ -190,7 +190,8 @@ class Partitions(ABC):
         """What a round brings for a task, those apart and the sum, that asks what waits, too."""
         waiting = list(self.waiting)
         self.waiting.clear()
-        together, rows = Several(tuple(own.task for own in waiting), task, apart), []
+        together = Several(tuple(own.task for own in waiting), task, apart)
+        rows: list[Any] = []
         if apart == "none":
             sums, total = self.added_up(together)
         else:

@@ -141,9 +141,9 @@ def curvature_behind(
     part: Part, point: PointInPartitions, after: PointInPartitions, move: PointInPartitions
 ) -> float:
     """How far the losses lie above their tangent after Z moves, twice."""
-    here, after = point.behind(part), after.behind(part)
     moved = LowRank(move.left, move.right)
-    return here.curvature_along(after, moved, part.numbers(move.z))
+    z = part.numbers(move.z)
+    return point.behind(part).curvature_along(after.behind(part), moved, z)
 
 
 def conjugate_behind(part: Part, point: PointInPartitions, share: float) -> tuple[float, float]:
