@@ -204,7 +204,7 @@ class Batch:
 
 
 def row_costs(problem: Problem, tables: Mapping[str, Table]) -> Array | None:
-    """What the scores of each row cost: the squares of its scale, by the counts of its data.
+    """The costs of scores, one for each row: the squares of its scale, by the counts of its data.
 
     None where all cost alike.
     """

@@ -211,7 +211,7 @@ def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
             {"term": mc.MaxNorm},
             r"term=MaxNorm was given, which is none .*NuclearNorm\(weight=0.02",
         ),
-        ({"term": mc.NuclearNorm(7.0)}, r"term=NuclearNorm\(weight=7.0\)"),
+        ({"term": mc.NuclearNorm(7.0)}, r"term=NuclearNorm\(weight=7.0, count_share=0.0\)"),
         ({"tol": -1.0}, "tol=-1.0"),
         ({"random_state": -1}, "random_state=-1"),
         ({"backend": "fast"}, "backend='fast'"),

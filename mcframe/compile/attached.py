@@ -40,7 +40,7 @@ class Attached:
         return 1.0 if self.factor is None else float(np.max(self.factor))
 
     def natural(self, own: Array, power: int = 1) -> Array:
-        """What the term is given for its columns of W, or the way back with ``power`` -1."""
+        """The columns of W as the term is given them, or the way back with ``power`` -1."""
         if self.factor is None:
             return own
         return own * self.factor if power == 1 else own / self.factor

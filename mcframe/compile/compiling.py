@@ -107,7 +107,7 @@ def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
 
 
 def takes_ridges(main: Term | None) -> bool:
-    """Whether a ridge joins the main term: not a function of factors, nor one of other scales."""
+    """Return True where a ridge joins the main term: of singular values or rows, not scaled."""
     return main is None or (isinstance(main, Spectral | RowQuadratic) and not main.count_share)
 
 

@@ -144,14 +144,14 @@ def same_label(one: Any, other: Any) -> bool:
 
 
 @attrs.frozen(eq=False)
-class Counts:
-    """How many numbers of Z carry loss, by columns of all blocks and in a row on average."""
+class LossCounts:
+    """The number of losses in each column of Z, over all blocks, and in a row on average."""
 
     columns: Array
     mean_row: float
 
     @classmethod
-    def of(cls, columns: Array, n_items: int) -> "Counts":
+    def of(cls, columns: Array, n_items: int) -> "LossCounts":
         """Return the counts of all columns, of a table with so many rows."""
         return cls(columns, float(np.sum(columns)) / n_items)
 
@@ -184,7 +184,7 @@ class Totals:
         Each with what it estimates from all observed values.
     standards : mapping from block name to Standard
         Units and weights of the columns of each standardised block.
-    counts : Counts or None
+    counts : LossCounts or None
         What carries loss, where a term has scales made of it.
     """
 
@@ -192,7 +192,7 @@ class Totals:
     centres: Mapping[str, Array]
     likelihoods: Mapping[str, Likelihood]
     standards: Mapping[str, Standard]
-    counts: Counts | None = None
+    counts: LossCounts | None = None
 
     @classmethod
     def of(
@@ -230,12 +230,14 @@ class Totals:
         )
 
 
-def counts_of(model: Model, of_block: Callable[[str], IntArray], n_items: int) -> Counts | None:
+def counts_of(
+    model: Model, of_block: Callable[[str], IntArray], n_items: int
+) -> LossCounts | None:
     """Return the counts of columns of Z from those of a block's; None where no term needs any."""
     if not any(term.count_share for term in model.terms):
         return None
     of_blocks = [np.repeat(of_block(b.name), b.likelihood.width) for b in model.blocks]
-    return Counts.of(np.concatenate(of_blocks).astype(float), n_items)
+    return LossCounts.of(np.concatenate(of_blocks).astype(float), n_items)
 
 
 def row_counts(model: Model, tables: Mapping[str, Table]) -> IntArray:

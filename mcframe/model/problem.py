@@ -288,7 +288,7 @@ class Problem:
 
     @cached_property
     def row_counts(self) -> IntArray:
-        """How many numbers of each row of Z carry loss."""
+        """The number of losses in each row of Z."""
         return row_counts(self.model, self.tables)
 
     def scales_of(self, term: Term) -> Scales | None:

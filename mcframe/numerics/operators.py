@@ -448,11 +448,11 @@ class Scales:
         return LowRank(left, right)
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
-        """What some entries are multiplied by."""
+        """The factors of some entries."""
         return np.take(self.rows, rows) * np.take(self.columns, columns)
 
     def block(self, columns: slice) -> Array:
-        """What the entries of some columns are multiplied by, written out."""
+        """The factors of the entries of some columns, written out."""
         return np.outer(self.rows, self.columns[columns])
 
     @property

@@ -52,7 +52,7 @@ class Ridge(Regularizer, Spectral, SmoothTerm):
 
     @property
     def curvature(self) -> float:
-        """The weight."""
+        """The second derivative along each entry: the weight."""
         return self.weight
 
     def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
