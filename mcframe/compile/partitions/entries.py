@@ -171,19 +171,12 @@ class PartitionedMatrix(Operator):
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """A'A and A'U where A has few columns: a round in the place of dozens."""
-        if of_rows:
+        if of_rows or self.inside.behind or not gram_matrix_pays(self.entries.size, *self.shape):
             return None
-        self.ask_ahead()
-        if self.square is None or self.square.gram is None:
-            return None
+        self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+        gram = self.square.asked()
         images = self.factor * self.square.images_of(block)
-        return self.factor**2 * self.square.gram.value, images
-
-    def ask_ahead(self) -> None:
-        """Have A'A, where it is written out, come with the next round."""
-        if not self.inside.behind and gram_matrix_pays(self.entries.size, *self.shape):
-            self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
-            self.square.ask_ahead()
+        return self.factor**2 * gram.value, images
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
@@ -219,10 +212,11 @@ class SquareInPartitions:
     block: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
     images: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
 
-    def ask_ahead(self) -> None:
-        """Have A'A come with the next round."""
+    def asked(self) -> Later:
+        """A'A, which comes with the next round."""
         if self.gram is None:
             self.gram = self.partitions.later(gram_matrix, self.matrix)
+        return self.gram
 
     def images_of(self, block: Array) -> Array:
         """A'U."""
