@@ -2,8 +2,8 @@
 
 One to three blocks of one to four columns, one to twelve items, weights over four orders of
 magnitude, masks down to one observed entry a block, with and without biases, effects of rows,
-weights and offsets of entries; every main term, and up to two terms beside it. And random tables
-of any columns, of the kinds, units and signs of missing values that users have.
+weights and offsets of entries; every main regularizer, and up to two terms beside it. And random
+tables of any columns, of the kinds, units and signs of missing values that users have.
 """
 
 import warnings
@@ -177,7 +177,7 @@ def with_scales(draw, terms):
     ]
 
 
-def main_terms(draw, risky, exact, n_columns):
+def main_regularizers(draw, risky, exact, n_columns):
     """What covers all of Z. A risk may fall without end under a penalty: it gets a ball.
 
     Equalities get a penalty: in a ball they may have no solution, or any; and not the max norm,
@@ -319,7 +319,7 @@ def whole_vocabulary(draw):
         blocks = [b for b in blocks if not isinstance(b.likelihood, mc.RiskMixture)]
         data = {block.name: data[block.name] for block in blocks}
     widths = [values_of(data[b.name]).shape[1] * b.likelihood.width for b in blocks]
-    main = with_scales(draw, main_terms(draw, risky, bool(exact), sum(widths)))
+    main = with_scales(draw, main_regularizers(draw, risky, bool(exact), sum(widths)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         problem = mc.Problem.bind(mc.Model(blocks, main), data)
@@ -752,7 +752,7 @@ def extreme_block(draw, name):
 
 
 def extreme_terms(draw, name, n_columns):
-    """One main term and up to two beside it, of any weight."""
+    """One main regularizer and up to two beside it, of any weight."""
     main = [mc.NuclearNorm, mc.NuclearNorm, mc.Ridge, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall]
     main.append(lambda size: mc.GaussianRows(size * np.eye(n_columns), np.zeros(n_columns)))
     beside = [mc.Ridge, lambda size: mc.Box(-size, size), lambda _: mc.OnesColumn()]

@@ -13,7 +13,7 @@ from mcframe.contracts.validators import positive
 
 @attrs.frozen
 class LogCosh(Likelihood, Conjugate, TwiceDifferentiable):
-    """``l(z, y) = delta^2 log cosh((z - y) / delta)``: r^2 / 2 near 0, delta |r| far out.
+    """``l(z, y) = delta^2 log cosh((z - y) / delta)``: r^2 / 2 near 0, delta |r| at infinity.
 
     Parameters
     ----------

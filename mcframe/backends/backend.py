@@ -271,7 +271,7 @@ class Backend(ABC):
 
 
 def nonsmooth_refusal(program: Program) -> str | None:
-    """The parts beside the main term that have no gradient, as a clause; None without any."""
+    """The nonsmooth parts beside the main regularizer, as a clause; None without any."""
     parts = [
         f"the loss {type(piece.likelihood).__name__}"
         for piece in program.loss.pieces

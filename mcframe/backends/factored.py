@@ -295,7 +295,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
 
 def term_of(program: Program) -> Factored:
-    """The main term, which has a factored form."""
+    """The main regularizer, which has a factored form."""
     assert isinstance(program.main, Factored)
     return program.main
 

@@ -53,8 +53,8 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     """The iterate and its effects without hard constraints, else a point close by that meets them.
 
     Projections in turn, of Z and of the effects that an exact loss leaves free together; then,
-    where the main term is a ball that the others have led out of, a step towards a point that
-    meets those and lies deeper inside.
+    where the main regularizer is a ball that the others have led out of, a step towards a point
+    that meets those and lies deeper inside.
     """
     others = projections_of(program)
     if not others:
@@ -80,7 +80,7 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
 def made_feasible_in_factors(
     program: Program, latent: LowRank, effects: Given, others: list[Projection]
 ) -> tuple[LowRank, Given]:
-    """A feasible point where the main term is one of factors: they are shortened, or mixed.
+    """A feasible point where the main regularizer is one of factors: they are shortened, or mixed.
 
     Factors of two points side by side, scaled by the roots of their shares, are factors of the
     point between these.
@@ -138,7 +138,7 @@ def constraints_of(program: Program) -> list[Attached]:
 
 
 def projections_of(program: Program) -> list[Projection]:
-    """One map for each hard constraint beside the main term, exact losses last."""
+    """One map for each hard constraint beside the main regularizer, exact losses last."""
     projections = [projection_of(term) for term in constraints_of(program)]
     pieces = enumerate(program.loss.pieces)
     projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]

@@ -185,7 +185,7 @@ class Proximal(Solver[Program, ProximalState]):
     begins_at_zero = True
 
     def refusal(self, program: Program) -> str | None:
-        """The reason against a main term without shrinkage or against nonsmooth parts, or None."""
+        """The reason against a regularizer without shrinkage or nonsmooth parts, or None."""
         if program.penalty.no_shrinkage is not None:
             refused: str = program.penalty.no_shrinkage
             return refused

@@ -1,4 +1,4 @@
-"""The method of multipliers around a solver: for all that has no gradient beside the main term."""
+"""The method of multipliers around a solver: for nonsmooth parts beside the main regularizer."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ class SplittingState:
     """The inner solver's state, and the nonsmooth ones of all pieces and terms, else None."""
 
     inner: InnerState
-    program: Program  # the augmented one, all smooth but the main term
+    program: Program  # the augmented one, all smooth but the main regularizer
     parts: list[Nonsmooth | None]
     n_steps: int = 0
     n_doublings: int = 0  # steps at which some stiffness doubled
@@ -344,9 +344,9 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
 def piece_stiffness(piece: Any, program: Program) -> float:
     """The gradients of a nonsmooth loss relative to the spread of its predictors.
 
-    A loss that has no gradient of its own, as an equality, has the gradients of the main term
-    against it: of its weight, spread over the entries of a singular vector, and of its ridge. 0
-    where it is a ball.
+    A loss that has no gradient of its own, as an equality, has the gradients of the main
+    regularizer against it: of its weight, spread over the entries of a singular vector, and of its
+    ridge. 0 where it is a ball.
     """
     spread, size = predictor_spread(piece, program), 0.0
     # At 0, or where all data are 0, which is at the kinks of their losses, as far as they spread.
@@ -361,7 +361,7 @@ def piece_stiffness(piece: Any, program: Program) -> float:
 
 
 def balanced_stiffness(piece: Any, program: Program) -> float:
-    """Gradients of a nonsmooth loss that the main term stands against, relative to spread.
+    """Gradients of a nonsmooth loss that the main regularizer stands against, relative to spread.
 
     At the optimum all gradients together are a matrix whose largest singular value is at most the
     weight w, of a Frobenius norm of at most ``w sqrt(min(shape))``, however heavy a loss is.

@@ -90,7 +90,7 @@ def is_quadratic(term: Term) -> bool:
 
 
 def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
-    """The main term, which covers all of Z and takes up what a dual point lacks, and the others.
+    """The main regularizer, which covers all of Z, and the other terms.
 
     A term that has factors alone must be the main one; else the first function of singular
     values is, else a square of each row. Ridges are neither beside the latter two: they join
@@ -107,7 +107,7 @@ def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
 
 
 def takes_ridges(main: Term | None) -> bool:
-    """Return True where a ridge joins the main term: of singular values or rows, not scaled."""
+    """True where a ridge joins the main regularizer: of singular values or rows, not scaled."""
     return main is None or (isinstance(main, Spectral | RowQuadratic) and not main.count_share)
 
 
@@ -173,7 +173,7 @@ def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
 
 
 def constrained_size(program: Program) -> float:
-    """The largest entry of what is nearest to 0 in each set beside the main term."""
+    """The largest entry of what is nearest to 0 in each set beside the main regularizer."""
     sizes = [0.0]
     for term in program.terms:
         if isinstance(term.term, Constraint):

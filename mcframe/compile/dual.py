@@ -62,7 +62,7 @@ class DualPoint:
 
     @property
     def matrix(self) -> Operator:
-        """S + sum of K_t' Y_t: what the main term takes up."""
+        """S + sum of K_t' Y_t: what the main regularizer takes up."""
         pairs = zip(self.program.terms, self.terms, strict=True)
         blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
         gradient, others = (
@@ -80,7 +80,7 @@ class DualPoint:
         return attrs.evolve(self, gradient=gradient, terms=terms, share=share, norm=None)
 
     def repair(self, scale: float) -> "DualPoint":
-        """Scaled, then moved to the nearest point of every domain but the main term's."""
+        """Scaled, then moved to the nearest point of every domain but the main regularizer's."""
         scaled = self.multiple(scale)
         gradient = self.program.loss.nearest_gradient(scaled.gradient)
         return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms(), norm=None)
@@ -100,7 +100,7 @@ class DualPoint:
         return tuple(term.nearest_dual(dual) for term, dual in pairs)
 
     def without_main(self) -> "DualPoint":
-        """A point close by that leaves the main term as little to take up as can be.
+        """A point close by that leaves the main regularizer as little to take up as can be.
 
         Each term takes what is left at its columns, as far as its domain allows, and the gradients
         of the losses become what the terms stand against. Where the optimum does not touch a ball
@@ -137,7 +137,7 @@ class DualPoint:
         return total + unwritten, size + unsure
 
     def room(self, length: float) -> float:
-        """What it is worth at most that sets beside the main term count as met close to them.
+        """Bound on the objective error caused by the feasibility tolerance of the other sets.
 
         ``length`` is ||Z||_F of the candidate.
         """

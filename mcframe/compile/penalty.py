@@ -205,7 +205,7 @@ class RowPenalty(Penalty):
         return self.main.value(dense) + 0.5 * self.ridge * float(np.vdot(dense, dense))
 
     def rounding(self, latent: LowRank) -> float:
-        """Bound on the rounding of the main term; the ridge is a sum of squares, with none."""
+        """Bound on the rounding of the main regularizer; its ridge, a sum of squares, has none."""
         return self.main.rounding(latent.dense())
 
     def factors_of(self, dense: Array) -> LowRank:

@@ -25,7 +25,7 @@ class Program:
     """minimise F(Z) + R(W) + sum of terms(Z) over W of ``shape``, Z = W but for scales.
 
     F is the loss of ``entries``, which say where in Z they stand and how W is held, and have the
-    scales a and b of ``Z = diag(a) W diag(b)``, if any. R, the main term, covers all of W:
+    scales a and b of ``Z = diag(a) W diag(b)``, if any. R, the main regularizer, covers all of W:
     ``penalty``, a ``SpectralPenalty`` or a ``FactoredPenalty``. ``terms`` are others at their
     columns. ``names`` and ``columns`` are the blocks' names and where they stand in Z, piece by
     piece. ``background`` is the loss of cells that are no entries: where there are some ``loss``
@@ -50,7 +50,7 @@ class Program:
 
     @property
     def main(self) -> Any:
-        """The main term as the word that it is; None beside a ridge alone."""
+        """The main regularizer as the word that it is; None beside a ridge alone."""
         return self.penalty.main
 
     def variable(self, latent: LowRank) -> LowRank:
@@ -65,7 +65,7 @@ class Program:
 
     @property
     def plain(self) -> bool:
-        """Whether all but the main term is smooth: no multipliers are needed."""
+        """Whether all but the main regularizer is smooth: no multipliers are needed."""
         return self.loss.smooth and all(term.smooth for term in self.terms)
 
     @property

@@ -78,7 +78,7 @@ class ToMultipliers(Enum):
 
     NOTHING = "nothing"
     FIXED_COLUMN = "the fixed column"
-    ALL_ROUGH = "all that has no gradient beside the main term"
+    ALL_ROUGH = "all that has no gradient beside the main regularizer"
 
 
 class Solver(ABC, Generic[ProgramT, StateT]):

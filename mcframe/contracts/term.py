@@ -188,7 +188,7 @@ class SmoothTerm(ABC):
 class RowQuadratic(Term):
     """Ability of a term over all of Z: it is a square of each row by itself.
 
-    Where it is the main term every row can be found by itself, and its conjugate is finite
+    Where it is the main regularizer every row can be found by itself, and its conjugate is finite
     everywhere.
     """
 

@@ -1,4 +1,4 @@
-"""What the estimators share: their options, the weight of the main term, the fit."""
+"""What the estimators share: their options, the weight of the main regularizer, the fit."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence

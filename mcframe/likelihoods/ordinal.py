@@ -113,7 +113,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
 
     @property
     def curvature(self) -> float:
-        """1/2: each of two logistic functions bends by 1/4 at most; of two levels there is one."""
+        """1/2: two logistic functions, each of a curvature of at most 1/4; 1/4 of two levels."""
         return 0.5 if self.levels > 2 else 0.25
 
     @property
@@ -160,7 +160,7 @@ class Ordinal(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Parametr
         return above + below + gap_loss(np.diff(edges))[code], above_gradient - below_gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        """The bends of both logistic functions."""
+        """The second derivatives of both logistic functions."""
         lower, upper = self.interval(y)
         return logistic_parts(z - upper)[2] + logistic_parts(lower - z)[2]
 

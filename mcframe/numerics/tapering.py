@@ -17,7 +17,7 @@ from mcframe.numerics.shrinkage import orthonormal
 LOOKS, FOLLOWED, ROUNDS, LEAST_STEPS = 4, 48, 8, 80
 # What is this small beside the cost so far is not worth another look.
 MINOR = 0.1
-# The share of the harmless excess that singular values are lowered to.
+# The share of the allowed excess that singular values are lowered to.
 HALF = 0.5
 TINY = float(np.finfo(np.float64).tiny)
 # A line that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:

@@ -416,8 +416,8 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
         multipliers = (stage.multiplier[:, None],)
         dual = Dual.of(program, program.evaluate(latent), multipliers)
     point = Point(latent, dual)
-    judgement = certify(program, point)
-    bound, rounding = judgement.bound, judgement.rounding
+    certificate = certify(program, point)
+    bound, rounding = certificate.bound, certificate.rounding
     effects = {} if ones else {"labels": stage.biases}
     objective = problem.objective(latent, effects)
     if not history:

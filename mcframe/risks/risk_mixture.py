@@ -250,7 +250,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     @property
     def infimum(self) -> float:
-        """The least loss of the three states; -inf where a tilt outweighs l far out."""
+        """The least loss of the three states; -inf where a tilt outweighs l at infinity."""
         labels = np.array([0.0, 1.0, np.nan])
         return 0.0 - float(np.max(self.conjugate(np.zeros(3), labels)))
 

@@ -89,9 +89,9 @@ def complete(
       edition, 2019, section 11.2), with a prior of independent columns that counts as 1, 3, 10,
       ... or 1,000 rows. Given the covariance the completion is a convex program, with
       ``GaussianRows``, and certified; nothing certifies the covariance. Probabilities of labels
-      and levels are those of a logistic curve of the mean, with a slope and cut points for each
-      column from held-out entries; those of categories are those of a linear discriminant of the
-      means of their indicators. Levels are filled by the median of their probabilities. Where
+      and levels are those of a logistic curve of the mean, with a coefficient and cut points for
+      each column from held-out entries; those of categories are those of a linear discriminant of
+      the means of their indicators. Levels are filled by the median of their probabilities. Where
       held-out entries are predicted worse than by the column's constant, that is the answer.
     - "likelihoods": the model of ``declare``, each kind of column under its own likelihood, and
       one nuclear norm, whose weight ``cross_validate`` chooses among 10.

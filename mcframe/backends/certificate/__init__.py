@@ -2,7 +2,7 @@
 
 ``candidate`` evaluates one, asks ``compile.dual_point`` for gradients, and says how exactly
 objective and bound are known; ``bound`` scales gradients into every domain and adds up conjugates,
-that of the main term, which covers all of Z, among them.
+that of the main regularizer, which covers all of Z, among them.
 """
 
 from mcframe.backends.certificate.candidate import (

@@ -14,7 +14,15 @@ from mcframe.contracts.term import Constraint, Factored
 from mcframe.numerics.norms import norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank
 
-__all__ = ["NO_BOUND", "Aim", "Bound", "MainTerm", "fenchel_bound", "main_term", "summed_rounding"]
+__all__ = [
+    "NO_BOUND",
+    "Aim",
+    "Bound",
+    "MainRegularizer",
+    "fenchel_bound",
+    "main_regularizer",
+    "summed_rounding",
+]
 
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
@@ -34,7 +42,7 @@ class Aim:
     gap: float = 0.0
 
 
-class MainTerm(ABC):
+class MainRegularizer(ABC):
     """R*(-S) for the matrix S of one dual point, at any scale of it."""
 
     #: The largest scale up to 1 that is sure to make it finite.
@@ -49,8 +57,8 @@ class MainTerm(ABC):
         return 0.0
 
 
-class OfFactors(MainTerm):
-    """The main term as a function of factors, with multipliers from those of the candidate."""
+class OfFactors(MainRegularizer):
+    """The main regularizer of factors, with multipliers from those of the candidate."""
 
     def __init__(self, point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> None:
         self.term, self.matrix = term, point.matrix
@@ -62,8 +70,8 @@ class OfFactors(MainTerm):
         return self.term.conjugate_from(-scale * self.matrix, scale * self.multipliers)
 
 
-class OfSingularValues(MainTerm):
-    """The main term as a function of singular values.
+class OfSingularValues(MainRegularizer):
+    """The main regularizer as a function of singular values.
 
     Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
     bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
@@ -85,8 +93,8 @@ class OfSingularValues(MainTerm):
         return self.penalty.conjugate(scale * self.bounds)
 
 
-class OfRows(MainTerm):
-    """The main term as a square of each row: finite at every scale, from some products of S.
+class OfRows(MainRegularizer):
+    """A main regularizer that squares each row: finite at every scale, from some products of S.
 
     The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
     a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
@@ -114,8 +122,8 @@ class OfRows(MainTerm):
         return self.taken.rounding(scale) + abs(scale) * self.parted
 
 
-def main_term(point: DualPoint, latent: LowRank, aim: Aim) -> MainTerm:
-    """The main term of a dual point which comes from a candidate."""
+def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegularizer:
+    """The main regularizer of a dual point which comes from a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
         return OfFactors(point, penalty.main, latent, aim)
@@ -139,7 +147,7 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> float:
 class Bound:
     """A lower bound, and what it was lowered by for rounding.
 
-    With the dual point it comes from, and what the main term takes of it.
+    With the dual point it comes from, and what the main regularizer takes of it.
     """
 
     value: float
@@ -165,7 +173,7 @@ def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     ``latent`` is the candidate that the point comes from, ``aim`` how close a bound is wanted.
     """
     point = point.without_rounding()
-    main = main_term(point, latent, aim)
+    main = main_regularizer(point, latent, aim)
     nothing = bound_at(point, main, 0.0)
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
@@ -173,7 +181,7 @@ def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     return scaled if scaled.value >= nothing.value else nothing
 
 
-def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
+def scaled_bound(point: DualPoint, main: MainRegularizer) -> Bound:
     """The bound at the largest feasible scale, or with a ridge at the best one."""
     for shorter in SHORTER:
         reached = bound_at(point, main, main.largest * (1.0 - shorter))
@@ -192,8 +200,8 @@ def scaled_bound(point: DualPoint, main: MainTerm) -> Bound:
     return reached if reached.value >= shorter_point.value else shorter_point
 
 
-def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
-    """The bound from a scaled dual point and the main term's unscaled matrix."""
+def bound_at(point: DualPoint, main: MainRegularizer, scale: float) -> Bound:
+    """The bound from a scaled dual point and the main regularizer's unscaled matrix."""
     taken, rounding = main.conjugate(scale), main.rounding(scale)
     return bound_from_conjugates(point.multiple(scale), taken, rounding)
 
@@ -201,8 +209,8 @@ def bound_at(point: DualPoint, main: MainTerm, scale: float) -> Bound:
 def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
     """The bound from the sum of all conjugates, less what rounding may have added.
 
-    ``taken`` is that of the main term, ``outside`` what its own rounding changes, and that the
-    point lies outside of its domain by rounding.
+    ``taken`` is that of the main regularizer, ``outside`` what its own rounding changes, and that
+    the point lies outside of its domain by rounding.
     """
     conjugates, size = point.conjugates()
     rounding = summed_rounding(size + abs(taken), point.gradient.size) + outside
@@ -212,13 +220,14 @@ def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) 
 def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: Aim) -> Bound:
     """The bound where scaling leaves the domain of a loss whose gradients do not reach 0.
 
-    Moving back into that domain changes the main term's matrix a little, so that the scale is
-    sought in a few rounds; -inf if none is found. Beyond the main term's domain by rounding it is
-    a bound of a weight so much larger, which costs that share of the term at the candidate.
+    Moving back into that domain changes the main regularizer's matrix a little, so that the scale
+    is sought in a few rounds; -inf if none is found. Beyond the main regularizer's domain by
+    rounding it is a bound of a weight so much larger, which costs that share of the term at the
+    candidate.
     """
     for _ in range(ROUNDS):
         repaired = point.repair(scale)
-        found = main_term(repaired, latent, aim)
+        found = main_regularizer(repaired, latent, aim)
         if found.largest >= 1.0 - DUAL_ROUNDING:
             beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
             outside = beyond + found.rounding(1.0)

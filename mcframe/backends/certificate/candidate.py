@@ -66,11 +66,11 @@ class Rounding:
         An objective up to this is 0: its losses are in every column below 1e-12 of what one
         constant costs there (losses with kinks, which grow as residuals do, below 1e-9; where
         one constant fits a column whole, predictors are off by 1e-9 of their unit), its terms
-        below 1e-12 of theirs at Z = 0, and the main term 0.
+        below 1e-12 of theirs at Z = 0, and the main regularizer 0.
     resolved : float
         How far apart they may stay because each entry of Z is known to the rounding of the whole
         Z alone, as it is by singular vectors; and because norms of sparse gradients are known to
-        1e-9, which changes the objective by that share of the main term.
+        1e-9, which changes the objective by that share of the main regularizer.
     room : float
         Bound on the change of the optimum where sets count as met up to 1e-9 of their size.
     bound : float
@@ -143,7 +143,7 @@ class PrimalValues:
     program: Program
     candidate: Candidate
     at: Evaluation
-    main: float  # the value of the main term
+    main: float  # the value of the main regularizer
     attached: tuple[float, ...]  # of the others
     rounding: Any  # how far rounding of predictors may move the losses
     resolved: Any  # how far they move where Z is off by its own rounding
@@ -188,7 +188,7 @@ class PrimalValues:
 
     @property
     def main_elsewhere(self) -> float:
-        """The main term at a Z of equal entries, of the size of predictors that fit roughly."""
+        """The main regularizer at a Z of equal entries, of the size that predictors have."""
         n_rows, n_columns = self.program.shape
         unit = self.program.loss.unit  # 0 where all data are
         alike = LowRank(np.full((n_rows, 1), unit), np.ones((n_columns, 1)))
@@ -272,13 +272,13 @@ def higher_of(bound: Bound, other: Bound) -> Bound:
 
 
 def is_free_in_a_ball(program: Program, point: DualPoint) -> bool:
-    """True where the main term is a ball, and gradients are written out and free to choose."""
+    """True where the main regularizer is a ball, and gradients are written out and free."""
     fixed = point.behind or any(known is not None for known in point.known)
     return isinstance(program.main, Constraint) and not (program.entries.sparse or fixed)
 
 
 def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
-    """The relative excess allowed of a gradient's norm over the main term's radius.
+    """The relative excess allowed of a gradient's norm over the main regularizer's radius.
 
     Such that the gap is at most ``tol`` after the gradient is scaled down. Where the other parts
     alone leave a larger gap, half of that is added to it: more exact norms show no more. To scale
@@ -298,7 +298,7 @@ def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
 def shrink_gradient(
     point: DualPoint, at: Evaluation, excess: float, norm_excess: float
 ) -> list[DualPoint]:
-    """Rows and columns of the gradient scaled down where it is too long for the main term's ball.
+    """Rows and columns of the gradient scaled down where it is too long for the dual ball.
 
     And the gradient as it was, where that was touched, since the costs are those of small scales:
     its norm is known by then, so that its bound takes no further products.

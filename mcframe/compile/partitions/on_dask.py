@@ -276,7 +276,7 @@ def aligned(value: Any) -> Any:
 def outline_of(value: Any) -> Any:
     """What the sizes of an answer depend on: the task's kind, shapes, whole numbers and names.
 
-    Numbers at entries are left out: they are found within the partitions.
+    Entry values are left out: they are found within the partitions.
     """
     if isinstance(value, np.ndarray):
         return value.shape
