@@ -15,7 +15,6 @@ and ``mcframe.plots`` are loaded where they are first asked for: ``mc.datasets.o
 # The sentence
 from mcframe.model import (
     Block,
-    InPartitions,
     Model,
     Observations,
     Problem,
@@ -79,7 +78,6 @@ __all__ = [
     "FactoredDescent",
     "Fit",
     "History",
-    "InPartitions",
     "LawViolation",
     "McframeError",
     "Model",

@@ -1,5 +1,6 @@
 """The verb ``fit``."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from mcframe.contracts.errors import (
     ModelError,
     NotCertifiedWarning,
 )
-from mcframe.model import InPartitions, Model, Problem
+from mcframe.model import Model, Problem
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import (
     checked_budget,
@@ -52,6 +53,9 @@ def fit(
     random_state: int | None = 0,
     n_jobs: int | None = None,
     force: bool = False,
+    client: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Minimise a model's objective on data until the certificate says that it is done.
 
@@ -63,8 +67,7 @@ def fit(
         not stored. ``Observations`` adds weights and offsets; ``from_triples`` reads lists of
         (row, column, value). Or data whose rows come in partitions, on disk or elsewhere, which
         no process holds all of; collections of Dask are read as such, chunks of rows as
-        partitions, and so are tables of dask.dataframe. ``InPartitions`` says on which cluster
-        such data are fitted, and names a file from which an interrupted fit goes on.
+        partitions, and so are tables of dask.dataframe.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes one of a ladder by a rule (see the notes), and hands over to another where it
         makes little headway; ``explain`` says which one and why, and why others cannot run. A
@@ -94,6 +97,19 @@ def fit(
         rounding alone.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
+    client : distributed.Client, or the address of a scheduler, optional
+        Of data in partitions: the Dask cluster whose workers compute; by default that of the
+        current client where the data are Dask's, else this process does, one partition after the
+        other. The answer is the same, to the last bit where all have processors of one kind. The
+        connection to an address lasts as long as the fit.
+    checkpoint : str or Path, optional
+        Of data in partitions: a file that keeps the best point and the solver's state at each
+        certificate, and between two every ten seconds, as soon as a piece of a step is done. Where
+        it is there already, of the same model and data, the fit goes on from there.
+    scratch : str or Path, optional
+        Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
+        for each entry; by default the system's temporary one, and that of each worker of a
+        cluster. Its room is given back when the fit ends, however it ends.
 
     Returns
     -------
@@ -142,24 +158,18 @@ def fit(
             began=time.perf_counter(),
         )
         forced = checked_switch(force, "force")
-        given = data if isinstance(data, InPartitions) else InPartitions(data)
-        if in_partitions(given.data):
+        if in_partitions(data):
             fitted = fit_partitions(
-                model,
-                given.data,
-                given.client,
-                backend,
-                start,
-                settings,
-                given.checkpoint,
-                given.scratch,
+                model, data, client, backend, start, settings, checkpoint, scratch
             )
             return warned(fitted, settings)
-        if given is data:
-            raise ModelError(
-                "InPartitions, with its client, checkpoint and scratch, is for data in partitions,"
-                " and these are in this process as a whole; give them to fit as they are"
-            )
+        given_beside = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
+        for name, given in given_beside.items():
+            if given is not None:
+                raise ModelError(
+                    f"{name} was given, which is for data in partitions, and these are in this"
+                    " process as a whole; drop it"
+                )
         problem = Problem.bind(model, data)
         settings = attrs.evolve(settings, start=checked_start(start, problem))
         return fit_problem(CompiledProblem(problem), backend, settings, force=forced)

@@ -25,7 +25,7 @@ from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.fitting import fit_problem
-from mcframe.model import InPartitions, Model, Problem
+from mcframe.model import Model, Problem
 from mcframe.options import checked_budget
 from mcframe.partitions import (
     PartitionsExplanation,
@@ -98,9 +98,8 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     >>> mc.explain(model, {"x": np.eye(3)}).chosen
     'proximal'
     """
-    given = data.data if isinstance(data, InPartitions) else data
-    if in_partitions(given):
-        return explain_partitions(model, read_partitions(given))
+    if in_partitions(data):
+        return explain_partitions(model, read_partitions(data))
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen, why = choice_of(compiled)
     return Explanation(compiled.problem, verdicts(compiled), chosen, why)

@@ -429,7 +429,7 @@ def kept(tmp_path_factory):
     """A model, data in partitions, a checkpoint of their fit, and its bytes."""
     model, file = CASES["a bias"][0], tmp_path_factory.mktemp("kept") / "fit.npz"
     data = RowsInMemory({"x": X}, n_partitions=2)
-    mc.fit(model, mc.InPartitions(data, checkpoint=file), tol=1e-4)
+    mc.fit(model, data, tol=1e-4, checkpoint=file)
     return model, data, file, file.read_bytes()
 
 
@@ -438,7 +438,7 @@ def is_refused(kept, content):
     model, data, file, _ = kept
     file.write_bytes(content)
     with pytest.raises(mc.DataError, match=r"it is damaged: its bytes do not agree") as error:
-        mc.fit(model, mc.InPartitions(data, checkpoint=file))
+        mc.fit(model, data, checkpoint=file)
     assert str(file) in str(error.value)
     assert "delete the file to begin afresh" in str(error.value)
     assert file.read_bytes() == content
@@ -500,12 +500,12 @@ def test_what_differs_from_a_checkpoint_is_said_and_nothing_else(kept):
         (heavier, others["values"], (of_model, of_data)),
     ]:
         with pytest.raises(mc.DataError, match="holds another fit of partitions") as error:
-            mc.fit(own, mc.InPartitions(rows, checkpoint=file))
+            mc.fit(own, rows, checkpoint=file)
         assert [text in str(error.value) for text in (of_model, of_data)] == [
             text in said for text in (of_model, of_data)
         ]
     with pytest.raises(mc.DataError, match="partitions: random_state is 0 there and 1 here"):
-        mc.fit(model, mc.InPartitions(data, checkpoint=file), random_state=1)
+        mc.fit(model, data, random_state=1, checkpoint=file)
     assert file.read_bytes() == content
 
 
@@ -517,13 +517,13 @@ def test_a_checkpoint_that_another_process_writes_is_left_alone(kept, tmp_path):
         other.write(b"half")
         other.flush()
         with pytest.warns(UserWarning, match="is being written by another process.*goes on"):
-            fit = mc.fit(model, mc.InPartitions(data, checkpoint=file), tol=1e-9)
+            fit = mc.fit(model, data, tol=1e-9, checkpoint=file)
         with pytest.raises(mc.DataError, match="is being written by another process; give each"):
             Archive(file).add("a", Entry({}, {}))
         assert (tmp_path / "fit.npz.writing").read_bytes() == b"half"
     assert fit.status == "certified"
     assert file.read_bytes() == content
-    mc.fit(model, mc.InPartitions(data, checkpoint=file), tol=1e-9)
+    mc.fit(model, data, tol=1e-9, checkpoint=file)
     assert list(tmp_path.iterdir()) == [file], "what one has left that died is cleared away"
 
 

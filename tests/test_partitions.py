@@ -690,11 +690,11 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
     with pytest.raises(mc.BackendError, match="'alternating' alone"):
         mc.fit(model, RowsInMemory({"x": x}, 2), backend="proximal")
     with pytest.raises(mc.ModelError, match=r"client, .* for data in partitions"):
-        mc.fit(model, mc.InPartitions({"x": x}, client=object()))
+        mc.fit(model, {"x": x}, client=object())
     halves = RowsInMemory({"x": x}, 2)
-    assert repr(mc.explain(model, mc.InPartitions(halves))) == repr(mc.explain(model, halves))
+    assert repr(mc.explain(model, halves)) == repr(mc.explain(model, halves))
     with pytest.raises(mc.DataError, match="RowsInMemory was given, rows in partitions"):
-        mc.weight_max(model, mc.InPartitions(halves))
+        mc.weight_max(model, halves)
 
 
 def test_a_wrong_value_is_named_with_its_partition():
@@ -797,21 +797,21 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
             raise RuntimeError("the process dies")
 
     with pytest.raises(RuntimeError, match="dies"):
-        mc.fit(model, mc.InPartitions(data, checkpoint=path), tol=1e-8, callback=die)
+        mc.fit(model, data, tol=1e-8, callback=die, checkpoint=path)
     resumed = []
-    fit = mc.fit(model, mc.InPartitions(data, checkpoint=path), tol=1e-8, callback=resumed.append)
+    fit = mc.fit(model, data, tol=1e-8, callback=resumed.append, checkpoint=path)
     assert fit.status == "certified"
     assert resumed[0].objective <= seen[1].objective * (1.0 + 1e-12)
     assert resumed[0].bound == seen[1].bound
-    again = mc.fit(model, mc.InPartitions(data, checkpoint=path), tol=1e-8)
+    again = mc.fit(model, data, tol=1e-8, checkpoint=path)
     assert len(again.history.records) == 1, "a fit that is done is not made again"
     assert again.objective == fit.objective
     with pytest.raises(mc.DataError, match="another fit of partitions"):
-        mc.fit(model_of("gaussian"), mc.InPartitions(data, checkpoint=path))
+        mc.fit(model_of("gaussian"), data, checkpoint=path)
     with pytest.raises(mc.DataError, match="another fit of partitions"):
-        mc.fit(model, mc.InPartitions(RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path))
+        mc.fit(model, RowsInMemory({"x": table("gaussian")}, 2), checkpoint=path)
     with pytest.raises(mc.ModelError, match=r"checkpoint .* for data in partitions"):
-        mc.fit(model, mc.InPartitions({"x": table("gaussian")}, checkpoint=path))
+        mc.fit(model, {"x": table("gaussian")}, checkpoint=path)
 
 
 def test_a_compact_fit_answers_without_its_partitions():

@@ -231,7 +231,7 @@ def test_a_cluster_without_workers_is_given_up(impatient):
         distributed.Client(local) as client,
         pytest.raises(mc.BackendError, match=r"no worker for .* in a round of"),
     ):
-        mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=client))
+        mc.fit(model_of(*KIND), data_of(), client=client)
 
 
 def test_workers_that_are_paused_for_memory_are_named(threads, impatient, monkeypatch):
@@ -240,7 +240,7 @@ def test_workers_that_are_paused_for_memory_are_named(threads, impatient, monkey
 
     at_step(monkeypatch, 2, lambda: threads.run(pause))
     with pytest.raises(mc.BackendError, match="paused, as they are while their memory"):
-        mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=threads), **BUDGET)
+        mc.fit(model_of(*KIND), data_of(), **BUDGET, client=threads)
 
 
 def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path):
@@ -250,9 +250,9 @@ def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path)
         with monkeypatch.context() as patched:
             at_step(patched, 10, local.close)
             with pytest.raises(mc.BackendError, match="connection to the scheduler is"):
-                mc.fit(model, mc.InPartitions(data, client=client, checkpoint=kept), tol=1e-6)
+                mc.fit(model, data, tol=1e-6, client=client, checkpoint=kept)
         client.close()
-    rest = mc.fit(model, mc.InPartitions(data, checkpoint=kept), tol=1e-3)
+    rest = mc.fit(model, data, tol=1e-3, checkpoint=kept)
     assert rest.status == "certified"
     assert rest.history[0].gap < 0.1
 
@@ -286,13 +286,11 @@ def unforgiving():
 def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monkeypatch, alone):
     """The same bits; and an error where they go on to."""
     data = Deadly(data_of().data, 4, tmp_path, 1)
-    assert (
-        bits(mc.fit(model_of(*KIND), mc.InPartitions(data, client=unforgiving), **BUDGET)) == alone
-    )
+    assert bits(mc.fit(model_of(*KIND), data, **BUDGET, client=unforgiving)) == alone
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(gathering, "DEATHS", 1)
     with pytest.raises(mc.BackendError, match=r"partition 1 .*KilledWorker.* 1 worker died at it"):
-        mc.fit(model_of(*KIND), mc.InPartitions(attrs.evolve(data, times=9), client=unforgiving))
+        mc.fit(model_of(*KIND), attrs.evolve(data, times=9), client=unforgiving)
 
 
 def test_two_fits_at_once_share_a_cluster(threads):
@@ -302,12 +300,7 @@ def test_two_fits_at_once_share_a_cluster(threads):
     before = on_dask.KEPT.compiled
     with ThreadPoolExecutor(2) as pool:
         fits = [
-            pool.submit(
-                mc.fit,
-                model_of(*KIND),
-                mc.InPartitions(data_of(n_partitions), client=threads),
-                **budget,
-            )
+            pool.submit(mc.fit, model_of(*KIND), data_of(n_partitions), **budget, client=threads)
             for _ in range(2)
         ]
         assert [bits(fit.result()) for fit in fits] == [alone, alone]
@@ -347,7 +340,7 @@ def test_a_fit_in_a_task_of_the_same_cluster_does_not_wait_for_itself(alone):
 
     def fit_in_task(model, data):
         client = distributed.get_client()
-        return bits(mc.fit(model, mc.InPartitions(data, client=client), **BUDGET))
+        return bits(mc.fit(model, data, **BUDGET, client=client))
 
     with (
         cluster_of(1, processes=False) as local,
@@ -363,7 +356,7 @@ def test_a_client_that_is_asynchronous_is_refused():
             cluster_of(0, processes=False, asynchronous=True) as local,
             distributed.Client(local, asynchronous=True) as client,
         ):
-            mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=client))
+            mc.fit(model_of(*KIND), data_of(), client=client)
 
     with pytest.raises(mc.BackendError, match="is asynchronous, and a fit waits"):
         asyncio.run(fit())
@@ -407,7 +400,7 @@ def test_twenty_workers_killed_at_random_moments_change_no_bit():
         killer = threading.Thread(target=kill)
         killer.start()
         try:
-            fit = mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=client), **budget)
+            fit = mc.fit(model_of(*KIND), data_of(), **budget, client=client)
         finally:
             over.set()
             killer.join()
@@ -420,15 +413,12 @@ def test_collections_are_read_and_fitted_by_the_client_of_an_address(alone, thre
     address = threads.scheduler.address
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(distributed.Client, "as_current", counted := Counted())
-        assert (
-            bits(mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=address), **BUDGET))
-            == alone
-        )
+        assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=address)) == alone
     assert len(counted.clients) == 1
     assert counted.clients[0] is not threads
     assert counted.clients[0].status == "closed"
     x = da.from_array(table(KIND[0]).toarray(), chunks=(24, -1))
-    fit = mc.fit(model_of(*KIND), mc.InPartitions({"x": x}, client=address), max_iter=0)
+    fit = mc.fit(model_of(*KIND), {"x": x}, max_iter=0, client=address)
     assert distributed.Client.current() is threads
     assert isinstance(fit.problem.partitions, OneByOne)
     assert fit.problem.objective(fit.latent, fit.effects) == fit.objective
@@ -456,22 +446,18 @@ def test_what_is_no_client_is_named():
         ("what://host:1", mc.BackendError, "client='what://host:1'.*unknown address scheme"),
     ]:
         with pytest.raises(kind, match=sentence):
-            mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=client))
+            mc.fit(model_of(*KIND), data_of(), client=client)
 
 
 @pytest.fixture
 def begun(tmp_path):
     """A checkpoint of a fit that has not made a step."""
-    mc.fit(
-        model_of(*KIND), mc.InPartitions(data_of(), checkpoint=tmp_path / "fit.npz"), max_iter=0
-    )
+    mc.fit(model_of(*KIND), data_of(), max_iter=0, checkpoint=tmp_path / "fit.npz")
     return tmp_path / "fit.npz"
 
 
 def objective_in(checkpoint):
-    return mc.fit(
-        model_of(*KIND), mc.InPartitions(data_of(), checkpoint=checkpoint), max_iter=0
-    ).objective
+    return mc.fit(model_of(*KIND), data_of(), max_iter=0, checkpoint=checkpoint).objective
 
 
 def test_looks_that_are_long_apart_have_iterates_kept_between_them(begun, monkeypatch):
@@ -483,7 +469,7 @@ def test_looks_that_are_long_apart_have_iterates_kept_between_them(begun, monkey
             patched.setattr(loop, "KEPT_SHARE", 0.0)
             at_step(patched, 4, lambda: {}["the end"])
             with pytest.raises(KeyError):
-                mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=begun))
+                mc.fit(model_of(*KIND), data_of(), checkpoint=begun)
         objectives.append(objective_in(begun))
     assert objectives[0] == objectives[1] > objectives[2]
 
@@ -514,9 +500,9 @@ def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
     with monkeypatch.context() as patched:
         done = counted_pieces(patched, last)
         with pytest.raises(KeyError):
-            mc.fit(model, mc.InPartitions(data_of(), checkpoint=file), tol=1e-5)
+            mc.fit(model, data_of(), tol=1e-5, checkpoint=file)
     rest = counted_pieces(monkeypatch)
-    fit = mc.fit(model, mc.InPartitions(data_of(), checkpoint=file), tol=1e-5)
+    fit = mc.fit(model, data_of(), tol=1e-5, checkpoint=file)
     assert fit.status == "certified"
     assert rest[0] == done[-1], "the piece that was not made"
     assert last + len(rest) <= len(pieces) + 5, "one step more, where rounding decides"
@@ -551,12 +537,12 @@ def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
         file = Path(folder) / "fit.npz"
         try:
             patched.setattr(solver, "advance", dies)
-            mc.fit(model, mc.InPartitions(table, checkpoint=file), **options)
+            mc.fit(model, table, **options, checkpoint=file)
         except mc.McframeError:
             return
         except KeyError:
             patched.setattr(solver, "advance", counts)
-            fit = mc.fit(model, mc.InPartitions(table, checkpoint=file), **options)
+            fit = mc.fit(model, table, **options, checkpoint=file)
             stage, objective = died[-1]
             assert rest[0] == stage
             away = 1e-9 * abs(objective) + fit.rounding.moved
@@ -579,16 +565,13 @@ def test_a_look_that_is_cut_off_is_taken_first_by_who_goes_on(tmp_path, monkeypa
         patched.setattr(loop, "certify", cut_off)
         for _ in range(5):
             with pytest.raises(KeyError):
-                mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=file), tol=1e-3)
+                mc.fit(model_of(*KIND), data_of(), tol=1e-3, checkpoint=file)
             steps.append(pieces.count("sweep rows"))
             pieces.clear()
             resumed = True
     assert steps[0] >= 1
     assert steps[1:] == [0, 1, 0, 1]
-    assert (
-        mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=file), tol=1e-3).status
-        == "certified"
-    )
+    assert mc.fit(model_of(*KIND), data_of(), tol=1e-3, checkpoint=file).status == "certified"
 
 
 DRIVER = """
@@ -606,7 +589,7 @@ def announced(self, program, state):
     return stages(self, program, state)
 
 Alternating.stages = announced
-mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=sys.argv[1]), tol=0.0)
+mc.fit(model_of(*KIND), data_of(), checkpoint=sys.argv[1], tol=0.0)
 """
 
 
@@ -620,7 +603,7 @@ def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(begun):
         driver.kill()
     assert driver.returncode == -signal.SIGKILL
     assert objective_in(begun) <= announced[-1] * (1.0 + 1e-9)
-    rest = mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=begun), tol=1e-3)
+    rest = mc.fit(model_of(*KIND), data_of(), tol=1e-3, checkpoint=begun)
     assert rest.status == "certified"
     whole = mc.fit(model_of(*KIND), data_of(), tol=1e-3)
     assert rest.history[0].gap < whole.history[0].gap
@@ -634,7 +617,7 @@ def test_a_full_disk_under_a_checkpoint_is_warned_of_and_loses_nothing(begun, mo
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(UserWarning, match=r"written \(No space left .* keeps what it held"):
-        fit = mc.fit(model_of(*KIND), mc.InPartitions(data_of(), checkpoint=begun), tol=1e-3)
+        fit = mc.fit(model_of(*KIND), data_of(), tol=1e-3, checkpoint=begun)
     assert fit.status == "certified"
     assert begun.read_bytes() == before
     assert list(begun.parent.iterdir()) == [begun]
@@ -671,7 +654,7 @@ def test_a_file_that_is_cut_off_within_a_fit_is_named(folder, monkeypatch, on_wo
         distributed.Client(local) as client,
         pytest.raises(mc.DataError, match=r"damaged: its file p00002-b0.parquet has \d+ bytes"),
     ):
-        mc.fit(model_of(*KIND), mc.InPartitions(data, client=client if on_worker else None))
+        mc.fit(model_of(*KIND), data, client=client if on_worker else None)
 
 
 def test_a_folder_that_is_written_anew_within_a_fit_is_refused(folder, monkeypatch):
@@ -702,7 +685,7 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
     with pytest.raises(
         mc.BackendError, match=r"worker tcp.* has mcframe 0.0.1, numpy 1.7, and the .* one env"
     ):
-        mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=threads))
+        mc.fit(model_of(*KIND), data_of(), client=threads)
 
 
 def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
@@ -714,11 +697,11 @@ def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
         return {**here, **there}
 
     monkeypatch.setattr(on_dask, "REFRESHED", 2)
-    fit = mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=threads), max_iter=0)
+    fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     assert fit.notes == ()
     monkeypatch.setattr(clusters, "arithmetic_here", arithmetic)
     with pytest.warns(UserWarning, match="1 of 2 workers compute for other processors") as warned:
-        fit = mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=threads), max_iter=0)
+        fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     said = [str(w.message) for w in warned if "workers compute" in str(w.message)]
     assert len(said) == 1
     assert f"(BLAS kernel Haswell there, {here['BLAS kernel']} here)" in said[0]
@@ -734,4 +717,4 @@ def test_a_scheduler_that_goes_away_at_once_is_said(threads, monkeypatch):
 
     monkeypatch.setattr(threads, "run", cut_off)
     with pytest.raises(mc.BackendError, match=r"not be asked for its workers \(Stream is closed"):
-        mc.fit(model_of(*KIND), mc.InPartitions(data_of(), client=threads))
+        mc.fit(model_of(*KIND), data_of(), client=threads)

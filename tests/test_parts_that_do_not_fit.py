@@ -302,7 +302,7 @@ def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
 
     def fit():
         model = model_of("gaussian", "biases")
-        return mc.fit(model, mc.InPartitions(data_of(), scratch=tmp_path), tol=1e-4, callback=look)
+        return mc.fit(model, data_of(), tol=1e-4, callback=look, scratch=tmp_path)
 
     if end == "certified":
         assert fit().status == "certified"
@@ -319,7 +319,7 @@ def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
 
 def test_a_fit_keeps_no_part_and_can_be_asked_still(tmp_path):
     model, data = model_of("gaussian", "biases"), data_of()
-    fit = mc.fit(model, mc.InPartitions(data, scratch=tmp_path), tol=1e-4)
+    fit = mc.fit(model, data, tol=1e-4, scratch=tmp_path)
     executor = fit.problem.partitions
     assert not executor.kept.parts
     assert fit.problem.objective(fit.latent, fit.effects) == fit.objective
@@ -333,14 +333,14 @@ def test_a_folder_that_is_none_is_refused_before_any_work(tmp_path):
 
     data = Unread({"x": table("gaussian")}, 2)
     with pytest.raises(mc.ModelError, match=r"scratch='.*missing' was given.*no folder"):
-        mc.fit(model_of("gaussian"), mc.InPartitions(data, scratch=tmp_path / "missing"))
+        mc.fit(model_of("gaussian"), data, scratch=tmp_path / "missing")
     (tmp_path / "notes.txt").write_text("a file")
     with pytest.raises(mc.ModelError, match=r"no folder that can be written into \(Not a dir"):
-        mc.fit(model_of("gaussian"), mc.InPartitions(data, scratch=tmp_path / "notes.txt"))
+        mc.fit(model_of("gaussian"), data, scratch=tmp_path / "notes.txt")
     with pytest.raises(mc.ModelError, match="scratch=3 was given; the path"):
-        mc.fit(model_of("gaussian"), mc.InPartitions(data, scratch=3))
+        mc.fit(model_of("gaussian"), data, scratch=3)
     with pytest.raises(mc.ModelError, match="scratch, is for data in partitions"):
-        mc.fit(model_of("gaussian"), mc.InPartitions({"x": table("gaussian")}, scratch=tmp_path))
+        mc.fit(model_of("gaussian"), {"x": table("gaussian")}, scratch=tmp_path)
 
 
 def test_a_folder_without_room_for_all_parts_is_refused_at_the_first(tmp_path, monkeypatch):
@@ -350,7 +350,7 @@ def test_a_folder_without_room_for_all_parts_is_refused_at_the_first(tmp_path, m
     monkeypatch.setattr("mcframe.partitions.KEPT_SHARE", 0.0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=enough))
     with pytest.raises(mc.BackendError, match=rf"no room in folder.*{enough} are free.*scratch="):
-        mc.fit(model_of("gaussian"), mc.InPartitions(data_of(), scratch=tmp_path))
+        mc.fit(model_of("gaussian"), data_of(), scratch=tmp_path)
 
 
 def test_a_disk_that_fills_up_meanwhile_is_an_error(monkeypatch):

@@ -43,7 +43,7 @@ def test_methods_of_a_fit_take_the_block_first():
                 assert parameters[:2] == ["self", "block"]
 
 
-OTHER_NAMES = {"seed", "rng", "budget_seconds", "timeout", "threads", "n_threads"}
+OTHER_NAMES = {"seed", "rng", "budget_seconds", "timeout", "threads", "n_threads", "jobs"}
 
 
 def test_arguments_have_one_name_everywhere():

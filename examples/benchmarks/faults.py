@@ -160,12 +160,12 @@ def what_happens(fault, data, memory, known):
         striking = threading.Thread(target=strike_once_begun)
         striking.start()
         try:
-            fit = mc.fit(MODEL, mc.InPartitions(data, client=client, checkpoint=kept), **BUDGET)
+            fit = mc.fit(MODEL, data, **BUDGET, client=client, checkpoint=kept)
             end = "the same bits" if bits(fit) == known else "OTHER BITS"
         except mc.BackendError as error:
             end = f"BackendError: {error}"
             if memory == "0":
-                rest = mc.fit(MODEL, mc.InPartitions(data, checkpoint=kept), tol=BUDGET["tol"])
+                rest = mc.fit(MODEL, data, tol=BUDGET["tol"], checkpoint=kept)
                 end += f" [from the checkpoint, of gap {rest.history[0].gap:.1g}: {rest.status}]"
         finally:
             over.set()

@@ -80,12 +80,10 @@ def fit(folder, tol, memory, workers):
             LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory) as cluster,
             Client(cluster) as client,
         ):
-            made = mc.fit(
-                model_for(table), mc.InPartitions(table, client=client, scratch=folder), **options
-            )
+            made = mc.fit(model_for(table), table, **options, client=client, scratch=folder)
     else:
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
-        made = mc.fit(model_for(table), mc.InPartitions(table, scratch=folder), **options)
+        made = mc.fit(model_for(table), table, **options, scratch=folder)
     said = {
         "entries": sum(map(table.n_entries, range(table.n_partitions))),
         "partitions": table.n_partitions,

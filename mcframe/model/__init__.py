@@ -4,13 +4,11 @@ from mcframe.model.block import Block
 from mcframe.model.layout import Layout
 from mcframe.model.model import Model
 from mcframe.model.observations import Observations
-from mcframe.model.partitioned import InPartitions
 from mcframe.model.problem import Problem
 from mcframe.model.triples import Triples, from_triples
 
 __all__ = [
     "Block",
-    "InPartitions",
     "Layout",
     "Model",
     "Observations",

@@ -13,7 +13,6 @@ from mcframe.model.observations import Observations
 from mcframe.numerics.digest import digest_of
 
 __all__ = [
-    "InPartitions",
     "PartitionedData",
     "RowsInMemory",
     "is_collection",
@@ -184,47 +183,6 @@ class RowsInMemory:
         return Observations(values, **added)
 
 
-@attrs.frozen(eq=False)
-class InPartitions:
-    """Data in partitions, and how a fit of them is computed: where, and into which files.
-
-    Stands in ``mc.fit(model, data)`` in the place of the data. Data in partitions need it for
-    these options alone; without it this process computes one partition after the other.
-
-    Parameters
-    ----------
-    data : data in partitions, or dict from block name to a collection of Dask
-        As ``mc.datasets.on_disk`` gives them, or any object whose rows come in partitions.
-    client : distributed.Client, or the address of a scheduler, optional
-        The Dask cluster whose workers compute; by default that of the current client where the
-        data are Dask's. The answer is the same, to the last bit where all have processors of one
-        kind. The connection to an address lasts as long as the fit.
-    checkpoint : str or Path, optional
-        A file that keeps the best point and the solver's state at each certificate, and between
-        two every ten seconds, as soon as a piece of a step is done. Where it is there already, of
-        the same model and data, the fit goes on from there.
-    scratch : str or Path, optional
-        A folder on a disk for what does not fit into memory, some 60 bytes for each entry; by
-        default the system's temporary one, and that of each worker of a cluster. Its space is
-        freed when the fit ends, however it ends.
-
-    Examples
-    --------
-    >>> import numpy as np, mcframe as mc
-    >>> from mcframe.model.partitioned import RowsInMemory
-    >>> x = np.outer(np.arange(1.0, 5.0), [1.0, 2.0, 3.0])
-    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
-    >>> halves = RowsInMemory({"x": x}, n_partitions=2)
-    >>> mc.fit(model, mc.InPartitions(halves, client=None)).status
-    'certified'
-    """
-
-    data: Any
-    client: Any = attrs.field(default=None, kw_only=True)
-    checkpoint: Any = attrs.field(default=None, kw_only=True)
-    scratch: Any = attrs.field(default=None, kw_only=True)
-
-
 def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
     """Whether data come in partitions; no property is looked at that may take work."""
     kind = type(data)
@@ -244,7 +202,6 @@ def is_collection(given: object) -> bool:
 def refuse_partitions(given: object, here: str = "") -> None:
     """Raise a ``DataError`` where rows come in partitions, and all are needed in this process."""
     taken = "here all rows are needed in this process"
-    given = given.data if isinstance(given, InPartitions) else given
     if is_partitioned(given):
         raise DataError(
             f"{here}{type(given).__name__} was given, rows in partitions, which mc.fit and"
