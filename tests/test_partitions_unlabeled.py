@@ -173,7 +173,7 @@ def test_lines_are_those_of_the_table(programs, by_rows):
 def test_certificates_are_those_of_the_table(programs, tol):
     whole, parts, _ = programs
     state = Alternating().init(whole, None, np.random.default_rng(0))
-    for _ in range(4):
+    for _ in range(2):  # at the optimum gaps are what norms are known to, not what they measure
         Alternating().step(whole, state)
     latent = LowRank(state.left, state.right)
     one, many = (certify(program, Point(latent), tol) for program in (whole, parts))
