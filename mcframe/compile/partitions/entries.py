@@ -171,12 +171,19 @@ class PartitionedMatrix(Operator):
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """A'A and A'U where A has few columns: a round in the place of dozens."""
-        if of_rows or self.inside.behind or not gram_matrix_pays(self.entries.size, *self.shape):
+        if of_rows:
             return None
-        self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
-        gram = self.square.asked()
+        self.ask_ahead()
+        if self.square is None or self.square.gram is None:
+            return None
         images = self.factor * self.square.images_of(block)
-        return self.factor**2 * gram.value, images
+        return self.factor**2 * self.square.gram.value, images
+
+    def ask_ahead(self) -> None:
+        """Have A'A, where it is written out, come with the next round."""
+        if not self.inside.behind and gram_matrix_pays(self.entries.size, *self.shape):
+            self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+            self.square.asked()
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
