@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,9 @@ def fit_on(
         block.name: np.flatnonzero(piece.effects.fixed)
         for block, piece in zip(model.blocks, loss.pieces, strict=True)
     }
-    space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
+    space = None
+    with suppress(ModelError):  # where new rows have no meaning, who asks for one is told so
+        space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
     # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
     partitions = problem.partitions.bound_to(problem.partitions.source)
     rested = attrs.evolve(problem, partitions=partitions)

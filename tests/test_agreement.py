@@ -267,7 +267,7 @@ def test_residual_norms_reach_the_reference(record_property):
 
 
 def test_probit_reaches_the_reference(record_property):
-    run_whole(8, 0, record_property, probit_models)
+    run_whole(20, 0, record_property, probit_models)
 
 
 @pytest.mark.slow

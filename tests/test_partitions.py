@@ -689,7 +689,7 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
     model, x = model_of("gaussian"), table("gaussian")
     with pytest.raises(mc.BackendError, match="'alternating' alone"):
         mc.fit(model, RowsInMemory({"x": x}, 2), backend="proximal")
-    with pytest.raises(mc.ModelError, match=r"client, .* for data in partitions"):
+    with pytest.raises(mc.ModelError, match=r"client was given, which is for data in partitions"):
         mc.fit(model, {"x": x}, client=object())
     halves = RowsInMemory({"x": x}, 2)
     assert repr(mc.explain(model, halves)) == repr(mc.explain(model, halves))

@@ -339,7 +339,7 @@ def test_a_folder_that_is_none_is_refused_before_any_work(tmp_path):
         mc.fit(model_of("gaussian"), data, scratch=tmp_path / "notes.txt")
     with pytest.raises(mc.ModelError, match="scratch=3 was given; the path"):
         mc.fit(model_of("gaussian"), data, scratch=3)
-    with pytest.raises(mc.ModelError, match="scratch, is for data in partitions"):
+    with pytest.raises(mc.ModelError, match="scratch was given, which is for data in partitions"):
         mc.fit(model_of("gaussian"), {"x": table("gaussian")}, scratch=tmp_path)
 
 

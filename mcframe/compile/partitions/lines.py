@@ -89,7 +89,7 @@ class PartitionedLines:
 
     @cached_property
     def unsure(self) -> Later:
-        """In how many partitions full steps are not sure to descend."""
+        """Number of partitions in which full steps are not sure to descend."""
         found: Later = self.partitions.later(unsure_steps, self.near)
         return found
 
@@ -158,7 +158,7 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
 
 
 def unsure_steps(part: Part, near: Near) -> float:
-    """In how many partitions full steps are not sure to descend."""
+    """Number of partitions in which full steps are not sure to descend."""
     return float(not near.lines(part).sure)
 
 
