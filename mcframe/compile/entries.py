@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 
-__all__ = ["Entries", "Orders", "Place", "PlacesBeside", "pays_in_factors"]
+__all__ = ["Entries", "Orders", "Place", "pays_in_factors"]
 
 # Up to which share of cells observed Z in factors is the faster form: for solvers that work on
 # factors from so many rows and columns together on, where certificates of dense gradients are no
@@ -181,10 +181,6 @@ class Entries:
         self.pattern.entries(left, right, z)
         return z
 
-    def beside(self, place: Place, part: LowRank, fixed: LowRank) -> "PlacesBeside":
-        """Places near one that is ``part + fixed``, of which ``fixed`` stays as it is."""
-        return PlacesBeside(self, fixed, place.z - self.of(part))
-
     def matrix(
         self,
         numbers: Array,
@@ -206,17 +202,3 @@ class Entries:
         for columns, block in blocks:
             written[:, columns] += block
         return Dense(written)
-
-
-@attrs.frozen(eq=False)
-class PlacesBeside:
-    """Places of Z = L R' + U V' for many U, V: the numbers of L R' are known."""
-
-    entries: Entries
-    fixed: LowRank
-    numbers: Array
-
-    def at(self, left: Array, right: Array) -> Place:
-        """The place of L R' + U V', of [L, U] and [R, V]."""
-        latent = LowRank(np.hstack([self.fixed.left, left]), np.hstack([self.fixed.right, right]))
-        return Place(latent, self.numbers + self.entries.of(LowRank(left, right)))

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Place, PlacesBeside
+from mcframe.compile.entries import Place
 from mcframe.compile.partitions.executor import Later, Partitions
 from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
@@ -69,11 +69,6 @@ class PartitionedEntries:
     def of(self, latent: LowRank) -> Numbers:
         """The numbers of U V' here."""
         return Predictors(size=self.size, left=ByRows(latent.left), right=latent.right)
-
-    def beside(self, place: Place, part: LowRank, fixed: LowRank) -> PlacesBeside:
-        """Places near one that is ``part + fixed``, of which ``fixed`` stays as it is."""
-        entries: Any = self
-        return PlacesBeside(entries, fixed, place.z - entries.of(part))
 
     def matrix(
         self, numbers: Numbers, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
