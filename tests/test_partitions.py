@@ -20,9 +20,8 @@ from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.effects import ColumnParts
 from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
 from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.least import Least
-from mcframe.compile.partitions.numbers import ByRows, Predictors
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
+from mcframe.compile.partitions.values import Least, predictors
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
@@ -415,7 +414,7 @@ def test_gradients_are_centred_class_by_class_over_all_partitions():
     with closing(OneByOne(Source(data, model), KeptParts(np.inf))) as executor:
         loss = bind_partitions(model, executor)[1].loss
         size, counts = loss.pieces[0].n_numbers, loss.pieces[0].effects.counts
-        nowhere = Predictors(size=size, left=ByRows(np.zeros((16, 1))), right=np.zeros((15, 1)))
+        nowhere = predictors(size, LowRank.zeros((16, 15)))
         gradient = loss.evaluate_at(nowhere, (np.zeros(15),)).gradient
         centred = loss.centre(gradient)
         sums, sizes = loss.sums_by_effect(gradient)[0]
@@ -950,7 +949,7 @@ def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
 
     def noted(self, task):
         for answer in answers(self, task):
-            if task.name.endswith("column_equations"):
+            if task.name.endswith("normal_equations"):
                 sizes.append(bytes_of(answer[-1] if isinstance(answer, tuple) else answer))
             yield answer
 

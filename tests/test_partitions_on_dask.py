@@ -1,6 +1,7 @@
 """Rows in partitions on the workers of a Dask cluster: the bits of the fit in one process."""
 
 import contextlib
+import operator
 import os
 import pickle
 import signal
@@ -8,7 +9,6 @@ import threading
 import time
 from types import SimpleNamespace
 
-import attrs
 import numpy as np
 import pytest
 
@@ -16,12 +16,13 @@ import mcframe as mc
 from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
 from mcframe.compile.partitions.costs import Costs
-from mcframe.compile.partitions.executor import OneByOne, Task
+from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.gathering import Node
-from mcframe.compile.partitions.numbers import ByRows
 from mcframe.compile.partitions.on_dask import OnDask, outline_of
 from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.values import PART, PartValue, Scattered, predictors
 from mcframe.model.partitioned import RowsInMemory
+from mcframe.numerics.operators import LowRank
 from tests.clusters import (
     BUDGET,
     KIND,
@@ -147,18 +148,12 @@ def threads():
         yield connected
 
 
-@attrs.frozen(eq=False)
-class Drawn(Task):
+def drawn(part, size):
     """Numbers that no order but one adds up to the same bits."""
-
-    size: int
-    before: np.ndarray | None = None
-
-    def of(self, part):
-        if part.p == self.size:
-            raise ValueError("of this partition")
-        rng = np.random.default_rng(part.p)
-        return rng.standard_normal(self.size) * 10.0 ** (part.p % 7), (None, float(part.p))
+    if part.p == size:
+        raise ValueError("of this partition")
+    rng = np.random.default_rng(part.p)
+    return rng.standard_normal(size) * 10.0 ** (part.p % 7), (None, float(part.p))
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 3, 5, 19])
@@ -166,15 +161,15 @@ class Drawn(Task):
 def test_sums_by_tasks_have_the_bits_of_sums_here(threads, monkeypatch, n_partitions, fan):
     monkeypatch.setattr(on_dask, "TOGETHER", 0)
     monkeypatch.setattr(on_dask, "FAN", fan)
-    source, task = Source(data_of(n_partitions), model_of(*KIND)), Drawn(50)
+    source, asked = Source(data_of(n_partitions), model_of(*KIND)), (drawn, PART, 50)
     executor = OnDask(source, threads)
     for _ in range(2):
-        there, here = executor.sum(task), OneByOne(source).sum(task)
+        there, here = executor.sum(*asked), OneByOne(source).sum(*asked)
         assert there[0].tobytes() == here[0].tobytes()
         assert there[1] == here[1] == (None, n_partitions * (n_partitions - 1) / 2)
     assert executor.work.rounds == 2
     assert executor.work.received == 2 * (50 * 8 + 8), "the sum alone comes here"
-    (rows, there), (alone, here) = (e.rows_and_sum(task) for e in (executor, OneByOne(source)))
+    (rows, there), (alone, here) = (e.rows_and_sum(*asked) for e in (executor, OneByOne(source)))
     assert [own.tobytes() for own in rows] == [own.tobytes() for own in alone]
     assert there == here == (None, n_partitions * (n_partitions - 1) / 2)
     assert executor.work.received == 2 * (50 * 8 + 8) + n_partitions * 50 * 8 + 8
@@ -220,7 +215,9 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
         fit = mc.fit(model, data, **budget, client=threads)
         assert bits(fit) == bits(mc.fit(model, data, **budget))
     few, many = received
-    assert {"EffectSums", "Look", "Tell"} < {name for names in few for name in names.split("+")}
+    assert {"effect_sums", "seen_in", "facts_of"} < {
+        name for names in few for name in names.split("+")
+    }
     for name in few.keys() & many.keys():
         assert many[name] - few[name] <= 4 * 8, f"{name}: a number from each partition at most"
 
@@ -247,7 +244,7 @@ def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypa
     executor, received = OnDask(Source(data_of(5), model_of(*KIND)), threads), []
     for size in (50, 50, 51, 51, 50):
         before = executor.work
-        executor.sum(Drawn(size))
+        executor.sum(drawn, PART, size)
         received.append((executor.work - before).received)
     one, larger = 50 * 8 + 8, 51 * 8 + 8
     assert received == [one, 5 * one, larger, larger, 5 * one]
@@ -255,8 +252,8 @@ def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypa
 
 def test_outlines_tell_what_has_answers_of_other_sizes():
     def outline(rows, columns, size):
-        cut = ByRows(np.zeros((rows, 2))), np.zeros((columns, 2)), 1.5
-        return outline_of(Drawn(size, cut))
+        cut = Scattered(np.zeros((rows, 2))), np.zeros((columns, 2)), 1.5
+        return outline_of(PartValue(drawn, (PART, size, cut)))
 
     assert outline(4, 3, 1) == outline(4, 3, 1)
     assert len({outline(4, 3, 1), outline(5, 3, 1), outline(4, 2, 1), outline(4, 3, 2)}) == 4
@@ -280,7 +277,7 @@ def test_a_partition_that_fails_below_a_sum_is_named(threads, monkeypatch):
     monkeypatch.setattr(on_dask, "FAN", 2)
     executor = OnDask(Source(data_of(5), model_of(*KIND)), threads)
     with pytest.raises(mc.BackendError, match=r"partition 3 was lost .*ValueError: of this part"):
-        executor.sum(Drawn(3))
+        executor.sum(drawn, PART, 3)
 
 
 def test_wrong_data_below_a_sum_are_an_error_of_the_data(threads, monkeypatch):
@@ -288,7 +285,7 @@ def test_wrong_data_below_a_sum_are_an_error_of_the_data(threads, monkeypatch):
     x.data[x.indptr[42]] = 2.0
     executor = OnDask(Source(RowsInMemory({"x": x}, 3), model_of("bernoulli")), threads)
     with pytest.raises(mc.DataError, match=r"^partition 2 \(rows 32 to 47.*row 10"):
-        executor.sum(Drawn(4))
+        executor.sum(drawn, PART, 4)
 
 
 def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
@@ -305,17 +302,17 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
-    from mcframe.compile.partitions.entries import MatrixInPartitions, product_of
-    from mcframe.compile.partitions.numbers import Predictors
+    from mcframe.compile.partitions.entries import matrix_of
+    from mcframe.compile.partitions.values import ENTRIES
     from mcframe.model.binding import Totals
 
     totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
     executor = OnDask(Source(data_of(), model_of("gaussian"), totals), client)
     left, right, block = np.ones((48, 200)), np.ones((16, 200)), np.ones((16, 50))
-    numbers = Predictors(size=1, left=ByRows(left), right=right)
+    values = predictors(1, LowRank(left, right))
     try:
         for _ in range(2):
-            executor.each(product_of, MatrixInPartitions(numbers), block)
+            executor.each(operator.matmul, PartValue(matrix_of, (ENTRIES, values, ())), block)
     finally:
         executor.close()  # else workers keep its parts for as long as they know of no end
     assert executor.work.rounds == 2

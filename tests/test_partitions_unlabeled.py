@@ -10,8 +10,8 @@ from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, lines_near
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.numbers import ByRows
 from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.values import Scattered
 from mcframe.model import Problem, binding
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
@@ -279,7 +279,7 @@ def test_a_tolerance_below_what_norms_are_told_to_ends_and_says_so(n_partitions)
 def test_rows_are_given_as_they_arrive_where_they_travel():
     """Row by row, however the factor lies: BLAS adds up in another order otherwise."""
     factor = np.asfortranarray(np.random.default_rng(0).standard_normal((60, 5)))
-    given = ByRows(factor).of(10, 30)
+    given = Scattered(factor).of(10, 30)
     assert given.flags.c_contiguous
     np.testing.assert_array_equal(given, factor[10:30])
 

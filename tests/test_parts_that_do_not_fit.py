@@ -226,14 +226,14 @@ def test_numbers_at_entries_outlive_a_round():
     """Gradients are found once, and not again in each round of a certificate."""
     finds, model, data = [], model_of("gaussian"), data_of()
     for most, scratch in ((np.inf, None), (0, Scratch())):
-        count, before = [], Part.numbers
+        count, before = [], Part.entry_values
 
         def numbers(self, wanted, count=count, before=before):
             count.append(wanted.key not in self.kept)
             return before(self, wanted)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Part, "numbers", numbers)
+            patch.setattr(Part, "entry_values", numbers)
             fitted(model, data, most, scratch)
         finds.append(sum(count))
     assert finds[0] == finds[1] < len(count) / 2

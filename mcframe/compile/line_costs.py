@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 
 from mcframe.compile.evaluation import Evaluation
-from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.lines import partitioned_line_costs
+from mcframe.compile.partitions.lines import lines_near
 from mcframe.compile.program import Program
-from mcframe.contracts.arrays import Array
 from mcframe.numerics.tapering import LineCosts
 
 __all__ = ["line_costs", "tapers"]
@@ -39,22 +37,9 @@ def line_costs(program: Program, at: Evaluation, gradient: Any) -> LineCosts:
     derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
     stay 0.
     """
-    entries: Any = program.entries
-    if isinstance(entries, PartitionedEntries):
-        return partitioned_line_costs(program, at, gradient)
-    z = at.place.z
-    second = np.empty(gradient.size)
-    for piece, effects in zip(program.loss.pieces, at.effects, strict=True):
-        second[piece.part] = piece.newton_weights(piece.offset_part(z), effects)
-    n_rows, n_columns = program.shape
-
-    def by_lines(values: Array) -> Array:
-        by_rows = np.bincount(entries.rows, weights=values, minlength=n_rows)
-        by_columns = np.bincount(entries.columns, weights=values, minlength=n_columns)
-        return np.concatenate([by_rows, by_columns])
-
-    linear = np.maximum(by_lines(-gradient * z), 0.0)
+    rows, columns = lines_near(program, at).scaling_costs(gradient)
+    linear, quadratic = (np.concatenate(own) for own in zip(rows, columns, strict=True))
+    linear = np.maximum(linear, 0.0)
     if any(piece.layout.n_biases for piece in program.loss.pieces):
-        linear[:n_rows] = np.inf
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # then that line stays
-        return LineCosts(linear, by_lines(np.square(gradient) / second))
+        linear[: program.shape[0]] = np.inf
+    return LineCosts(linear, quadratic)

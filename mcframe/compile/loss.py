@@ -65,6 +65,11 @@ class EntryLoss(SumOfPieces):
         pairs = zip(self.pieces, effects, strict=True)
         return [piece.curvature_at(piece.offset_part(z), own) for piece, own in pairs]
 
+    def steepest_at(self, z: Array, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+        """The largest second derivative of each piece at z."""
+        pairs = zip(self.pieces, effects, strict=True)
+        return tuple(piece.steepest(piece.offset_part(z), own) for piece, own in pairs)
+
     def evaluate(
         self,
         z: Array,
@@ -122,6 +127,13 @@ class EntryLoss(SumOfPieces):
                 total += scale * pair[0] - (1.0 - scale) * lowest
                 size += pair[1] + abs(lowest)
         return total, size
+
+    def conjugates_of_entries(self, gradient: Array) -> tuple[tuple[float, float] | None, ...]:
+        """The sums of the conjugates of entries, and of their sizes, of pieces that have them."""
+        return tuple(
+            piece.add_conjugates(gradient[piece.part], 0.0, 0.0) if piece.has_conjugate() else None
+            for piece in self.pieces
+        )
 
     def known_conjugates(self, z: Array, effects: tuple[Array | None, ...]) -> Known:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z.

@@ -7,10 +7,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.by_effect import apart, together
-from mcframe.compile.partitions.effects import EffectsInParts
+from mcframe.compile.partitions.effects import EffectsInParts, apart, together
 from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.executor import Partitions, Task, added
+from mcframe.compile.partitions.executor import Partitions, added
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import (
@@ -20,6 +19,7 @@ from mcframe.compile.partitions.problem import (
 )
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
+from mcframe.compile.partitions.values import PART
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray
@@ -112,13 +112,13 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     """
     data = partitions.source.data
     check_data(model, data)
-    seen = partitions.sum(Look())
+    seen = partitions.sum(seen_in, PART)
     totals = totals_of(model, partitions, seen)
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     notes = notes_of(model, tables, seen)
     problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
-    facts = bound.sum(Tell())
+    facts = bound.sum(facts_of, PART)
     return problem, compiled(problem, bound, seen, facts)
 
 
@@ -183,18 +183,14 @@ class Seen:
         )
 
 
-@attrs.frozen(eq=False)
-class Look(Task):
-    """What has to be known of all rows before any of them is bound."""
-
-    def of(self, part: Part) -> tuple[Seen, ...]:
-        """Tell of the rows of a partition, block by block."""
-        source = part.source
-        first = source.data.rows(part.p)[0]
-        return tuple(
-            seen_of(block, part.tables[block.name], first, k)
-            for k, block in enumerate(source.model.blocks)
-        )
+def seen_in(part: Part) -> tuple[Seen, ...]:
+    """What has to be known of all rows before any of them is bound, block by block."""
+    source = part.source
+    first = source.data.rows(part.p)[0]
+    return tuple(
+        seen_of(block, part.tables[block.name], first, k)
+        for k, block in enumerate(source.model.blocks)
+    )
 
 
 def summed(first: Any, second: Any, **given: Any) -> Any:
@@ -355,16 +351,12 @@ class Facts:
         return summed(self, other, longest=max(self.longest, other.longest))
 
 
-@attrs.frozen(eq=False)
-class Tell(Task):
-    """What solvers and certificates ask of losses, and is told once; and the longest lines."""
-
-    def of(self, part: Part) -> Facts:
-        """Tell of each block, of the longest row, and of entries by columns of Z."""
-        program, entries = part.program, part.program.entries
-        columns = np.bincount(entries.columns, minlength=entries.shape[1])
-        told = tuple(told_by(piece) for piece in program.loss.pieces)
-        return Facts(told, entries.pattern.by_rows.longest, columns)
+def facts_of(part: Part) -> Facts:
+    """What is known of each block, the longest row, and the entries by columns of Z."""
+    program, entries = part.program, part.program.entries
+    columns = np.bincount(entries.columns, minlength=entries.shape[1])
+    told = tuple(told_by(piece) for piece in program.loss.pieces)
+    return Facts(told, entries.pattern.by_rows.longest, columns)
 
 
 def told_by(piece: Any) -> Told:

@@ -1,6 +1,6 @@
 """The effects of a block whose rows are in partitions: sums over entries are rounds of tasks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,16 +13,22 @@ from mcframe.compile.effects.effects import Effects, ridge_of
 from mcframe.compile.effects.notes import describe_effect
 from mcframe.compile.effects.solving import best_effects, centred
 from mcframe.compile.effects.sums import Curvature, EntriesAt
-from mcframe.compile.partitions.by_effect import apart, in_halves, together
+from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.least import Least
-from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, effects_by_rows
-from mcframe.compile.partitions.part import Part
-from mcframe.compile.partitions.tasks import EffectSums
+from mcframe.compile.partitions.values import (
+    LOSS,
+    EntryValues,
+    Least,
+    PartValue,
+    Scattered,
+    entries_of,
+    piece_of,
+    scattered_effects,
+)
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import ParametricBySums
-from mcframe.model import Problem
+from mcframe.model import Layout, Problem
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
 # then no round.
@@ -74,11 +80,11 @@ class EffectsInParts(Effects):
             return describe_effect(problem, block, effect).removeprefix("the ")
 
         def signs_without(found: Mask) -> tuple[Array, ...]:
-            return effects.by_effect(BlockOf(k), signs_far_out, effects.cut(found))
+            return effects.by_effect(signs_far_out, effects.piece, effects.cut(found))
 
         try:
             refuse_falling(
-                likelihood, name_of, lambda: effects.by_effect(BlockOf(k), sums_far_out)
+                likelihood, name_of, lambda: effects.by_effect(sums_far_out, effects.piece)
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
@@ -88,71 +94,78 @@ class EffectsInParts(Effects):
             return effects
         return attrs.evolve(effects, connected=effects.connected_by_entries())
 
-    def by_effect(self, at: "BlockOf", question: Any, *given: Any) -> tuple[Array, ...]:
+    @property
+    def piece(self) -> PartValue:
+        """The piece of each partition."""
+        return piece_of(self.k)
+
+    def by_effect(self, question: Callable[..., Any], *given: Any) -> tuple[Array, ...]:
         """Sums by effect of what partitions answer to a question."""
-        arguments = sums_at, at, question, *given
+        arguments = halves_of, PartValue(getattr, (self.piece, "layout")), question, given
         return together(self.layout, *in_halves(self.partitions, (self.layout,), *arguments))
 
     def connected_by_entries(self) -> tuple[IntArray, Mask]:
         """The connected part of each column and each row, and which of them stand alone.
 
-        Columns that are connected within partitions first, by sums; then each partition tells of
-        its own rows.
+        Columns that are connected within partitions first, by sums; then each partition answers
+        for its own rows.
         """
-        at, fixed = BlockOf(self.k), self.cut(self.fixed)
-        columns = self.partitions.sum(answer_at, at, parts_of_columns, fixed).labels
-        rows: Any = self.partitions.concatenate(answer_at, at, parts_of_rows, fixed, columns)
+        at = self.piece, self.cut(self.fixed)
+        columns = self.partitions.sum(parts_of_columns, *at).labels
+        rows: Any = self.partitions.concatenate(parts_of_rows, *at, columns)
         alone = rows < 0
         rows[alone] = int(np.max(columns)) + 1 + np.arange(np.sum(alone))
         found = np.concatenate([columns, rows])
         return found, np.bincount(found)[found] == 1
 
     def cut(self, effects: Array | Mask | None) -> Any:
-        """Effects as tasks take them: those of rows go to their partitions."""
-        return None if effects is None else effects_by_rows(self.layout, effects)
+        """Effects as questions take them: those of rows go to their partitions."""
+        return scattered_effects(self.layout, effects)
 
-    def solve(self, z: Numbers, warm: Array | None) -> tuple[Array | None, float | None]:
+    def solve(self, z: EntryValues, warm: Array | None) -> tuple[Array | None, float | None]:
         """The best effects at z from those of a point nearby, and the losses if they are known."""
         if not self.size:
             return None, None
         if self.layout.n_parameters:
             return self.parameters(z, warm), None
         if not self.layout.n_biases:  # each partition has all entries of its rows
-            begun = None if warm is None else ByRows(warm)
-            at = EntriesOf(self.k, z)
-            found = self.partitions.concatenate(answer_at, at, row_effects, begun)
+            begun = None if warm is None else Scattered(warm)
+            found = self.partitions.concatenate(row_effects, self.entries_at(z), begun)
             return self.representative(found), None
         effects, here = best_effects(self, EntriesInParts(self, z), self.likelihood, warm)
         return effects, here.sums.value if effects is here.effects else None
 
-    def parameters(self, z: Numbers, warm: Array | None) -> Array:
+    def entries_at(self, z: EntryValues) -> PartValue:
+        """The entries of each partition at predictors z."""
+        return PartValue(entries_of, (self.piece, z))
+
+    def parameters(self, z: EntryValues, warm: Array | None) -> Array:
         """The likelihood's own best parameters, by sums over all entries."""
 
         def tell(asked: Any) -> tuple[Any, Array]:
-            at = EntriesOf(self.k, z)
-            sums, negated = self.partitions.sum(answer_at, at, parameter_sums, asked)
+            sums, negated = self.partitions.sum(parameter_sums, self.entries_at(z), asked)
             return sums, -negated.numbers
 
         parametric: ParametricBySums = self.likelihood
         return parametric.parameters_by_sums(tell, warm)
 
-    def centre(self, gradient: Numbers) -> Numbers:
+    def centre(self, gradient: EntryValues) -> EntryValues:
         """The nearest gradients whose sums over rows and over columns vanish, of tied effects."""
-        size = gradient.size
-        undiverged = Undiverged(size=size, k=self.k, fixed=self.cut(self.fixed))
+        undiverged = gradient.changed(undiverged_of, self.piece, self.cut(self.fixed))
 
-        def moved(gradient: Numbers, step: Array) -> Numbers:
-            return Moved(size=size, of=gradient, weights=undiverged, k=self.k, step=self.cut(step))
+        def moved(gradient: EntryValues, step: Array) -> EntryValues:
+            given = self.piece, gradient, undiverged, self.cut(step)
+            return gradient.changed(moved_by_effects, *given)
 
-        def sums_of(gradient: Numbers) -> tuple[Array, Array]:
-            rows, others = self.partitions.rows_and_sum(EffectSums(gradient))
+        def sums_of(gradient: EntryValues) -> tuple[Array, Array]:
+            rows, others = self.partitions.rows_and_sum(effect_sums, LOSS, gradient)
             sums, sizes = together(self.layout, [own[self.k] for own in rows], others[self.k])
             return sums, sizes
 
         if self.fixed.any():
             gradient = moved(gradient, np.zeros(self.size))
-        ones = CurvatureInParts(self, CurvatureOf(self.k, undiverged))
-        found: Numbers = centred(self, ones, gradient, sums_of, moved)
+        ones = CurvatureInParts(self, PartValue(weighted, (self.piece, undiverged)))
+        found: EntryValues = centred(self, ones, gradient, sums_of, moved)
         return found
 
 
@@ -161,26 +174,25 @@ class EntriesInParts:
     """``EntriesAt`` predictors z of a block in partitions: each question is a round."""
 
     effects: EffectsInParts
-    z: Numbers
+    z: EntryValues
 
     @property
-    def entries(self) -> "EntriesOf":
-        """The entries, for tasks."""
-        return EntriesOf(self.effects.k, self.z)
+    def own(self) -> PartValue:
+        """The entries of each partition."""
+        return self.effects.entries_at(self.z)
 
     @property
     def reach(self) -> float:
         """The largest predictor."""
-        return -float(self.effects.partitions.sum(answer_at, self.entries, reach).numbers)
+        return max(self.effects.partitions.each(getattr, self.own, "reach"))
 
     def at(self, effects: Array) -> "SumsInParts":
         """The sums at some effects."""
         known, own = self.effects, self.effects.cut(effects)
         second = None
         if known.tied:  # whose systems take several rounds
-            second = SecondDerivatives(size=self.z.size, entries=self.entries, effects=own)
-        curvature = CurvatureOf(known.k, second, self.entries, own)
-        arguments = local_sums, self.entries, own, curvature
+            second = self.z.changed(second_derivatives, self.own, own)
+        arguments = local_sums, self.own, own, second
         rows, (losses, others) = in_halves(known.partitions, (known.layout,), *arguments)
         value, summands, negated = losses
         gradient, sizes, *diagonal = together(known.layout, rows, others)
@@ -190,14 +202,14 @@ class EntriesInParts:
             -float(negated.numbers),
             gradient,
             sizes,
-            CurvatureInParts(known, curvature, *diagonal),
+            CurvatureInParts(known, PartValue(curvature_of, (self.own, own, second)), *diagonal),
             known.total_weights,
         )
 
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below."""
         effects = np.zeros(self.effects.size)
-        found = self.effects.partitions.sum(answer_at, self.entries, below_zero)
+        found = self.effects.partitions.sum(below_zero, self.own)
         self.effects.layout.biases(effects)[:] = found.numbers
         return effects
 
@@ -220,7 +232,7 @@ class CurvatureInParts:
     """What ``Curvature`` answers, of all partitions: each question is a round."""
 
     effects: EffectsInParts
-    at: "CurvatureOf"
+    own: PartValue  # the ``Curvature`` of each partition
     known: Array | None = None
 
     @cached_property
@@ -228,12 +240,12 @@ class CurvatureInParts:
         """The diagonal of G'HG."""
         if self.known is not None:
             return self.known
-        [found] = self.effects.by_effect(self.at, diagonal)
+        [found] = self.effects.by_effect(diagonal, self.own)
         return found
 
     def sum(self, question: Callable[..., Array], *given: Any) -> Array:
         """The sum of the partitions' answers."""
-        return np.asarray(self.effects.partitions.sum(answer_at, self.at, question, *given))
+        return np.asarray(self.effects.partitions.sum(question, self.own, *given))
 
     def blocks(self) -> Array:
         """The second derivatives in the effects of the classes of each column."""
@@ -246,90 +258,52 @@ class CurvatureInParts:
     def of_rows(self, others: Array) -> Array:
         """N x for the table N and effects x of columns and intercept."""
         partitions = self.effects.partitions
-        return partitions.concatenate(answer_at, self.at, Curvature.of_rows, others)
+        return partitions.concatenate(Curvature.of_rows, self.own, others)
 
     def of_others(self, rows: Array) -> Array:
         """N' y for effects y of rows."""
-        return self.sum(Curvature.of_others, ByRows(rows))
+        return self.sum(Curvature.of_others, Scattered(rows))
 
     def elimination(self, rows: Array) -> Callable[[Array], Array]:
         """The product x -> N' D N x: a round each, or one that writes the matrix out."""
-        own = ByRows(rows)
+        own = Scattered(rows)
         if self.effects.size - rows.size > WRITTEN_OUT:
             return lambda others: self.sum(eliminated, own, others)
         matrix = self.sum(written_out, own)
         return lambda others: matrix @ others
 
 
-@attrs.frozen(eq=False)
-class BlockOf(Cut):
-    """Block k of a partition: its piece of the loss."""
-
-    k: int
-
-    def of(self, part: Part) -> Any:
-        """The piece of a partition."""
-        return part.program.loss.pieces[self.k]
-
-
-@attrs.frozen(eq=False)
-class EntriesOf(BlockOf):
-    """The entries of block k at predictors z."""
-
-    z: Numbers
-
-    def of(self, part: Part) -> EntriesAt:
-        """The entries of a partition."""
-        piece = part.program.loss.pieces[self.k]
-        z = piece.offset_part(part.numbers(self.z))
-        return EntriesAt(piece.effects, piece.likelihood, z, piece.y, piece.scale)
-
-
-@attrs.frozen(eq=False)
-class CurvatureOf(BlockOf):
-    """Second derivatives of block k at entries and effects, or with weights in their place."""
-
-    weights: Numbers | None
-    entries: EntriesOf | None = None
-    effects: Any = None
-
-    def of(self, part: Part) -> Curvature:
-        """The second derivatives of a partition."""
-        if self.weights is None:
-            assert self.entries is not None
-            return self.entries.of(part).at(self.effects).curvature
-        known, weights = part.program.loss.pieces[self.k].effects, self.weights
-        return Curvature(known, lambda: part.numbers(weights))
-
-
-def answer_at(part: Part, at: BlockOf, question: Callable[..., Any], *given: Any) -> Any:
-    """What a block, its entries or their second derivatives answer to a question about them."""
-    return question(at.of(part), *given)
-
-
-def sums_at(part: Part, at: BlockOf, question: Callable[..., Any], *given: Any) -> Any:
+def halves_of(
+    layout: Layout, question: Callable[..., tuple[Array, ...]], given: tuple[Any, ...]
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Answers to a question that are sums by effect, of which those of rows stand apart."""
-    return apart(part.program.loss.pieces[at.k].layout, *question(at.of(part), *given))
+    return apart(layout, *question(*given))
 
 
-def local_sums(
-    part: Part, entries: EntriesOf, effects: Any, curvature: CurvatureOf
-) -> tuple[Any, Any]:
+def curvature_of(entries: EntriesAt, effects: Array, second: Array | None) -> Curvature:
+    """The second derivatives of a partition, or ``second`` in their place."""
+    if second is None:
+        return entries.at(effects).curvature
+    return Curvature(entries.effects, lambda: second)
+
+
+def weighted(piece: Any, weights: Array) -> Curvature:
+    """The curvature of quadratics with these weights."""
+    return Curvature(piece.effects, lambda: weights)
+
+
+def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[Any, Any]:
     """Losses, their sizes, and predictors; gradient, sizes, and second derivatives by effect.
 
     The latter where a number of z is an entry.
     """
-    sums = entries.of(part).at(effects)
+    sums, known = entries.at(effects), entries.effects
     by_effect = [sums.gradient, sums.sizes]
-    if sums.entries.effects.width == 1:
-        by_effect.append(curvature.of(part).diagonal)
-    rows, others = apart(sums.entries.effects.layout, *by_effect)
+    if known.width == 1:
+        numbers = sums.curvature.numbers if second is None else second
+        by_effect.append(known.sum_by_effect(numbers))
+    rows, others = apart(known.layout, *by_effect)
     return rows, ((sums.value, sums.summands, Least(np.asarray(-sums.reach))), others)
-
-
-def reach(entries: EntriesAt) -> Least:
-    """The largest predictor, negated."""
-    return Least(np.asarray(-entries.reach))
 
 
 def below_zero(entries: EntriesAt) -> Least:
@@ -409,43 +383,72 @@ def written_out(curvature: Curvature, rows: Array) -> Array:
     return written
 
 
-@attrs.frozen(eq=False, kw_only=True, slots=False)
-class SecondDerivatives(Numbers):
-    """Second derivatives of the losses of a block at predictors and effects."""
-
-    entries: EntriesOf
-    effects: Any
-
-    def find(self, part: Part) -> Array:
-        """Second derivatives at the entries of a partition."""
-        return self.entries.of(part).at(self.effects).curvature.numbers
+def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
+    """Second derivatives of the losses at predictors with effects."""
+    return entries.at(effects).curvature.numbers
 
 
-@attrs.frozen(eq=False, kw_only=True, slots=False)
-class Undiverged(Numbers):
-    """1 at entries of block k none of whose effects diverges, 0 at the others."""
-
-    k: int
-    fixed: Any
-
-    def find(self, part: Part) -> Array:
-        """Ones and zeros at the entries of a partition."""
-        effects = part.program.loss.pieces[self.k].effects
-        return attrs.evolve(effects, fixed=self.fixed).undiverged
+def undiverged_of(piece: Any, fixed: Array) -> Array:
+    """1 at entries none of whose effects diverges, 0 at the others."""
+    undiverged: Array = attrs.evolve(piece.effects, fixed=fixed).undiverged
+    return undiverged
 
 
-@attrs.frozen(eq=False, kw_only=True, slots=False)
-class Moved(Numbers):
-    """Gradients of block k moved by sums of effects where weights are 1, and 0 elsewhere."""
+def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -> Array:
+    """Gradients of all blocks, a block's moved by effects where weights are 1, and 0 elsewhere."""
+    moved = gradient.copy()
+    moved[piece.part] = weights * (moved[piece.part] + piece.effects.at_entries(step))
+    return moved
 
-    of: Numbers
-    weights: Numbers
-    k: int
-    step: Any
 
-    def find(self, part: Part) -> Array:
-        """Gradients of a partition."""
-        moved, piece = part.numbers(self.of).copy(), part.program.loss.pieces[self.k]
-        own = moved[piece.part] + piece.effects.at_entries(self.step)
-        moved[piece.part] = part.numbers(self.weights) * own
-        return moved
+def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[Any, Any]:
+    """The sums of gradients and of their sizes over each effect, of each block.
+
+    Those of the rows, of all blocks, and those of the others.
+    """
+    rows, others = [], []
+    for piece in loss.pieces:
+        own, total = gradient[piece.part], piece.effects.sum_by_effect
+        of_rows, of_others = apart(piece.layout, total(own), total(np.abs(own)))
+        rows.append(of_rows)
+        others.append(of_others)
+    return tuple(rows), tuple(others)
+
+
+def apart(layout: Layout, *sums: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Sums over each effect of a partition: those of its own rows, and those to be added up.
+
+    ``layout`` is that of the partition.
+    """
+    d = layout.n_biases
+    stop = d + layout.n_row_effects
+    rows = tuple(own[d:stop] for own in sums)
+    return rows, tuple(np.concatenate([own[:d], own[stop:]]) for own in sums)
+
+
+def in_halves(
+    partitions: Partitions, layouts: Sequence[Layout], question: Callable[..., Any], *given: Any
+) -> tuple[list[Any], Any]:
+    """The answers to a question in halves: of the rows, and the sum of the second ones.
+
+    Where no layout has effects of rows the first halves are empty, and their sum stands for all:
+    on a cluster no task has to take the answers apart.
+    """
+    if any(layout.n_row_effects for layout in layouts):
+        return partitions.rows_and_sum(question, *given)
+    rows, summed = partitions.sum(question, *given)
+    return [rows], summed
+
+
+def together(
+    layout: Layout, rows: Sequence[tuple[Array, ...]], added: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    """Sums over each effect of all partitions, of what these have ``apart``.
+
+    Those of rows stand below each other, between those of columns and those of the intercept.
+    """
+    d = layout.n_biases
+    return tuple(
+        np.concatenate([total[:d], *own, total[d:]])
+        for own, total in zip(zip(*rows, strict=True), added, strict=True)
+    )

@@ -1,5 +1,6 @@
 """Places of numbers that are spread over partitions, and the matrix of such numbers."""
 
+import operator
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -7,16 +8,21 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Place
+from mcframe.compile.entries import Entries, Place
 from mcframe.compile.partitions.executor import Later, Partitions
-from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
-from mcframe.compile.partitions.part import Part
-from mcframe.compile.partitions.unlabeled import GradientsBehind
+from mcframe.compile.partitions.values import (
+    ENTRIES,
+    EntryValues,
+    PartValue,
+    Scattered,
+    predictors,
+)
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.operators import LowRank, Operator, Scales
-from mcframe.numerics.sampled import gram_matrix_pays
+from mcframe.numerics.sampled import Sampled, gram_matrix_pays
+from mcframe.numerics.unlabeled import Behind
 
 __all__ = ["PartitionedEntries", "PartitionedMatrix"]
 
@@ -25,7 +31,7 @@ __all__ = ["PartitionedEntries", "PartitionedMatrix"]
 class PartitionedEntries:
     """What ``Entries`` answer, of entries that no process holds all of.
 
-    Numbers at them are ``Numbers``; Z is in factors, whose rows go to their partitions.
+    Numbers at them are ``EntryValues``; Z is in factors, whose rows go to their partitions.
     ``longest`` is the largest number of entries in a row or a column.
     """
 
@@ -43,7 +49,7 @@ class PartitionedEntries:
         """The largest number of a Z whose W has entries of at most 1."""
         return 1.0 if self.scales is None else self.scales.largest
 
-    def numbers_of(self, matrix: "PartitionedMatrix") -> Numbers:
+    def numbers_of(self, matrix: "PartitionedMatrix") -> EntryValues:
         """The numbers of which ``matrix`` makes a sparse one."""
         return matrix.values
 
@@ -66,28 +72,28 @@ class PartitionedEntries:
         numbers: Any = self.of(latent)
         return Place(latent, numbers)
 
-    def of(self, latent: LowRank) -> Numbers:
+    def of(self, latent: LowRank) -> EntryValues:
         """The numbers of U V' here."""
-        return Predictors(size=self.size, left=ByRows(latent.left), right=latent.right)
+        return predictors(self.size, latent)
 
     def matrix(
-        self, numbers: Numbers, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
+        self, numbers: EntryValues, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
     ) -> "PartitionedMatrix":
         """The matrix with these entry values, 0 elsewhere, plus gradients of unlabeled cells."""
         assert not blocks
-        return PartitionedMatrix(self, MatrixInPartitions(numbers, tuple(others)))
+        return PartitionedMatrix(self, numbers, tuple(others))
 
-    def dot(self, numbers: Numbers, others: Numbers) -> float:
+    def dot(self, numbers: EntryValues, others: EntryValues) -> float:
         """The sum of the products of numbers here."""
-        return float(self.partitions.sum(dot_of, numbers, others))
+        return float(self.partitions.sum(np.dot, numbers, others))
 
-    def norm(self, numbers: Numbers) -> float:
+    def norm(self, numbers: EntryValues) -> float:
         """The Euclidean norm of numbers here."""
         return float(np.sqrt(self.dot(numbers, numbers)))
 
-    def finite(self, numbers: Numbers) -> bool:
+    def finite(self, numbers: EntryValues) -> bool:
         """Whether all numbers here are finite."""
-        return all(self.partitions.each(all_finite, numbers))
+        return all(self.partitions.each(Entries.finite, ENTRIES, numbers))
 
 
 @attrs.define(eq=False, slots=False)
@@ -98,14 +104,15 @@ class PartitionedMatrix(Operator):
     """
 
     entries: PartitionedEntries
-    inside: "MatrixInPartitions"
-    square: "SquareInPartitions | None" = None  # of the matrix that this is ``factor`` times
+    values: EntryValues
+    behind: tuple[tuple[PartValue, float], ...] = ()  # and shares of gradients of unlabeled cells
+    square: "PartitionedSquare | None" = None  # of the matrix that this is ``factor`` times
     factor: float = 1.0
 
-    @property
-    def values(self) -> Numbers:
-        """The numbers at the entries."""
-        return self.inside.numbers
+    @cached_property
+    def own(self) -> PartValue:
+        """The rows of the matrix that each partition has."""
+        return PartValue(matrix_of, (ENTRIES, self.values, self.behind))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,15 +126,15 @@ class PartitionedMatrix(Operator):
 
     @cached_property
     def rounding(self) -> float:
-        """A sum of as many products as the longest line has entries, in whatever order.
+        """A sum of as many products as the longest row or column has entries, in whatever order.
 
         Of unlabeled cells what the parts' products round by, all together, and as much for the
         sums over the partitions.
         """
         own = EPS * (self.entries.longest + 8) * self.norm
-        if not self.inside.behind:
+        if not self.behind:
             return own
-        return own + 2.0 * float(self.entries.partitions.sum(rounding_behind, self.inside))
+        return own + 2.0 * float(self.entries.partitions.sum(rounding_of, self.behind))
 
     @property
     def norm(self) -> float:
@@ -138,29 +145,30 @@ class PartitionedMatrix(Operator):
 
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
-        self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
-        scaled = self.inside.multiple(factor)
-        return PartitionedMatrix(self.entries, scaled, self.square, factor * self.factor)
+        self.square = self.square or PartitionedSquare(self.entries.partitions, self.own)
+        behind = tuple((own, factor * share) for own, share in self.behind)
+        values = factor * self.values
+        return PartitionedMatrix(self.entries, values, behind, self.square, factor * self.factor)
 
     def between(self, left: Array, right: Array) -> "PartitionedMatrix":
         """diag(left) A diag(right)."""
-        assert not self.inside.behind
-        values = Between(size=self.values.size, of=self.values, left=ByRows(left), right=right)
-        return PartitionedMatrix(self.entries, MatrixInPartitions(values))
+        assert not self.behind
+        values = self.values.changed(scaled, ENTRIES, self.values, Scattered(left), right)
+        return PartitionedMatrix(self.entries, values)
 
     def _matmat(self, block: Array) -> Array:
-        return self.entries.partitions.concatenate(product_of, self.inside, block)
+        return self.entries.partitions.concatenate(operator.matmul, self.own, block)
 
     def _rmatmat(self, block: Array) -> Array:
         product: Array = self.entries.partitions.sum(
-            product_of_columns, self.inside, ByRows(block)
+            transposed_product, self.own, Scattered(block)
         )
         return product
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
         rows, backward = self.entries.partitions.rows_and_sum(
-            both_products, self.inside, ByRows(left), right
+            both_products, self.own, Scattered(left), right
         )
         return np.concatenate(rows), backward
 
@@ -176,40 +184,22 @@ class PartitionedMatrix(Operator):
 
     def ask_ahead(self) -> None:
         """Have A'A, where it is written out, come with the next round."""
-        if not self.inside.behind and gram_matrix_pays(self.entries.size, *self.shape):
-            self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
+        if not self.behind and gram_matrix_pays(self.entries.size, *self.shape):
+            self.square = self.square or PartitionedSquare(self.entries.partitions, self.own)
             self.square.asked()
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
-        product: Array = self.entries.partitions.sum(gram_product, self.inside, block)
+        product: Array = self.entries.partitions.sum(gram_product, self.own, block)
         return product
 
 
-@attrs.frozen(eq=False)
-class MatrixInPartitions(Cut):
-    """Numbers at the entries, and gradients of unlabeled cells to be added, as tasks take them."""
-
-    numbers: Numbers
-    behind: tuple[GradientsBehind, ...] = ()
-
-    def multiple(self, factor: float) -> "MatrixInPartitions":
-        """So many times the matrix."""
-        behind = tuple(gradients.multiple(factor) for gradients in self.behind)
-        return MatrixInPartitions(factor * self.numbers, behind)
-
-    def of(self, part: Part) -> Operator:
-        """The rows of the matrix that a partition has."""
-        others = [operator for gradients in self.behind for operator in gradients.of(part)]
-        return part.program.entries.matrix(part.numbers(self.numbers), others=others)
-
-
 @attrs.define(eq=False)
-class SquareInPartitions:
+class PartitionedSquare:
     """A'A and the last A'U of a matrix A, each asked for once: what its multiples share."""
 
     partitions: Partitions
-    matrix: MatrixInPartitions
+    matrix: PartValue
     gram: Later | None = None
     block: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
     images: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
@@ -217,7 +207,7 @@ class SquareInPartitions:
     def asked(self) -> Later:
         """A'A, which comes with the next round."""
         if self.gram is None:
-            self.gram = self.partitions.later(gram_matrix, self.matrix)
+            self.gram = self.partitions.later(Sampled.written_gram, self.matrix)
         return self.gram
 
     def images_of(self, block: Array) -> Array:
@@ -226,50 +216,40 @@ class SquareInPartitions:
             assert self.gram is not None
             return np.zeros((self.gram.value.shape[0], 0))
         if not np.array_equal(block, self.block):
-            self.images = self.partitions.sum(product_of_columns, self.matrix, ByRows(block))
+            self.images = self.partitions.sum(transposed_product, self.matrix, Scattered(block))
             self.block = block
         return self.images
 
 
-def rounding_behind(part: Part, matrix: MatrixInPartitions) -> float:
+def matrix_of(
+    entries: Entries, values: Array, behind: tuple[tuple[Behind, float], ...]
+) -> Operator:
+    """The matrix with these entry values, and with shares of the gradients of unlabeled cells."""
+    others = [each for own, share in behind for each in own.gradients(share)]
+    return entries.matrix(values, others=others)
+
+
+def rounding_of(behind: tuple[tuple[Behind, float], ...]) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
-    return sum(own.rounding for gradients in matrix.behind for own in gradients.of(part))
+    return sum(each.rounding for own, share in behind for each in own.gradients(share))
 
 
-def product_of(part: Part, matrix: MatrixInPartitions, block: Array) -> Array:
-    """S V."""
-    product: Array = matrix.of(part) @ block
-    return product
+def scaled(entries: Entries, values: Array, left: Array, right: Array) -> Array:
+    """The entry values of diag(left) S diag(right)."""
+    return Sampled(entries.pattern, values).between(np.ascontiguousarray(left), right).values
 
 
-def product_of_columns(part: Part, matrix: MatrixInPartitions, block: Any) -> Array:
+def transposed_product(matrix: Operator, block: Array) -> Array:
     """S' U."""
-    product: Array = matrix.of(part).T @ block
+    product: Array = matrix.T @ block
     return product
 
 
-def both_products(
-    part: Part, matrix: MatrixInPartitions, left: Any, right: Array
-) -> tuple[Array, Array]:
+def both_products(matrix: Operator, left: Array, right: Array) -> tuple[Array, Array]:
     """S V and S' U."""
-    return matrix.of(part).both_products(left, right)
+    return matrix.both_products(left, right)
 
 
-def gram_product(part: Part, matrix: MatrixInPartitions, block: Array) -> Array:
+def gram_product(matrix: Operator, block: Array) -> Array:
     """S'S V."""
-    return matrix.of(part).gram(block)
-
-
-def gram_matrix(part: Part, matrix: MatrixInPartitions) -> Array:
-    """S'S."""
-    return matrix.of(part).written_gram()
-
-
-def dot_of(part: Part, numbers: Numbers, others: Numbers) -> float:
-    """The sum of products of numbers."""
-    return float(np.dot(part.numbers(numbers), part.numbers(others)))
-
-
-def all_finite(part: Part, numbers: Numbers) -> bool:
-    """Whether numbers are finite."""
-    return bool(np.all(np.isfinite(part.numbers(numbers))))
+    return matrix.gram(block)

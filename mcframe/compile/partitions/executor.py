@@ -11,83 +11,38 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.numbers import Cut, for_rows
 from mcframe.compile.partitions.part import Part, Source
+from mcframe.compile.partitions.values import Distributed, PartValue, for_rows, values_at
 from mcframe.compile.partitions.work import Work
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["Later", "OneByOne", "Partitions", "Task", "added", "answer_of", "tree_sum"]
-
-
-def itself(value: Any) -> Any:
-    """The value as it is."""
-    return value
-
-
-class Task(Cut, ABC):
-    """What every partition is asked: an attrs class whose ``ByRows`` fields are cut by rows."""
-
-    @abstractmethod
-    def of(self, part: Part) -> Any:
-        """The answer of one partition: numbers, arrays, or tuples of them."""
-
-    @property
-    def name(self) -> str:
-        """The name of the question."""
-        return type(self).__name__
-
 
 @attrs.frozen(eq=False)
-class Question(Task):
-    """A function of a part and of arguments, of which ``ByRows`` are cut by rows."""
+class Round(Distributed):
+    """What all partitions are asked at once: one question, and sums that waited for a round.
 
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.function.__name__
-
-    def of(self, part: Part) -> Any:
-        """What the function answers."""
-        return self.function(part, *self.arguments)
-
-
-#: A task, or a function of a part and of arguments that are given with it.
-Asked = Task | Callable[..., Any]
-
-
-def task_of(question: Asked, arguments: tuple[Any, ...]) -> Task:
-    """What is asked, as a task."""
-    return question if isinstance(question, Task) else Question(question, arguments)
-
-
-@attrs.frozen(eq=False)
-class Several(Task):
-    """Questions in one round: some whose answers are added up, and another one.
-
-    Of the latter answers stand ``apart`` from each other, or their first halves do.
+    Of the former's answers those of all partitions stand ``apart``, or their first "halves", or
+    "nothing". What else there is, is added up.
     """
 
-    added_up: tuple[Task, ...]
-    other: Task
-    apart: str = "none"
+    asked: PartValue
+    apart: str = "nothing"
+    waiting: tuple[PartValue, ...] = ()
 
     @property
     def name(self) -> str:
-        """The names of all of them."""
-        return "+".join(task.name for task in (*self.added_up, self.other))
+        """The names of all questions."""
+        return "+".join(question.name for question in (*self.waiting, self.asked))
 
-    def of(self, part: Part) -> Any:
-        """The answers of one partition: a pair where some stand apart."""
-        first, last = tuple(task.of(part) for task in self.added_up), self.other.of(part)
-        if self.apart == "none":
-            return first, last
-        own, summand = last if self.apart == "halves" else (last, None)
-        return own, (first, summand)
+    def at(self, part: Part) -> tuple[Any, Any]:
+        """What stands apart of the answers of a partition, and its summand."""
+        sums, answer = values_at((self.waiting, self.asked), part)
+        if self.apart == "nothing":
+            return None, (sums, answer)
+        own, summand = answer if self.apart == "halves" else (answer, None)
+        return own, (sums, summand)
 
 
 @attrs.define(eq=False)
@@ -98,8 +53,8 @@ class Later:
     """
 
     partitions: "Partitions"
-    task: Task
-    change: Callable[[Any], Any]
+    asked: PartValue
+    change: Callable[[Any], Any] | None
     answer: Any = None
     known: bool = False
 
@@ -107,12 +62,14 @@ class Later:
     def value(self) -> Any:
         """What is made of the sum."""
         if not self.known:
-            self.partitions.ask(self)
+            if self in self.partitions.waiting:
+                self.partitions.waiting.remove(self)
+            self.tell(self.partitions.sum(self.asked.function, *self.asked.arguments))
         return self.answer
 
     def tell(self, total: Any) -> None:
         """Take the sum of all answers."""
-        self.answer, self.known = self.change(total), True
+        self.answer, self.known = total if self.change is None else self.change(total), True
 
     def __float__(self) -> float:
         return float(self.value)
@@ -121,10 +78,10 @@ class Later:
         return np.asarray(self.value, dtype)
 
 
-def answer_of(task: Task, part: Part) -> Any:
-    """The answer of a part to a task that is cut for it, by the same sums in every process."""
+def answer_of(task: Distributed, part: Part) -> Any:
+    """The answer of a part to what is cut for it, by the same sums in every process."""
     with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return task.of(part)
+        return task.at(part)
 
 
 class Partitions(ABC):
@@ -153,68 +110,47 @@ class Partitions(ABC):
         return []
 
     def later(
-        self, question: Asked, *arguments: Any, change: Callable[[Any], Any] = itself
+        self,
+        question: Callable[..., Any],
+        *arguments: Any,
+        change: Callable[[Any], Any] | None = None,
     ) -> Later:
         """The sum of the answers, asked for with the next round whatever that is for."""
-        self.waiting.append(Later(self, task_of(question, arguments), change))
+        self.waiting.append(Later(self, PartValue(question, arguments), change))
         return self.waiting[-1]
 
-    def ask(self, wanted: Later) -> None:
-        """Have a sum that was to be asked for later, with all others of these."""
-        if wanted in self.waiting:
-            self.waiting.remove(wanted)
-        wanted.tell(self.sum(wanted.task))
-
-    def each(self, question: Asked, *arguments: Any) -> list[Any]:
+    def each(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers of all partitions, in their order."""
-        task = task_of(question, arguments)
-        if not self.waiting:
-            return self.in_order(task)
-        return self.with_waiting(task, "answers")[0]
+        return self.ask("answers", question, arguments)[0]
 
-    def sum(self, question: Asked, *arguments: Any) -> Any:
+    def concatenate(self, question: Callable[..., Any], *arguments: Any) -> Array:
+        """The answers, one row an item, below each other."""
+        return np.concatenate(self.each(question, *arguments))
+
+    def sum(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it."""
-        task = task_of(question, arguments)
-        if not self.waiting:
-            return self.added_up(task)
-        return self.with_waiting(task, "none")[1]
+        return self.ask("nothing", question, arguments)[1]
 
-    def rows_and_sum(self, question: Asked, *arguments: Any) -> tuple[list[Any], Any]:
+    def rows_and_sum(self, question: Callable[..., Any], *arguments: Any) -> tuple[list[Any], Any]:
         """The first halves of the answers, which are pairs, and the sum of the second ones."""
-        task = task_of(question, arguments)
-        if not self.waiting:
-            return self.in_halves(task)
-        return self.with_waiting(task, "halves")
+        return self.ask("halves", question, arguments)
 
-    def with_waiting(self, task: Task, apart: str) -> tuple[list[Any], Any]:
-        """What a round brings for a task, those apart and the sum, that asks what waits, too."""
+    def ask(
+        self, apart: str, question: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[list[Any], Any]:
+        """What stands apart of the answers to a question, and the sum, in a round with others."""
         waiting = list(self.waiting)
         self.waiting.clear()
-        together = Several(tuple(own.task for own in waiting), task, apart)
-        rows: list[Any] = []
-        if apart == "none":
-            sums, total = self.added_up(together)
-        else:
-            rows, (sums, total) = self.in_halves(together)
+        sums_asked = tuple(own.asked for own in waiting)
+        task = Round(PartValue(question, arguments), apart, sums_asked)
+        rows, (sums, total) = self.answers_to(task)
         for own, found in zip(waiting, sums, strict=True):
             own.tell(found)
         return rows, total
 
-    def concatenate(self, question: Asked, *arguments: Any) -> Array:
-        """The answers, one row an item, below each other."""
-        return np.concatenate(self.each(question, *arguments))
-
     @abstractmethod
-    def in_order(self, task: Task) -> list[Any]:
-        """The answers of a round of one task, in the order of the partitions."""
-
-    @abstractmethod
-    def added_up(self, task: Task) -> Any:
-        """The sum of the answers of a round of one task."""
-
-    @abstractmethod
-    def in_halves(self, task: Task) -> tuple[list[Any], Any]:
-        """The first halves of the answers of a round of one task, and the sum of the second."""
+    def answers_to(self, task: Round) -> tuple[list[Any], Any]:
+        """What stands apart, in the order of the partitions, and the sum of all summands."""
 
     @abstractmethod
     def bound_to(self, source: Source) -> "Partitions":
@@ -237,27 +173,20 @@ class OneByOne(Partitions):
     kept: KeptParts = attrs.field(factory=KeptParts)
     work: Work = attrs.field(factory=Work)
 
-    def in_order(self, task: Task) -> list[Any]:
-        """The answers of all partitions, in their order."""
-        return list(self.answers(task))
-
-    def added_up(self, task: Task) -> Any:
-        """The sum of the answers, added as they come: some log2 P sums are held, no P answers."""
-        return tree_sum(self.answers(task))
-
-    def in_halves(self, task: Task) -> tuple[list[Any], Any]:
-        """The first halves of the answers, which are pairs, and the sum of the second ones."""
-        apart = []
+    def answers_to(self, task: Round) -> tuple[list[Any], Any]:
+        """What stands apart, and the sum, added as answers come: some log2 P sums are held."""
+        rows = []
 
         def summands() -> Iterator[Any]:
-            for own, summand in self.answers(task):
-                apart.append(own)
-                yield summand
+            for answer in self.answers(task):
+                rows.append(answer[0])
+                yield answer[1]
+                del answer
 
         total = tree_sum(summands())
-        return apart, total
+        return rows, total
 
-    def answers(self, task: Task) -> Iterator[Any]:
+    def answers(self, task: Round) -> Iterator[Any]:
         """The answers of all partitions, one after the other: a round when all are taken."""
         compiled, took = self.kept.compiled, 0.0
         for p, (first, last) in enumerate(self.rows):

@@ -13,46 +13,16 @@ from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Later
-from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers
-from mcframe.compile.partitions.part import Part
-from mcframe.compile.partitions.unlabeled import PointInPartitions
+from mcframe.compile.partitions.unlabeled import behind_at
+from mcframe.compile.partitions.values import PROGRAM, PartValue, Scattered
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.tapering import LineCosts
-
-__all__ = [
-    "EQUATIONS",
-    "PartitionedLines",
-    "cuts_of_columns",
-    "lines_near",
-    "partitioned_line_costs",
-]
+from mcframe.numerics.unlabeled import Behind
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
 # has. A worker that adds up ``FAN`` of them holds these and four sums, a process that adds up all
 # those of P partitions log2 P + 3 at most: a dozen of a thousand partitions.
 EQUATIONS = 64_000_000
-
-
-@attrs.frozen(eq=False)
-class Near(Cut):
-    """A point where a quadratic is taken: Z = U V', gradients, effects, curvatures of all rows."""
-
-    point: PointInPartitions
-    gradients: Numbers
-    effects: tuple[Any, ...]
-    highest: tuple[float, ...]
-
-    def lines(self, part: Part) -> Lines:
-        """The quadratic of a partition."""
-        program, gradients, behind = (
-            part.program,
-            part.numbers(self.gradients),
-            self.point.behind(part),
-        )
-        place = Place(behind.latent, behind.z)
-        at = Evaluation(program.entries, place, behind, 0.0, gradients, self.effects)
-        return Lines(program, at, self.highest)
 
 
 @attrs.frozen(eq=False)
@@ -63,18 +33,16 @@ class PartitionedLines:
     at: Evaluation
 
     @cached_property
-    def near(self) -> Near:
-        """What partitions are told of the point."""
+    def own(self) -> PartValue:
+        """The ``Lines`` of each partition, with the curvatures of all rows."""
         loss: Any = self.program.loss
         z: Any = self.at.place.z
         gradients: Any = self.at.entry_gradients
         effects = self.at.effects
-        return Near(
-            point=PointInPartitions.of(self.at.place.factors, z),
-            gradients=gradients,
-            effects=loss.for_tasks(effects),
-            highest=tuple(loss.curvatures_at(z, effects)),
-        )
+        behind = behind_at(self.at.place.factors, z)
+        highest = tuple(loss.curvatures_at(z, effects))
+        given = PROGRAM, behind, gradients, loss.for_tasks(effects), highest
+        return PartValue(lines_at, given)
 
     @property
     def partitions(self) -> Any:
@@ -90,19 +58,21 @@ class PartitionedLines:
     @cached_property
     def unsure(self) -> Later:
         """Number of partitions in which full steps are not sure to descend."""
-        found: Later = self.partitions.later(unsure_steps, self.near)
+        found: Later = self.partitions.later(unsure_steps, self.own)
         return found
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         _ = self.unsure  # which is asked next, and in the same round
         if by_rows:
-            return self.partitions.concatenate(row_solutions, self.near, other, weight)
+            return self.partitions.concatenate(
+                Lines.ridge_solutions, self.own, other, weight, True
+            )
         cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
         fresh = []
         for first, last in pairwise(cuts):
             summed: NormalEquations = self.partitions.sum(
-                column_equations, self.near, ByRows(other), first, last
+                Lines.normal_equations, self.own, Scattered(other), False, first, last
             )
             fresh.append(summed.solutions(weight))
         return np.concatenate(fresh)
@@ -110,9 +80,9 @@ class PartitionedLines:
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', and a and b a column of each."""
         along: Any = self.partitions.later(
-            curvatures_along,
-            self.near,
-            ByRows(left),
+            Lines.along,
+            self.own,
+            Scattered(left),
             right,
             change=lambda found: np.maximum(found, 1e-300),
         )
@@ -123,13 +93,12 @@ class PartitionedLines:
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         if by_rows:
-            return self.partitions.concatenate(
-                row_descent, self.near, ByRows(own), ByRows(fresh), other, weight
-            )
+            rows = Scattered(own), Scattered(fresh)
+            return self.partitions.concatenate(Lines.descend, self.own, *rows, other, weight, True)
 
         def objectives(share: Array, factor: Array) -> Array:
             losses: Array = self.partitions.sum(
-                column_losses, self.near, fresh, ByRows(other), share
+                column_losses, self.own, fresh, Scattered(other), share
             )
             return penalties(factor, weight) + losses
 
@@ -139,11 +108,16 @@ class PartitionedLines:
         at_first = objectives(np.zeros(own.shape[0]), own)
         return descended(own, fresh, at_first, objectives, tied)
 
+    def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
+        """The costs of scaling the rows, and those of the columns, each linear and quadratic."""
+        rows, columns = self.partitions.rows_and_sum(Lines.scaling_costs, self.own, gradient)
+        return tuple(map(np.concatenate, zip(*rows, strict=True))), columns
+
 
 def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
     """F near a point as a quadratic of each entry, wherever the entries are."""
-    spread = isinstance(program.entries, PartitionedEntries)
-    return PartitionedLines(program, at) if spread else Lines(program, at)
+    entries: Any = program.entries
+    return (PartitionedLines if isinstance(entries, PartitionedEntries) else Lines)(program, at)
 
 
 def cuts_of_columns(n_columns: int, width: int) -> list[int]:
@@ -157,62 +131,28 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 
 
-def unsure_steps(part: Part, near: Near) -> float:
+def lines_at(
+    program: Program,
+    behind: Behind,
+    gradients: Array,
+    effects: tuple[Array | None, ...],
+    highest: tuple[float, ...],
+) -> Lines:
+    """The quadratic of a partition."""
+    place = Place(behind.latent, behind.z)
+    at = Evaluation(program.entries, place, behind, 0.0, gradients, effects)
+    return Lines(program, at, highest)
+
+
+def unsure_steps(lines: Lines) -> float:
     """Number of partitions in which full steps are not sure to descend."""
-    return float(not near.lines(part).sure)
+    return float(not lines.sure)
 
 
-def row_solutions(part: Part, near: Near, other: Array, weight: float) -> Array:
-    """Ridge regressions of the rows on V."""
-    return near.lines(part).ridge_solutions(other, weight, by_rows=True)
-
-
-def column_equations(part: Part, near: Near, other: Any, first: int, last: int) -> NormalEquations:
-    """Normal equations of the columns from first to last on U."""
-    lines = near.lines(part)
-    return lines.normal_equations(other, False, first, last)
-
-
-def curvatures_along(part: Part, near: Near, left: Any, right: Array) -> Array:
-    """Second derivatives along products of columns."""
-    return near.lines(part).along(left, right)
-
-
-def row_descent(
-    part: Part, near: Near, own: Any, fresh: Any, other: Array, weight: float
-) -> Array:
-    """Rows of U moved as far as their objectives fall."""
-    lines = near.lines(part)
-    return lines.descend(own, fresh, other, weight, by_rows=True)
-
-
-def column_losses(part: Part, near: Near, fresh: Array, other: Any, share: Array) -> Array:
+def column_losses(lines: Lines, fresh: Array, other: Array, share: Array) -> Array:
     """The losses of each column where rows of V have moved by shares of their steps."""
-    lines, own = near.lines(part), near.point.right
+    own, columns = lines.at.place.factors.right, lines.program.entries.columns
     moved = lines.moved(fresh, other, by_rows=False)
-    z = lines.at.place.z + share[part.program.entries.columns] * moved
+    z = lines.at.place.z + share[columns] * moved
     factor = own + share[:, None] * (fresh - own)
     return lines.losses(z, factor, other, by_rows=False)
-
-
-def line_costs_of(part: Part, near: Near, numbers: Numbers) -> Any:
-    """The linear and the quadratic costs of scaling rows and columns of gradients."""
-    lines, gradient = near.lines(part), part.numbers(numbers)
-    entries, z = part.program.entries, lines.at.place.z
-    second = np.broadcast_to(lines.newton_weights, gradient.shape)
-    costs = -gradient * z, np.square(gradient) / second
-    n_rows, n_columns = part.program.shape
-    by_rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
-    columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
-    return (by_rows[0], by_rows[1]), (columns[0], columns[1])
-
-
-def partitioned_line_costs(program: Program, at: Evaluation, gradient: Numbers) -> LineCosts:
-    """``line_costs`` of a program whose rows are in partitions."""
-    lines = PartitionedLines(program, at)
-    rows, columns = lines.partitions.rows_and_sum(line_costs_of, lines.near, gradient)
-    linear, quadratic = (np.concatenate([*(own[k] for own in rows), columns[k]]) for k in (0, 1))
-    linear = np.maximum(linear, 0.0)
-    if any(piece.layout.n_biases for piece in program.loss.pieces):
-        linear[: program.shape[0]] = np.inf
-    return LineCosts(linear, quadratic)

@@ -7,31 +7,14 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects.effects import PROJECTIONS
-from mcframe.compile.loss import Known, LossAt, SumOfPieces
-from mcframe.compile.partitions.by_effect import in_halves, together
-from mcframe.compile.partitions.effects import EffectsInParts
+from mcframe.compile.loss import EntryLoss, Known, LossAt, SumOfPieces
+from mcframe.compile.partitions.effects import EffectsInParts, effect_sums, in_halves, together
 from mcframe.compile.partitions.executor import Later, Partitions
-from mcframe.compile.partitions.numbers import (
-    Centred,
-    Clipped,
-    Gradients,
-    Numbers,
-    Repaired,
-)
-from mcframe.compile.partitions.tasks import (
-    ConjugateAt,
-    Conjugates,
-    EffectSums,
-    MovedBy,
-    RoundingOf,
-    SteepestAt,
-    ValueOf,
-)
+from mcframe.compile.partitions.part import Part
+from mcframe.compile.partitions.values import LOSS, PART, EntryValues
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate
 from mcframe.model import Layout
-
-__all__ = ["PartitionedLoss", "PartitionedPiece"]
 
 # At so many gradients the sums of conjugates are remembered: those of a certificate.
 REMEMBERED = 4
@@ -54,7 +37,7 @@ class PartitionedPiece:
 
     @property
     def width(self) -> int:
-        """Numbers of z for each entry."""
+        """EntryValues of z for each entry."""
         return int(self.likelihood.width)
 
     @property
@@ -76,8 +59,8 @@ class PartitionedPiece:
 class PartitionedLoss(SumOfPieces):
     """F(z) = min over effects of the sum over all entries, of z in partitions.
 
-    Gradients are ``Numbers``. Biases of columns are solved for by sums of gradients over columns,
-    a round of tasks a Newton step; effects of rows within the partitions of these.
+    Gradients are ``EntryValues``. Biases of columns are solved for by sums of gradients over
+    columns, a round of tasks a Newton step; effects of rows within the partitions of these.
     """
 
     partitions: Partitions
@@ -94,12 +77,12 @@ class PartitionedLoss(SumOfPieces):
         """The effects of all pieces as tasks take them."""
         return tuple(p.effects.cut(own) for p, own in zip(self.pieces, effects, strict=True))
 
-    def steepest_at(self, z: Numbers, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+    def steepest_at(self, z: EntryValues, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
-        found = self.partitions.each(SteepestAt(z, self.for_tasks(effects)))
+        found = self.partitions.each(EntryLoss.steepest_at, LOSS, z, self.for_tasks(effects))
         return tuple(max(own) for own in zip(*found, strict=True))
 
-    def curvatures_at(self, z: Numbers, effects: tuple[Array | None, ...]) -> list[float]:
+    def curvatures_at(self, z: EntryValues, effects: tuple[Array | None, ...]) -> list[float]:
         """Each piece's curvature: its bound, or the largest at these entries if there is none."""
         bounds = [piece.curvature for piece in self.pieces]
         if self.bounded:
@@ -109,7 +92,7 @@ class PartitionedLoss(SumOfPieces):
 
     def evaluate(
         self,
-        z: Numbers,
+        z: EntryValues,
         warm: tuple[Array | None, ...] | None = None,
         given: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
@@ -121,16 +104,17 @@ class PartitionedLoss(SumOfPieces):
         effects = tuple(own for own, _ in solved)
         value = solved[0][1]
         if len(solved) == 1 and value is not None:  # found with the effects: no round for it
-            gradients: Any = Gradients(size=z.size, z=z, effects=self.for_tasks(effects))
+            gradients: Any = z.changed(gradient_at, LOSS, z, self.for_tasks(effects))
             return LossAt(value + self.ridges(effects), gradients, effects)
         return self.evaluate_at(z, effects)
 
-    def evaluate_at(self, z: Numbers, given: tuple[Array | None, ...]) -> LossAt:
+    def evaluate_at(self, z: EntryValues, given: tuple[Array | None, ...]) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
-        gradients: Any = Gradients(size=z.size, z=z, effects=self.for_tasks(given))
+        point = z, self.for_tasks(given)
+        gradients: Any = z.changed(gradient_at, LOSS, *point)
         ridges = self.ridges(given)
         value: Any = self.partitions.later(
-            ValueOf(gradients), change=lambda losses: losses + ridges
+            value_of, PART, *point, gradients.key, change=lambda losses: losses + ridges
         )
         return LossAt(value, gradients, given)
 
@@ -139,19 +123,19 @@ class PartitionedLoss(SumOfPieces):
         pairs = zip(self.pieces, effects, strict=True)
         return sum(piece.effects.cost(own) for piece, own in pairs if piece.layout.n_biases)
 
-    def sums_by_effect(self, gradient: Numbers) -> list[tuple[Array, Array]]:
+    def sums_by_effect(self, gradient: EntryValues) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
         layouts = [piece.layout for piece in self.pieces]
         if not any(layout.size for layout in layouts):
             return [(np.zeros(0), np.zeros(0)) for _ in layouts]
-        rows, others = in_halves(self.partitions, layouts, EffectSums(gradient))
+        rows, others = in_halves(self.partitions, layouts, effect_sums, LOSS, gradient)
         found = []
         for k, (layout, added) in enumerate(zip(layouts, others, strict=True)):
             sums, sizes = together(layout, [own[k] for own in rows], added)
             found.append((sums, sizes))
         return found
 
-    def conjugate(self, gradient: Numbers, scale: float, known: Known) -> tuple[float, float]:
+    def conjugate(self, gradient: EntryValues, scale: float, known: Known) -> tuple[float, float]:
         """F* at gradients whose sums vanish where an effect is free, and sum of |summands|."""
         total = size = 0.0
         of_entries = self.conjugates_at(gradient)
@@ -167,35 +151,35 @@ class PartitionedLoss(SumOfPieces):
                 size += pair[1] + abs(lowest)
         return total, size
 
-    def ask_ahead(self, gradient: Numbers) -> None:
+    def ask_ahead(self, gradient: EntryValues) -> None:
         """Have conjugates at a gradient, and at 0, come with the next round."""
         self.conjugates_at(0.0 * gradient)
         self.conjugates_at(gradient)
 
-    def conjugates_at(self, gradient: Numbers) -> Later:
+    def conjugates_at(self, gradient: EntryValues) -> Later:
         """The conjugates of entries at a gradient, which are asked for once."""
         found = self.conjugates.pop(gradient.key, None)
-        found = found or self.partitions.later(Conjugates(gradient))
+        found = found or self.partitions.later(EntryLoss.conjugates_of_entries, LOSS, gradient)
         self.conjugates[gradient.key] = found
         while len(self.conjugates) > REMEMBERED:
             del self.conjugates[next(iter(self.conjugates))]
         return found
 
-    def known_conjugates(self, z: Numbers, effects: tuple[Array | None, ...]) -> Known:
+    def known_conjugates(self, z: EntryValues, effects: tuple[Array | None, ...]) -> Known:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
-        wanted = [not piece.has_conjugate() for piece in self.pieces]
-        if not any(wanted):
+        if all(piece.has_conjugate() for piece in self.pieces):
             return (None,) * len(self.pieces)
-        found = self.partitions.sum(ConjugateAt(z, self.for_tasks(effects)))
-        return tuple(pair if asked else None for pair, asked in zip(found, wanted, strict=True))
+        found = self.partitions.sum(EntryLoss.known_conjugates, LOSS, z, self.for_tasks(effects))
+        known: Known = found
+        return known
 
-    def nearest_gradient(self, gradient: Numbers) -> Numbers:
+    def nearest_gradient(self, gradient: EntryValues) -> EntryValues:
         """Gradients close by at which conjugates are finite, by projections in turn.
 
         Into the domains of the losses, and to gradients whose sums over effects of columns vanish:
         a few rounds each.
         """
-        inside: Numbers = Repaired(size=gradient.size, of=gradient)
+        inside = gradient.changed(repaired, LOSS, gradient)
         for _ in range(PROJECTIONS if any(map(bound_by_sums, self.pieces)) else 0):
             pairs = zip(self.pieces, self.sums_by_effect(inside), strict=True)
             freed = [
@@ -203,10 +187,10 @@ class PartitionedLoss(SumOfPieces):
             ]
             if np.all(np.isfinite(freed)):
                 break
-            inside = Repaired(size=gradient.size, of=self.centre(inside))
+            inside = gradient.changed(repaired, LOSS, self.centre(inside))
         return inside
 
-    def clip(self, gradient: Numbers) -> Numbers:
+    def clip(self, gradient: EntryValues) -> EntryValues:
         """The gradients of pieces without effects moved into their domains, if these have ends."""
         bounded = any(
             piece.has_conjugate()
@@ -214,11 +198,9 @@ class PartitionedLoss(SumOfPieces):
             and type(piece.likelihood).nearest_gradient is not Conjugate.nearest_gradient
             for piece in self.pieces
         )
-        if not bounded:
-            return gradient
-        return Clipped(size=gradient.size, of=gradient)
+        return gradient.changed(EntryLoss.clip, LOSS, gradient) if bounded else gradient
 
-    def centre(self, gradient: Numbers) -> Numbers:
+    def centre(self, gradient: EntryValues) -> EntryValues:
         """The gradients with what rounding left of the sums over each effect taken off."""
         if not any(piece.layout.size for piece in self.pieces):
             return gradient
@@ -229,31 +211,35 @@ class PartitionedLoss(SumOfPieces):
             else None
             for piece, (total, _) in zip(self.pieces, sums, strict=True)
         )
-        centred: Numbers = Centred(size=gradient.size, of=gradient, means=means)
+        moved = gradient.changed(less_means, LOSS, gradient, means)
         for piece in self.pieces:
             if piece.effects.tied and piece.effects.ridge is None:
-                centred = piece.effects.centre(centred)
-        return centred
+                moved = piece.effects.centre(moved)
+        return moved
 
-    def rounding(self, z: Numbers, effects: tuple[Array | None, ...], gradient: Numbers) -> float:
+    def rounding(
+        self, z: EntryValues, effects: tuple[Array | None, ...], gradient: EntryValues
+    ) -> float:
         """How far rounding of the predictors may move the losses at z."""
-        found: Any = self.partitions.later(RoundingOf(z, self.for_tasks(effects), gradient))
+        found: Any = self.partitions.later(
+            EntryLoss.rounding, LOSS, z, self.for_tasks(effects), gradient
+        )
         return found
 
-    def room(self, gradient: Numbers) -> float:
+    def room(self, gradient: EntryValues) -> float:
         """0: there are no equalities."""
         return 0.0
 
-    def vanishes(self, z: Numbers, effects: tuple[Array | None, ...]) -> bool:
+    def vanishes(self, z: EntryValues, effects: tuple[Array | None, ...]) -> bool:
         """False: it is not asked whether losses are nothing, so that a gap is never called 0."""
         return False
 
-    def moved_by(self, away: float, gradient: Numbers) -> float:
+    def moved_by(self, away: float, gradient: EntryValues) -> float:
         """How far the losses move at most where each predictor is off by ``away``."""
-        found: Any = self.partitions.later(MovedBy(away, gradient))
+        found: Any = self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
         return found
 
-    def imbalance(self, gradient: Numbers, effects: tuple[Array | None, ...]) -> float:
+    def imbalance(self, gradient: EntryValues, effects: tuple[Array | None, ...]) -> float:
         """What sums of gradients over free effects that do not quite vanish are worth there."""
         if not any(piece.layout.size for piece in self.pieces):
             return 0.0
@@ -267,3 +253,43 @@ class PartitionedLoss(SumOfPieces):
 def bound_by_sums(piece: PartitionedPiece) -> bool:
     """Whether conjugates are finite only where sums of gradients over columns vanish."""
     return bool(piece.layout.n_biases) and piece.effects.ridge is None and piece.has_conjugate()
+
+
+def gradient_at(loss: EntryLoss, z: Array, effects: tuple[Any, ...]) -> Array:
+    """The gradients at predictors z and effects, which stay as they are."""
+    return loss.evaluate_at(z, effects).gradient
+
+
+def value_of(part: Part, z: Array, effects: tuple[Any, ...], key: str) -> float:
+    """The losses there, the ridge on biases aside; a partition then has their gradients, too."""
+    found = part.program.loss.evaluate_at(z, effects)
+    part.keep(key, found.gradient)
+    return found.value
+
+
+def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]) -> Array:
+    """Gradients less a mean for each effect of the columns, or, in a partition, of its rows.
+
+    ``means`` has an array for each block with biases that are no ridge's, and None for others.
+    """
+    centred = gradient.copy()
+    for piece, own in zip(loss.pieces, means, strict=True):
+        part = centred[piece.part]
+        if own is not None:
+            centred[piece.part] = piece.predictor(piece.by_entries(part), -own).ravel()
+        elif not piece.layout.n_biases:  # biases without means have a ridge
+            centred[piece.part] = piece.centre(part)
+    return centred
+
+
+def repaired(loss: EntryLoss, gradient: Array) -> Array:
+    """The nearest gradients inside of the domains of losses.
+
+    Sums over effects of rows vanish then, those over effects of columns as they do by chance.
+    """
+    nearest = gradient.copy()
+    for piece in loss.pieces:
+        if piece.has_conjugate():
+            nearer = piece.nearest_gradient if piece.layout.n_biases else piece.nearest_dual
+            nearest[piece.part] = nearer(gradient[piece.part])
+    return nearest

@@ -1,12 +1,13 @@
 """Notes on the effects of a fit of rows in partitions, in the words of one in memory."""
 
-import attrs
+from typing import Any
+
 import numpy as np
 
 from mcframe.compile.effects.notes import note_on_infinite, note_on_parameters
-from mcframe.compile.partitions.executor import Partitions, Task
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.loss import PartitionedLoss
-from mcframe.compile.partitions.part import Part
+from mcframe.compile.partitions.values import piece_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model import Problem
@@ -29,26 +30,9 @@ def values_of(partitions: Partitions, k: int, likelihood: Parametric) -> Array:
     """The values of block k, each once; none are asked for where they make no difference."""
     if type(likelihood).unbounded is Parametric.unbounded:
         return np.zeros(0)
-    found: Values = partitions.sum(ValuesOf(k))
-    return found.each_once
+    return np.unique(partitions.concatenate(distinct_values, piece_of(k)))
 
 
-@attrs.frozen(eq=False)
-class Values:
-    """Values, each once; the sum of two has those of both."""
-
-    each_once: Array
-
-    def __add__(self, other: "Values") -> "Values":
-        return Values(np.union1d(self.each_once, other.each_once))
-
-
-@attrs.frozen(eq=False)
-class ValuesOf(Task):
-    """The values of block k, each once."""
-
-    k: int
-
-    def of(self, part: Part) -> Values:
-        """Values that a partition has."""
-        return Values(np.unique(part.program.loss.pieces[self.k].y))
+def distinct_values(piece: Any) -> Array:
+    """The values that a partition has, each once."""
+    return np.unique(piece.y)

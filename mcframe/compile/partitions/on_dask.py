@@ -20,11 +20,11 @@ from mcframe.compile.partitions.cluster import (
     workers_of,
 )
 from mcframe.compile.partitions.costs import FAN, TOGETHER, bytes_at_work
-from mcframe.compile.partitions.executor import Partitions, Task, answer_of, tree_sum
+from mcframe.compile.partitions.executor import Partitions, Round, answer_of, tree_sum
 from mcframe.compile.partitions.gathering import Gathering, Node
 from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, fresh_key
 from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.values import Distributed, EntryValues, Scattered, fresh_key
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.scratch import Scratch
@@ -68,37 +68,29 @@ class OnDask(Partitions):
     summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
     work: Work = attrs.field(factory=Work)
 
-    def in_order(self, task: Task) -> list[Any]:
-        """The answers of all partitions, in their order."""
-        return self.answers(task, self.begin)
+    def answers_to(self, task: Round) -> tuple[list[Any], Any]:
+        """What stands apart, and the sum of ``tree_sum``: by tasks, or of small ones here.
 
-    def added_up(self, task: Task) -> Any:
-        """The sum of the answers, as ``tree_sum`` takes it: by tasks, or of small ones here.
-
-        The first time that no one knows how large they are, it is taken by tasks. What comes back
-        then is as large as each of them.
+        The first time that no one knows how large summands are, tasks take the sum. What comes
+        back then is as large as each of them.
         """
-        if self.adds_here(task):
-            return aligned(tree_sum(self.in_order(task)))
-        [total] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
-        self.summands[outline_of(task)] = bytes_of(total)
-        return aligned(total)
-
-    def in_halves(self, task: Task) -> tuple[list[Any], Any]:
-        """The first halves of the answers, which are pairs, and the sum of the second ones."""
-        if self.adds_here(task):
-            apart, summands = zip(*self.in_order(task), strict=True)
-            return list(apart), aligned(tree_sum(summands))
-        *rows, total = self.answers(task, self.begin_halves)
+        if (task.apart == "answers" and not task.waiting) or self.adds_here(task):
+            rows, summands = zip(*self.answers(task, self.begin), strict=True)
+            return list(rows), aligned(tree_sum(summands))
+        if task.apart == "nothing":
+            [(_, total)] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
+            rows = []
+        else:
+            *rows, total = self.answers(task, self.begin_halves)
         self.summands[outline_of(task)] = bytes_of(total)
         return rows, aligned(total)
 
-    def adds_here(self, task: Task) -> bool:
+    def adds_here(self, task: Round) -> bool:
         """Whether the answers to be added are known to be small together, or there is one."""
         n, size = len(self.rows), self.summands.get(outline_of(task), np.inf)
         return n == 1 or n * size <= TOGETHER
 
-    def answers(self, task: Task, begin: Callable[[Task], list[Node]]) -> list[Any]:
+    def answers(self, task: Round, begin: Callable[[Round], list[Node]]) -> list[Any]:
         """The answers of the nodes that a round begins."""
         began = time.perf_counter()
         doing = f"a round of {task.name}"
@@ -115,7 +107,7 @@ class OnDask(Partitions):
             del self.sent[next(iter(self.sent))]
         return answers
 
-    def begin(self, task: Task) -> list[Node]:
+    def begin(self, task: Round) -> list[Node]:
         """The answers of all partitions, as futures."""
         if self.begun is None:
             self.begun = self.submitted((environment_here(), self.source))
@@ -142,7 +134,7 @@ class OnDask(Partitions):
             nodes.append(Node(future, p, p))
         return nodes
 
-    def begin_halves(self, task: Task) -> list[Node]:
+    def begin_halves(self, task: Round) -> list[Node]:
         """The first halves of the answers of all partitions, and the sum of the second ones."""
         answers = self.begin(task)
         summands = [self.half_of(answer, 1) for answer in answers]
@@ -175,13 +167,13 @@ class OnDask(Partitions):
 
     def with_slots(self, value: Any, arrays: list[Any], p: int, first: int, last: int) -> Any:
         """A task for one partition, its larger arrays taken out into ``arrays``."""
-        if isinstance(value, ByRows):
+        if isinstance(value, Scattered):
             return self.slot(value.array, value.of(first, last), arrays, p)
         if isinstance(value, np.ndarray):
             return self.slot(value, value, arrays, -1)
         if isinstance(value, tuple):
             return tuple(self.with_slots(part, arrays, p, first, last) for part in value)
-        if isinstance(value, Cut):
+        if isinstance(value, Distributed):
             return rebuilt(value, lambda part: self.with_slots(part, arrays, p, first, last))
         return value
 
@@ -255,7 +247,7 @@ def filled(value: Any, arrays: list[Array]) -> Any:
         return aligned(arrays[value.place])
     if isinstance(value, tuple):
         return tuple(filled(part, arrays) for part in value)
-    if isinstance(value, Cut):
+    if isinstance(value, Distributed):
         return rebuilt(value, lambda part: filled(part, arrays))
     return value
 
@@ -280,11 +272,11 @@ def outline_of(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         return value.shape
-    if isinstance(value, ByRows):
+    if isinstance(value, Scattered):
         return value.array.shape
     if isinstance(value, tuple):
         return tuple(map(outline_of, value))
-    if isinstance(value, Cut) and not isinstance(value, Numbers):
+    if isinstance(value, Distributed) and not isinstance(value, EntryValues):
         kind: Any = type(value)
         return kind, *(outline_of(getattr(value, field.name)) for field in attrs.fields(kind))
     if callable(value):
@@ -329,7 +321,7 @@ KEPT, ONE_AT_A_TIME = KeptByFit(), threading.Lock()
 
 
 def answer_in_environment(
-    begun: tuple[dict[str, str], Source], p: int, task: Task, arrays: list[Array]
+    begun: tuple[dict[str, str], Source], p: int, task: Round, arrays: list[Array]
 ) -> Any:
     """The answer of a partition, of a worker that computes with what the fit computes with.
 
@@ -346,7 +338,7 @@ def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any])
     return tree_sum(answers)
 
 
-def answer_on_worker(source: Source, p: int, task: Task, arrays: list[Array]) -> Any:
+def answer_on_worker(source: Source, p: int, task: Round, arrays: list[Array]) -> Any:
     """The answer of a partition, one at a time in a process: its loops share its threads."""
     from distributed import get_worker
 

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.compile.compiling import compile_background, compile_loss
 from mcframe.compile.entries import Entries, Orders
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.partitions.numbers import Numbers, fresh_key
+from mcframe.compile.partitions.values import EntryValues, fresh_key
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray
@@ -84,7 +84,7 @@ class Source:
 class Part:
     """Some rows of a table as a program of their own, bound with the totals of all rows.
 
-    ``numbers`` keeps the last few arrays that it found, since most are asked for again at once.
+    ``entry_values`` keeps the last few arrays that it found: most are asked for again at once.
     """
 
     source: Source
@@ -137,18 +137,18 @@ class Part:
             columns=tuple(self.problem.columns(name) for name in names),
         )
 
-    def numbers(self, numbers: Numbers) -> Array:
-        """The numbers at its entries, found now or kept from before."""
-        found = self.kept.pop(numbers.key, None)
+    def entry_values(self, values: EntryValues) -> Array:
+        """The values at its entries, found now or kept from before."""
+        found = self.kept.pop(values.key, None)
         if found is None:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                found = numbers.find(self)
-        self.keep(numbers, found)
+                found = values.find(self)
+        self.keep(values.key, found)
         return found
 
-    def keep(self, numbers: Numbers, found: Array) -> None:
+    def keep(self, key: str, found: Array) -> None:
         """Keep what was found, and forget what was asked for longest ago."""
-        self.kept[numbers.key] = found
+        self.kept[key] = found
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
 

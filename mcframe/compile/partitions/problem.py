@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.numbers import ByRows, effects_by_rows
 from mcframe.compile.partitions.part import Part, Source
+from mcframe.compile.partitions.values import PART, scattered_effects, scattered_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model, Problem
@@ -69,23 +69,20 @@ class PartitionedProblem(Problem):
     def loss(self, latent: LowRank, effects: Mapping[str, Array]) -> float:
         """The losses of all blocks at Z and the unpenalised numbers."""
         blocks = self.model.blocks
-        given = tuple(effects.get(block.name) for block in blocks)
-        rowwise = tuple(
-            own if own is None else effects_by_rows(self.layout(block.name), own)
-            for block, own in zip(blocks, given, strict=True)
+        own = tuple(
+            scattered_effects(self.layout(block.name), effects.get(block.name)) for block in blocks
         )
-        total = float(self.partitions.sum(loss_of, ByRows(latent.left), latent.right, rowwise))
+        total = float(self.partitions.sum(loss_of, PART, scattered_rows(latent), own))
         # The ridge on biases, which the parts leave out; that on effects of rows is theirs.
         biased = [block.name for block in blocks if block.bias and block.name in effects]
         return total + sum(self.cost_of_effects(name, effects) for name in biased)
 
 
-def loss_of(part: Part, left: Any, right: Array, effects: tuple[Any, ...]) -> float:
-    """The losses at Z = U V' and effects."""
+def loss_of(part: Part, latent: LowRank, effects: tuple[Any, ...]) -> float:
+    """The losses at Z and effects."""
     problem, names = part.problem, [block.name for block in part.problem.model.blocks]
     pairs = zip(names, effects, strict=True)
     named = {name: own for name, own in pairs if own is not None}
-    latent = LowRank(left, right)
     total = float(sum(problem.loss_of_cells(name, latent, named) for name in names))
     own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
     return total + float(sum(problem.cost_of_effects(name, named) for name in own))
@@ -107,7 +104,7 @@ def gathered_origins(
     """What effects are counted from, for those blocks that are far from 0."""
     if not any(block.row_effects for block in model.blocks):
         return dict(totals.centres)
-    origins, answers = {}, partitions.each(origins_of_rows)
+    origins, answers = {}, partitions.each(origins_of_rows, PART)
     for k, block in enumerate(model.blocks):
         layout = layout_of(block, tables[block.name])
         biases = totals.centres.get(block.name, np.zeros(layout.n_biases))
