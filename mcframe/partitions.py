@@ -15,7 +15,7 @@ from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile.partitions.binding import bind_partitions, check_blocks, refusal_of_partitions
 from mcframe.compile.partitions.cluster import checked_client, connected
-from mcframe.compile.partitions.costs import Costs, bytes_compiled
+from mcframe.compile.partitions.costs import brought, bytes_compiled, bytes_of_equations, held
 from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.lines import EQUATIONS
@@ -262,12 +262,12 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     )
     lines = data.n_items + n_columns
     lanczos = 600 * min(data.n_items, n_columns)
-    costs = Costs(0, data.n_items, n_columns, WIDTH, n_partitions)
-    slab = min(costs.equations, EQUATIONS)
+    slab = min(n_columns * bytes_of_equations(WIDTH), EQUATIONS)
+    sums = brought(n_partitions, slab)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
-        8 * (12 * lines * WIDTH + lanczos) + max(costs.held * slab, costs.brought(slab)),
-        8 * WIDTH * (data.n_items + n_partitions * n_columns) + costs.brought(slab),
+        8 * (12 * lines * WIDTH + lanczos) + max(held(n_partitions) * slab, sums),
+        8 * WIDTH * (data.n_items + n_partitions * n_columns) + sums,
     )

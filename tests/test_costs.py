@@ -11,19 +11,24 @@ import mcframe as mc
 from mcframe.backends import Point
 from mcframe.backends.alternating_steps import half_sweep
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.work import bytes_of
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions import executor_for
 
+from .test_benchmarks import script  # noqa: F401
 from .test_docs import ROOT
 from .test_partitions import N_COLUMNS, N_ROWS, model_of, table
 
 
 @pytest.mark.parametrize(("n_partitions", "width"), [(1, 2), (3, 5), (6, 3)])
-def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(monkeypatch, n_partitions, width):
+def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(
+    script,  # noqa: F811
+    monkeypatch,
+    n_partitions,
+    width,
+):
     answers, ask = [], OneByOne.answers
 
     def noted(self, task):
@@ -46,7 +51,7 @@ def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(monkeypatch, n_part
         half_sweep(program, state, by_rows)
     assert np.isfinite(state.objective)
     assert state.rank == width
-    costs = Costs(x.nnz, N_ROWS, N_COLUMNS, width, n_partitions)
+    costs = script("partition_costs").Costs(x.nnz, N_ROWS, N_COLUMNS, width, n_partitions)
     assert len(answers) == 3, "the objective after a half sweep comes with the next round"
     yes_or_no, values = 2 * n_partitions * 8, 2 * n_partitions * 8
     assert sum(answers) == costs.sweep_received + yes_or_no + values
@@ -60,9 +65,9 @@ def test_the_benchmark_of_partitions_writes_its_part_of_a_page(tmp_path):
     page = tmp_path / "page.md"
     begin, end = (f"<!-- growth of partitions: {word} -->" for word in ("begin", "end"))
     page.write_text(f"before\n{begin}\noutdated\n{end}\nafter\n")
-    script = ROOT / "examples" / "benchmarks" / "partitions.py"
+    program = ROOT / "examples" / "benchmarks" / "partitions.py"
     run = subprocess.run(
-        [sys.executable, str(script), "--quick", "--page", str(page)],
+        [sys.executable, str(program), "--quick", "--page", str(page)],
         capture_output=True,
         text=True,
         check=True,

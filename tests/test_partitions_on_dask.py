@@ -15,7 +15,6 @@ import pytest
 import mcframe as mc
 from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
-from mcframe.compile.partitions.costs import Costs
 from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.gathering import Node
 from mcframe.compile.partitions.on_dask import OnDask, outline_of
@@ -34,6 +33,7 @@ from tests.clusters import (
     data_of,
     distributed,
 )
+from tests.test_benchmarks import script
 from tests.test_partitions import (
     classes_of,
     levels_of,
@@ -44,7 +44,7 @@ from tests.test_partitions import (
 )
 
 pytestmark = QUIET
-__all__ = ["alone"]  # a fixture
+__all__ = ["alone", "script"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -223,12 +223,15 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 8, 9, 15, 16, 17, 64, 65, 1_000])
-def test_the_model_of_cost_counts_the_tasks_of_a_sum_and_their_levels(n_partitions):
+def test_the_model_of_cost_counts_the_tasks_of_a_sum_and_their_levels(
+    script,
+    n_partitions,
+):
     submitted = []
     client = SimpleNamespace(submit=lambda *given, **options: submitted.append(given))
     executor = OnDask(Source(data_of(), model_of(*KIND)), client)
     root = executor.root_of([Node(None, p, p) for p in range(n_partitions)])
-    costs, depth = Costs(0, 0, 20_000, 20, n_partitions), 0
+    costs, depth = script("partition_costs").Costs(0, 0, 20_000, 20, n_partitions), 0
     assert (root.first, root.last) == (0, n_partitions - 1)
     assert costs.n_additions == len(submitted)
     while root.summands:

@@ -25,13 +25,14 @@ import numpy as np
 import scipy.sparse as sp
 from memory import peak_megabytes
 from pages import markdown, write_part
+from partition_costs import Costs
 
 import mcframe as mc
 from mcframe.backends import Point
 from mcframe.backends.alternating_steps import half_sweep
 from mcframe.backends.certificate import certify
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.costs import FAN, TOGETHER, Costs
+from mcframe.compile.partitions.costs import FAN, TOGETHER
 from mcframe.compile.partitions.lines import EQUATIONS
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import thread_limit

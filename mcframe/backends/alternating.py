@@ -59,7 +59,7 @@ class Alternating(Solver[Program, AlternatingState]):
     side are held meanwhile. Memory: about 60 bytes an entry between certificates and
     120 in one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
     the tolerance, and are many where much of the noise is fitted. Rows in partitions cost rounds
-    and bytes beside: ``mcframe.compile.partitions.costs.Costs`` has the formulas.
+    and bytes, too: ``examples/benchmarks/partition_costs.py`` has the formulas.
 
     Unlabeled cells of a large ``RiskMixture`` stay unwritten. Those of a squared loss add Gram
     matrices. Those of another are read by blocks of rows: a pass takes 6 k operations a cell and

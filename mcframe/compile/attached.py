@@ -8,8 +8,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Composed, Constraint, SmoothTerm, Term
 
-__all__ = ["Attached"]
-
 
 @attrs.frozen(eq=False)
 class Attached:

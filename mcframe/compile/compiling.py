@@ -30,15 +30,6 @@ from mcframe.model.table import Table
 from mcframe.numerics.operators import Scales
 from mcframe.numerics.unlabeled import Background, Part
 
-__all__ = [
-    "CompiledProblem",
-    "compile_main",
-    "compile_problem",
-    "is_quadratic",
-    "recompile_terms",
-    "refusal",
-]
-
 
 def refusal(problem: Problem) -> str | None:
     """Why a problem is no first-order program, with the nearest that is; None if it is one."""

@@ -15,8 +15,6 @@ from mcframe.contracts.term import Composed, Constraint
 from mcframe.numerics.operators import Operator
 from mcframe.numerics.unlabeled import Behind
 
-__all__ = ["Dual", "DualPoint", "dual_point"]
-
 
 @attrs.frozen(eq=False)
 class Dual:

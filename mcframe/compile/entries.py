@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 
-__all__ = ["Entries", "Orders", "Place", "pays_in_factors"]
-
 # Up to which share of cells observed Z in factors is the faster form: for solvers that work on
 # factors from so many rows and columns together on, where certificates of dense gradients are no
 # longer the better ones, for others from so many cells on. Alternation is faster so at any share:

@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unlabeled import Behind
 
-__all__ = ["Evaluation"]
-
 
 @attrs.frozen(eq=False)
 class Evaluation:

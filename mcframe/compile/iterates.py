@@ -13,8 +13,6 @@ from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.shrinkage import Shrunk
 
-__all__ = ["Iterates", "Step", "difference", "inner", "iterates_of", "orthogonal"]
-
 Effects = tuple[Array | None, ...]
 
 

@@ -9,8 +9,6 @@ from mcframe.compile.partitions.lines import lines_near
 from mcframe.compile.program import Program
 from mcframe.numerics.tapering import LineCosts
 
-__all__ = ["line_costs", "tapers"]
-
 
 def tapers(program: Program) -> bool:
     """Whether rows and columns of the gradient may be scaled down one by one.

@@ -13,8 +13,6 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics import kernels
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["SHARES", "Lines", "NormalEquations", "descended", "penalties"]
-
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
 SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))

@@ -9,8 +9,6 @@ import numpy as np
 from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array
 
-__all__ = ["EntryLoss", "Known", "LossAt", "SumOfPieces"]
-
 Known = tuple[tuple[float, float] | None, ...]
 
 

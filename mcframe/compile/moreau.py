@@ -16,8 +16,6 @@ from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import TwiceDifferentiable
 
-__all__ = ["SmoothedLoss", "SmoothedTerm", "smoothed_piece"]
-
 
 @attrs.frozen(eq=False)
 class SmoothedLoss(TwiceDifferentiable):

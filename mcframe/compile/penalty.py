@@ -13,8 +13,6 @@ from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.row_squares import RowSquares
 
-__all__ = ["FactoredPenalty", "Penalty", "RowPenalty", "SpectralPenalty"]
-
 
 class Penalty(ABC):
     """R, the term that covers all of Z and takes up what a dual point lacks."""

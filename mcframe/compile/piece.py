@@ -13,8 +13,6 @@ from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentia
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 
-__all__ = ["Piece"]
-
 # The least second derivative that steps count with, relative to the curvature.
 FLATTEST = 0.1
 # Moves along a line that are extrapolated, in units of the length scale: momentum may be ten

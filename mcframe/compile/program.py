@@ -14,8 +14,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unlabeled import Background
 
-__all__ = ["Program"]
-
 # A difference of gradients is taken over so much of the largest entry of Z.
 NEARBY = 1e-5
 

@@ -38,8 +38,6 @@ from mcframe.model.partitioned import PartitionedData
 from mcframe.model.table import Table
 from mcframe.numerics.unlabeled import Background
 
-__all__ = ["bind_partitions", "check_blocks", "mixed_bits", "refusal_of_partitions"]
-
 # Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
 # number generators, 2014: odd multipliers, and what they are shifted by.
 MIXED = ((0xBF58476D1CE4E5B9, 0x94D049BB133111EB), (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))

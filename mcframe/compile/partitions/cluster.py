@@ -14,21 +14,6 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.numerics.digest import digest_of
 
-__all__ = [
-    "arithmetic_here",
-    "arithmetic_of",
-    "checked_client",
-    "connected",
-    "demand_connection",
-    "ended_for_memory",
-    "environment_here",
-    "environment_refused",
-    "note_on_arithmetic",
-    "refuse_another_environment",
-    "repeat_tasks",
-    "workers_of",
-]
-
 distributed: Any = Deferred("distributed", "a Dask cluster")
 # What computes the numbers and what carries them: one version each on all workers.
 PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")

@@ -24,8 +24,6 @@ from mcframe.numerics.operators import LowRank, Operator, Scales
 from mcframe.numerics.sampled import Sampled, gram_matrix_pays
 from mcframe.numerics.unlabeled import Behind
 
-__all__ = ["PartitionedEntries", "PartitionedMatrix"]
-
 
 @attrs.frozen(eq=False)
 class PartitionedEntries:

@@ -20,8 +20,6 @@ from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine import check_time
 
-__all__ = ["Gathering", "Node"]
-
 # Seconds between two looks at a round, and between two at the cluster.
 PATIENCE, LOOK = 1.0, 5.0
 # Seconds without a worker, or without a word of the scheduler, until a round is given up; and

@@ -12,8 +12,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
 from mcframe.numerics.scratch import Scratch, Stored, packed
 
-__all__ = ["KeptParts"]
-
 
 @attrs.define(eq=False)
 class KeptParts:

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.compile.entries import Place
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
-from mcframe.compile.partitions.costs import Costs
+from mcframe.compile.partitions.costs import bytes_of_equations
 from mcframe.compile.partitions.entries import PartitionedEntries
 from mcframe.compile.partitions.executor import Later
 from mcframe.compile.partitions.unlabeled import behind_at
@@ -126,8 +126,7 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
     By the sizes of the right factor alone, and evenly: the same sums whoever computes them. A
     slab has one column at least.
     """
-    each = Costs(0, 0, n_columns, width, 1).bytes_of_column
-    n_slabs = -(-n_columns // max(1, EQUATIONS // max(each, 1)))
+    n_slabs = -(-n_columns // max(1, EQUATIONS // max(bytes_of_equations(width), 1)))
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 
 

@@ -12,8 +12,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model import Problem
 
-__all__ = ["notes_on_pieces"]
-
 
 def notes_on_pieces(problem: Problem, loss: PartitionedLoss) -> tuple[str, ...]:
     """A note for each block with an infinite effect or parameter."""

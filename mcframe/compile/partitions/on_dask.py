@@ -30,8 +30,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.numerics.scratch import Scratch
 from mcframe.numerics.threads import thread_limit
 
-__all__ = ["OnDask"]
-
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48
 # Rounds after which it is asked anew which workers there are, for those that joined late.
@@ -75,8 +73,8 @@ class OnDask(Partitions):
         back then is as large as each of them.
         """
         if (task.apart == "answers" and not task.waiting) or self.adds_here(task):
-            rows, summands = zip(*self.answers(task, self.begin), strict=True)
-            return list(rows), aligned(tree_sum(summands))
+            apart, summands = zip(*self.answers(task, self.begin), strict=True)
+            return list(apart), aligned(tree_sum(summands))
         if task.apart == "nothing":
             [(_, total)] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
             rows = []

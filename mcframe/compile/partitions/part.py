@@ -23,8 +23,6 @@ from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 
-__all__ = ["BYTES_AT_WORK", "BYTES_PER_ENTRY", "KEPT", "Part", "Source", "read_part"]
-
 # How many arrays of numbers a partition keeps. With one less a fit finds 1.7 to 2 times as many of
 # them anew, with twice as many 3 to 7 % fewer: of all kinds of losses, with effects or not.
 KEPT = 4

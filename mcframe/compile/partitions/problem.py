@@ -19,8 +19,6 @@ from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["OffsetInPartitions", "PartitionedProblem", "TableInPartitions"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class PartitionedProblem(Problem):

@@ -16,8 +16,6 @@ from mcframe.model.standardising import (
 )
 from mcframe.model.units import Standard, Units, affine_units_of, middles_and_sizes_of
 
-__all__ = ["ranges_in", "standard_of_partitions"]
-
 
 def standard_of_partitions(
     block: Block, partitions: Partitions, lowest: Array, highest: Array

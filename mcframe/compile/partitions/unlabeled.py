@@ -16,8 +16,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unlabeled import Background, Behind
 
-__all__ = ["PartitionedBackground", "PartitionedBehind", "behind_at"]
-
 
 def behind_at(latent: LowRank, z: EntryValues) -> PartValue:
     """The cells of a partition's rows that are no entries, at Z with entry values z."""
