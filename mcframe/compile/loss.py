@@ -1,5 +1,7 @@
 """The entrywise part of a program: losses of all entries, the free effects solved out."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -21,13 +23,15 @@ class LossAt:
     effects: tuple[Array | None, ...]
 
 
-class SumOfPieces:
-    """What is told of a sum of losses by its pieces alone, wherever their entries are."""
+class Loss(ABC):
+    """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
+
+    What is known of it by sums over entries, wherever these are. Entry values z, and gradients,
+    are arrays, or ``EntryValues`` of entries in partitions. Partial minimisation keeps F convex
+    and does not raise its curvature: the Hessian in z is a Schur complement of the joint one.
+    """
 
     pieces: tuple[Any, ...]
-
-    def ask_ahead(self, gradient: Any) -> None:
-        """Say that conjugates at a gradient are asked for soon; in memory that is nothing."""
 
     @property
     def n_entries(self) -> int:
@@ -44,29 +48,68 @@ class SumOfPieces:
         """Whether every piece is convex."""
         return all(piece.likelihood.convex for piece in self.pieces)
 
-
-@attrs.frozen(eq=False)
-class EntryLoss(SumOfPieces):
-    """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
-
-    z holds the numbers piece after piece. Partial minimisation keeps F convex and does not raise
-    its curvature: the Hessian in z is a Schur complement of the joint one.
-    """
-
-    pieces: tuple[Piece, ...]
-
-    def curvatures_at(self, z: Array, effects: tuple[Array | None, ...]) -> list[float]:
+    def curvatures_at(self, z: Any, effects: tuple[Array | None, ...]) -> list[float]:
         """Each piece's curvature: its bound, or the largest at these entries if there is none.
 
         A first step length for backtracking, where there is no proven one.
         """
-        pairs = zip(self.pieces, effects, strict=True)
-        return [piece.curvature_at(piece.offset_part(z), own) for piece, own in pairs]
+        bounds = [piece.curvature for piece in self.pieces]
+        if np.all(np.isfinite(bounds)):
+            return bounds
+        found = zip(bounds, self.largest_curvatures(z, effects), strict=True)
+        return [bound if np.isfinite(bound) else there for bound, there in found]
 
-    def steepest_at(self, z: Array, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+    def ask_ahead(self, gradient: Any) -> None:  # noqa: B027
+        """Say that conjugates at a gradient are needed soon; in memory that is nothing."""
+
+    def conjugate(self, gradient: Any, scale: float, known: Known) -> tuple[float, float]:
+        """F* at gradients whose sums vanish where an effect is free, and sum of |summands|.
+
+        The second number times the unit roundoff bounds how far rounding can have moved the
+        first. Of a piece without a conjugate F* is ``known`` at gradients of which these are
+        ``scale`` times, and F* is convex: F*(c S) <= c F*(S) + (1 - c) F*(0), F*(0) = -inf F.
+        """
+        total = size = 0.0
+        of_entries = self.conjugates_of_entries(gradient)  # which may come with the sums
+        sums = self.sums_by_effect(gradient)
+        for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
+            if pair is None:
+                freed = piece.effects.conjugate_of_sums(*by_effect, piece.largest_gradient)
+                total, size = total + own[0] + freed[0], size + own[1] + freed[1]
+            else:
+                lowest = piece.infimum if scale < 1.0 else 0.0
+                total += scale * pair[0] - (1.0 - scale) * lowest
+                size += pair[1] + abs(lowest)
+        return total, size
+
+    def imbalance(self, gradient: Any, effects: tuple[Array | None, ...]) -> float:
+        """Bound on the change of the objective by sums over free effects that do not vanish."""
+        triples = zip(self.pieces, effects, self.sums_by_effect(gradient), strict=True)
+        return sum(piece.effects.imbalance_of_sums(each, own) for piece, own, (each, _) in triples)
+
+    @abstractmethod
+    def largest_curvatures(self, z: Any, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+        """The largest second derivative of each piece at z."""
+
+    @abstractmethod
+    def sums_by_effect(self, gradient: Any) -> list[tuple[Array, Array]]:
+        """The sums of gradients and of their sizes over each effect, of each piece."""
+
+    @abstractmethod
+    def conjugates_of_entries(self, gradient: Any) -> Iterable[Any]:
+        """The sums of the conjugates of entries, and of their sizes, of pieces that have them."""
+
+
+@attrs.frozen(eq=False)
+class EntryLoss(Loss):
+    """The losses of entries in memory; z holds the numbers piece after piece."""
+
+    pieces: tuple[Piece, ...]
+
+    def largest_curvatures(self, z: Array, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
         pairs = zip(self.pieces, effects, strict=True)
-        return tuple(piece.steepest(piece.offset_part(z), own) for piece, own in pairs)
+        return tuple(piece.largest_curvature(piece.offset_part(z), own) for piece, own in pairs)
 
     def evaluate(
         self,
@@ -106,30 +149,19 @@ class EntryLoss(SumOfPieces):
             ]
         return LossAt(value, gradient, given)
 
-    def conjugate(self, gradient: Array, scale: float, known: Known) -> tuple[float, float]:
-        """F* at gradients whose sums vanish where an effect is free, and sum of |summands|.
-
-        The second number times the unit roundoff bounds how far rounding can have moved the
-        first. Of a piece without a conjugate F* is ``known`` at gradients of which these are
-        ``scale`` times, and F* is convex: F*(c S) <= c F*(S) + (1 - c) F*(0), F*(0) = -inf F.
-        """
-        total = 0.0
-        size = 0.0
-        for piece, pair in zip(self.pieces, known, strict=True):
-            if pair is None:
-                own, summands = piece.conjugate(gradient[piece.part])
-                total += own
-                size += summands
-            else:
-                lowest = piece.infimum if scale < 1.0 else 0.0
-                total += scale * pair[0] - (1.0 - scale) * lowest
-                size += pair[1] + abs(lowest)
-        return total, size
+    def sums_by_effect(self, gradient: Array) -> list[tuple[Array, Array]]:
+        """The sums of gradients and of their sizes over each effect, of each piece."""
+        found = []
+        for piece in self.pieces:
+            own, known = gradient[piece.part], piece.effects
+            sizes = known.sum_by_effect(np.abs(own)) if known.n_added else np.zeros(0)
+            found.append((known.sum_by_effect(own), sizes))
+        return found
 
     def conjugates_of_entries(self, gradient: Array) -> tuple[tuple[float, float] | None, ...]:
         """The sums of the conjugates of entries, and of their sizes, of pieces that have them."""
         return tuple(
-            piece.add_conjugates(gradient[piece.part], 0.0, 0.0) if piece.has_conjugate() else None
+            piece.conjugate_of_entries(gradient[piece.part]) if piece.has_conjugate() else None
             for piece in self.pieces
         )
 
@@ -189,11 +221,6 @@ class EntryLoss(SumOfPieces):
     def moved_by(self, away: float, gradient: Array) -> float:
         """How far the losses move at most where each predictor is off by ``away``."""
         return sum(piece.moved_by(away, gradient[piece.part]) for piece in self.pieces)
-
-    def imbalance(self, gradient: Array, effects: tuple[Array | None, ...]) -> float:
-        """What sums of gradients over free effects that do not quite vanish are worth there."""
-        pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.effects.imbalance(gradient[piece.part], own) for piece, own in pairs)
 
     @cached_property
     def unit(self) -> float:

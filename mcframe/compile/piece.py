@@ -31,8 +31,39 @@ SAME = 1e-28
 SMALLEST = float(np.finfo(float).tiny)
 
 
+class BlockLoss:
+    """The losses of one block as far as they are known without an entry, wherever these are.
+
+    ``largest_scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
+    """
+
+    likelihood: Any
+    layout: Layout
+    largest_scale: float
+    total_scale: float
+
+    @property
+    def width(self) -> int:
+        """How many numbers of z an entry has."""
+        return int(self.likelihood.width)
+
+    @property
+    def curvature(self) -> float:
+        """The supremum of the second derivative in z; of no entry at all it is next to nothing."""
+        return self.largest_scale * float(self.likelihood.curvature)
+
+    @property
+    def infimum(self) -> float:
+        """A lower bound on the sum of all losses."""
+        return self.total_scale * float(self.likelihood.infimum)
+
+    def has_conjugate(self) -> bool:
+        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
+        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
+
+
 @attrs.frozen(eq=False)
-class Piece:
+class Piece(BlockLoss):
     """``scale * l(z + offset + effects, y)`` for each entry of one block.
 
     ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
@@ -76,16 +107,11 @@ class Piece:
         return attrs.evolve(piece, effects=effects)
 
     @cached_property
-    def pull(self) -> float:
-        """The size of the gradients at z = 0: effects may leave none of it but rounding."""
+    def largest_gradient(self) -> float:
+        """The largest gradient at z = 0: effects may leave none of it but rounding."""
         z = self.by_entries(np.zeros(self.n_numbers))
         gradients = np.abs(self.stretch * self.likelihood.value_and_gradient(z, self.y)[1])
         return float(np.max(gradients, initial=0.0))
-
-    @property
-    def width(self) -> int:
-        """Numbers of z for each entry."""
-        return int(self.likelihood.width)
 
     @property
     def n_numbers(self) -> int:
@@ -93,10 +119,14 @@ class Piece:
         return int(self.y.size) * self.width
 
     @property
-    def curvature(self) -> float:
-        """The supremum of the second derivative in z; of no entry at all it is next to nothing."""
-        largest = float(np.max(self.scale * np.ones(1), initial=SMALLEST))
-        return largest * float(self.likelihood.curvature)
+    def largest_scale(self) -> float:  # type: ignore[override]
+        """The largest factor of a loss."""
+        return float(np.max(self.scale, initial=SMALLEST))
+
+    @property
+    def total_scale(self) -> float:  # type: ignore[override]
+        """The sum of all factors."""
+        return float(np.sum(self.scale * np.ones(self.y.size)))
 
     @property
     def stretch(self) -> Any:
@@ -187,14 +217,11 @@ class Piece:
 
     def curvature_at(self, z: Array, effects: Array | None) -> float:
         """The curvature where it is bounded everywhere, else the largest one at these numbers."""
-        if np.isfinite(self.curvature):
-            return self.curvature
-        likelihood = self.at(effects)
-        assert isinstance(likelihood, TwiceDifferentiable)
-        second = likelihood.second_derivative(self.predictor(z, effects), self.y)
-        return float(np.max(self.stretch * second, initial=0.0))
+        return (
+            self.curvature if np.isfinite(self.curvature) else self.largest_curvature(z, effects)
+        )
 
-    def steepest(self, z: Array, effects: Array | None) -> float:
+    def largest_curvature(self, z: Array, effects: Array | None) -> float:
         """The largest second derivative at z (an ``offset_part``), 0 without an entry."""
         likelihood = self.at(effects)
         if not isinstance(likelihood, TwiceDifferentiable):
@@ -228,15 +255,6 @@ class Piece:
         scale = self.scale * np.ones(self.y.size)
         return np.repeat(scale * float(likelihood.curvature), self.width)
 
-    def has_conjugate(self) -> bool:
-        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
-        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
-
-    @property
-    def infimum(self) -> float:
-        """A lower bound on the sum of all losses."""
-        return float(np.sum(self.scale * np.ones(self.y.size))) * float(self.likelihood.infimum)
-
     def conjugate_at(self, z: Array, effects: Array | None) -> tuple[float, float]:
         """The conjugate at the gradients of z, <gradient, z> - loss, and the size of its summands.
 
@@ -247,18 +265,12 @@ class Piece:
         products = gradient * z[self.part]
         return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
 
-    def conjugate(self, gradient: Array) -> tuple[float, float]:
-        """Conjugate at the gradients (flat, of the scaled losses), and its summands' size.
+    def conjugate_of_entries(self, gradient: Array) -> tuple[float, float]:
+        """The sum of the conjugates of all entries, which know of no effects, and of their sizes.
 
-        inf where their sums over free effects do not vanish, up to rounding.
+        At gradients of the scaled losses (flat).
         """
-        total, size = self.effects.conjugate(gradient, self.pull)
-        if not np.isfinite(total):
-            return total, size
-        return self.add_conjugates(gradient, total, size)
-
-    def add_conjugates(self, gradient: Array, total: float, size: float) -> tuple[float, float]:
-        """Add the conjugates of all entries, which know of no effects, and their sizes."""
+        total = size = 0.0
         gradients, each = self.by_entries(gradient), np.ndim(self.scale)
         for part in self.slices(self.likelihood):
             own, stretch = gradients[part], self.stretch[part] if each else self.scale
@@ -350,8 +362,7 @@ class Piece:
         curvature = float(self.likelihood.curvature)
         if not np.isfinite(curvature):
             return first
-        weights = float(np.sum(self.scale * np.ones(self.y.size))) * self.width
-        return first + 0.5 * curvature * weights * away**2
+        return first + 0.5 * curvature * self.total_scale * self.width * away**2
 
     def nearest_dual(self, gradient: Array) -> Array:
         """Near gradients (flat) with a finite conjugate whose sums over effects vanish."""

@@ -329,17 +329,6 @@ class EntryEffects(Effects):
         change = curvature.times_numbers(moved).ravel()
         return Correction(self.representative(effects + step), value, change)
 
-    def conjugate(self, gradient: Array, largest_gradient: float) -> tuple[float, float]:
-        """Addition to F* at a gradient, and its summands' size; see ``conjugate_of_sums``."""
-        sizes = np.zeros(0) if self.ridge is not None else self.sum_by_effect(np.abs(gradient))
-        return self.conjugate_of_sums(self.sum_by_effect(gradient), sizes, largest_gradient)
-
-    def imbalance(self, gradient: Array, effects: Array | None) -> float:
-        """Bound on what sums that do not quite vanish change the objective by at these effects."""
-        if self.ridge is not None or effects is None or not self.n_added:
-            return 0.0
-        return self.imbalance_of_sums(self.sum_by_effect(gradient), effects)
-
     def centre(self, gradient: Array) -> Array:
         """The nearest gradient whose sums over free effects vanish: g - G (G'G)^-1 G' g.
 
@@ -374,7 +363,7 @@ class EntryEffects(Effects):
             return inside
         if not self.separable:
             for _ in range(PROJECTIONS):
-                if np.isfinite(self.conjugate(inside, 0.0)[0]):
+                if self.vanish(inside):
                     break
                 gradient = self.centre(inside)
                 inside = nearest(gradient)
@@ -390,6 +379,11 @@ class EntryEffects(Effects):
             below = np.where(sums > 0.0, shift, below)
             above = np.where(sums > 0.0, above, shift)
         return inside
+
+    def vanish(self, gradient: Array) -> bool:
+        """Whether the sums of gradients over each effect vanish, up to rounding."""
+        sums, sizes = self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))
+        return bool(np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]))
 
     def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
         """Entries of each effect, and of how many the loss rises far above 0, and falls far below.

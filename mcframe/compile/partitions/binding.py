@@ -368,7 +368,7 @@ def told_by(piece: Any) -> Told:
         piece.n_numbers,
         rows,
         others,
-        piece.pull if piece.has_conjugate() else 0.0,
+        piece.largest_gradient if piece.has_conjugate() else 0.0,
         float(np.sum(np.square(piece.start()))),
     )
 
@@ -431,9 +431,9 @@ def piece_of(
     return PartitionedPiece(
         likelihood=effects.likelihood,
         layout=layout,
-        scale=told.scale,
+        largest_scale=told.scale,
         total_scale=told.total_scale,
         n_numbers=told.n_numbers,
-        pull=told.pull,
+        largest_gradient=told.pull,
         effects=effects,
     )

@@ -74,6 +74,9 @@ class Later:
     def __float__(self) -> float:
         return float(self.value)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.asarray(self.value, dtype)
 

@@ -1,17 +1,17 @@
 """The losses of all partitions: what ``EntryLoss`` answers, by sums of what partitions answer."""
 
-from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.compile.effects.effects import PROJECTIONS
-from mcframe.compile.loss import EntryLoss, Known, LossAt, SumOfPieces
+from mcframe.compile.loss import EntryLoss, Known, Loss, LossAt
 from mcframe.compile.partitions.effects import EffectsInParts, effect_sums, in_halves, together
 from mcframe.compile.partitions.executor import Later, Partitions
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.values import LOSS, PART, EntryValues
+from mcframe.compile.piece import BlockLoss
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate
 from mcframe.model import Layout
@@ -21,42 +21,20 @@ REMEMBERED = 4
 
 
 @attrs.frozen(eq=False)
-class PartitionedPiece:
-    """The losses of one block, as far as they are told without an entry.
-
-    ``scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
-    """
+class PartitionedPiece(BlockLoss):
+    """The losses of one block, no entry of which is here."""
 
     likelihood: Any
     layout: Layout
-    scale: float
+    largest_scale: float
     total_scale: float
     n_numbers: int
-    pull: float
+    largest_gradient: float
     effects: EffectsInParts
-
-    @property
-    def width(self) -> int:
-        """EntryValues of z for each entry."""
-        return int(self.likelihood.width)
-
-    @property
-    def curvature(self) -> float:
-        """The supremum of the second derivative in z."""
-        return self.scale * float(self.likelihood.curvature)
-
-    @property
-    def infimum(self) -> float:
-        """A lower bound on the sum of all losses."""
-        return self.total_scale * float(self.likelihood.infimum)
-
-    def has_conjugate(self) -> bool:
-        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
-        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
 
 
 @attrs.frozen(eq=False)
-class PartitionedLoss(SumOfPieces):
+class PartitionedLoss(Loss):
     """F(z) = min over effects of the sum over all entries, of z in partitions.
 
     Gradients are ``EntryValues``. Biases of columns are solved for by sums of gradients over
@@ -68,27 +46,16 @@ class PartitionedLoss(SumOfPieces):
     unit: float
     conjugates: dict[str, Later] = attrs.field(factory=dict)  # of some gradients, by their keys
 
-    @cached_property
-    def bounded(self) -> bool:
-        """Whether every piece has a bounded curvature."""
-        return all(np.isfinite(piece.curvature) for piece in self.pieces)
-
     def for_tasks(self, effects: tuple[Array | None, ...]) -> tuple[Any, ...]:
         """The effects of all pieces as tasks take them."""
         return tuple(p.effects.cut(own) for p, own in zip(self.pieces, effects, strict=True))
 
-    def steepest_at(self, z: EntryValues, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+    def largest_curvatures(
+        self, z: EntryValues, effects: tuple[Array | None, ...]
+    ) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
-        found = self.partitions.each(EntryLoss.steepest_at, LOSS, z, self.for_tasks(effects))
-        return tuple(max(own) for own in zip(*found, strict=True))
-
-    def curvatures_at(self, z: EntryValues, effects: tuple[Array | None, ...]) -> list[float]:
-        """Each piece's curvature: its bound, or the largest at these entries if there is none."""
-        bounds = [piece.curvature for piece in self.pieces]
-        if self.bounded:
-            return bounds
-        found = zip(bounds, self.steepest_at(z, effects), strict=True)
-        return [bound if np.isfinite(bound) else there for bound, there in found]
+        asked = EntryLoss.largest_curvatures, LOSS, z, self.for_tasks(effects)
+        return tuple(max(own) for own in zip(*self.partitions.each(*asked), strict=True))
 
     def evaluate(
         self,
@@ -135,28 +102,12 @@ class PartitionedLoss(SumOfPieces):
             found.append((sums, sizes))
         return found
 
-    def conjugate(self, gradient: EntryValues, scale: float, known: Known) -> tuple[float, float]:
-        """F* at gradients whose sums vanish where an effect is free, and sum of |summands|."""
-        total = size = 0.0
-        of_entries = self.conjugates_at(gradient)
-        sums = self.sums_by_effect(gradient)
-        found = zip(self.pieces, known, of_entries.value, sums, strict=True)
-        for piece, pair, own, by_effect in found:
-            if pair is None:
-                freed = piece.effects.conjugate_of_sums(*by_effect, piece.pull)
-                total, size = total + own[0] + freed[0], size + own[1] + freed[1]
-            else:
-                lowest = piece.infimum if scale < 1.0 else 0.0
-                total += scale * pair[0] - (1.0 - scale) * lowest
-                size += pair[1] + abs(lowest)
-        return total, size
-
     def ask_ahead(self, gradient: EntryValues) -> None:
         """Have conjugates at a gradient, and at 0, come with the next round."""
-        self.conjugates_at(0.0 * gradient)
-        self.conjugates_at(gradient)
+        self.conjugates_of_entries(0.0 * gradient)
+        self.conjugates_of_entries(gradient)
 
-    def conjugates_at(self, gradient: EntryValues) -> Later:
+    def conjugates_of_entries(self, gradient: EntryValues) -> Later:
         """The conjugates of entries at a gradient, which are asked for once."""
         found = self.conjugates.pop(gradient.key, None)
         found = found or self.partitions.later(EntryLoss.conjugates_of_entries, LOSS, gradient)
@@ -238,16 +189,6 @@ class PartitionedLoss(SumOfPieces):
         """How far the losses move at most where each predictor is off by ``away``."""
         found: Any = self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
         return found
-
-    def imbalance(self, gradient: EntryValues, effects: tuple[Array | None, ...]) -> float:
-        """What sums of gradients over free effects that do not quite vanish are worth there."""
-        if not any(piece.layout.size for piece in self.pieces):
-            return 0.0
-        sums = self.sums_by_effect(gradient)
-        return sum(
-            piece.effects.imbalance_of_sums(each, own)
-            for piece, own, (each, _) in zip(self.pieces, effects, sums, strict=True)
-        )
 
 
 def bound_by_sums(piece: PartitionedPiece) -> bool:
