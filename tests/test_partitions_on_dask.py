@@ -215,7 +215,7 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
         fit = mc.fit(model, data, **budget, client=threads)
         assert bits(fit) == bits(mc.fit(model, data, **budget))
     few, many = received
-    assert {"effect_sums", "seen_in", "facts_of"} < {
+    assert {"effect_sums", "table_facts", "loss_facts"} < {
         name for names in few for name in names.split("+")
     }
     for name in few.keys() & many.keys():

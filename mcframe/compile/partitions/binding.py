@@ -1,4 +1,4 @@
-"""A model bound to data in partitions: what all rows tell is gathered first, then compiled."""
+"""A model bound to data in partitions: what is counted over all rows first, then compiled."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.compile.partitions.effects import EffectsInParts, apart, together
 from mcframe.compile.partitions.entries import PartitionedEntries
-from mcframe.compile.partitions.executor import Partitions, added
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.problem import (
@@ -19,8 +19,9 @@ from mcframe.compile.partitions.problem import (
 )
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
 from mcframe.compile.partitions.unlabeled import PartitionedBackground
-from mcframe.compile.partitions.values import PART
+from mcframe.compile.partitions.values import PART, Least
 from mcframe.compile.penalty import SpectralPenalty
+from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError, DataError
@@ -110,14 +111,17 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     """
     data = partitions.source.data
     check_data(model, data)
-    seen = partitions.sum(seen_in, PART)
+    rows, added_up = partitions.rows_and_sum(table_facts, PART)
+    seen = tuple(
+        TableFacts(np.concatenate([own[k] for own in rows]), *facts)
+        for k, facts in enumerate(added_up)
+    )
     totals = totals_of(model, partitions, seen)
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     notes = notes_of(model, tables, seen)
     problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
-    facts = bound.sum(facts_of, PART)
-    return problem, compiled(problem, bound, seen, facts)
+    return problem, compiled(problem, bound, seen)
 
 
 def check_blocks(model: Model, given: Collection[str]) -> None:
@@ -155,51 +159,31 @@ def check_data(model: Model, data: PartitionedData) -> None:
 
 
 @attrs.frozen(eq=False)
-class Seen:
-    """What a partition, or neighbours together, tell of a block before it is bound.
+class TableFacts:
+    """What is known of all rows of a block before it is bound."""
 
-    The sum of two is what both have told: numbers are added up, rows stand below each other.
-    """
-
+    row_counts: IntArray  # observed entries of each row
+    column_counts: IntArray
     total_weight: float
-    counts: IntArray  # observed entries of each column
-    lowest: Array  # and the range of their values, less offsets
-    highest: Array
-    has_offset: bool
-    rows: IntArray  # how many observed entries each has
-    to_bind: Array  # sums that tell the likelihood what it estimates, if any
+    ranges: Least  # of values less offsets: the lowest of each column, and the highest negated
+    n_offsets: int  # partitions that have some
+    to_bind: Array  # sums from which the likelihood estimates something, if it does
     mixed: IntArray  # the bits of places and values, mixed and added up
 
-    def __add__(self, other: "Seen") -> "Seen":
-        return summed(
-            self,
-            other,
-            lowest=np.minimum(self.lowest, other.lowest),
-            highest=np.maximum(self.highest, other.highest),
-            has_offset=self.has_offset or other.has_offset,
-            rows=np.concatenate([self.rows, other.rows]),
-        )
 
-
-def seen_in(part: Part) -> tuple[Seen, ...]:
-    """What has to be known of all rows before any of them is bound, block by block."""
+def table_facts(part: Part) -> tuple[tuple[IntArray, ...], tuple[tuple[Any, ...], ...]]:
+    """What has to be known of all rows before any is bound: by rows, and what is added up."""
     source = part.source
     first = source.data.rows(part.p)[0]
-    return tuple(
-        seen_of(block, part.tables[block.name], first, k)
-        for k, block in enumerate(source.model.blocks)
+    tables = [(block, part.tables[block.name]) for block in source.model.blocks]
+    rows = tuple(attrs.evolve(table, unwritten=False).row_counts for _, table in tables)
+    return rows, tuple(
+        summed_facts(block, table, first, k) for k, (block, table) in enumerate(tables)
     )
 
 
-def summed(first: Any, second: Any, **given: Any) -> Any:
-    """What two partitions told together: fields that are ``given``, the sums of all others."""
-    names = [own.name for own in attrs.fields(type(first)) if own.name not in given]
-    sums = {name: added(getattr(first, name), getattr(second, name)) for name in names}
-    return type(first)(**sums, **given)
-
-
-def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
-    """What a table of rows from ``first`` on tells of block ``k``."""
+def summed_facts(block: Block, table: Table, first: int, k: int) -> tuple[Any, ...]:
+    """What is added up of block ``k``, of a table of rows from ``first`` on."""
     n_columns, likelihood = table.shape[1], block.likelihood
     to_bind: Array = np.zeros(0)
     if isinstance(likelihood, BoundBySums):
@@ -209,13 +193,11 @@ def seen_of(block: Block, table: Table, first: int, k: int) -> Seen:
         values = targets_of(block, table, None)
         np.minimum.at(lowest, table.columns, values)
         np.maximum.at(highest, table.columns, values)
-    return Seen(
-        table.total_weight,
+    return (
         np.bincount(table.columns, minlength=n_columns),
-        lowest,
-        highest,
-        table.offset is not None,
-        attrs.evolve(table, unwritten=False).row_counts,
+        table.total_weight,
+        Least(np.stack([lowest, -highest])),
+        int(table.offset is not None),
         to_bind,
         mixed_bits(table, first, k),
     )
@@ -241,16 +223,16 @@ def mixed_bits(table: Table, first: int, k: int) -> IntArray:
     return np.array(sums, dtype=np.uint64)
 
 
-def totals_of(model: Model, partitions: Partitions, seen: tuple[Seen, ...]) -> Totals:
+def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]) -> Totals:
     """The totals of all rows."""
     weights, centres, standards, likelihoods = {}, {}, {}, {}
     for block, own in zip(model.blocks, seen, strict=True):
         weights[block.name] = own.total_weight
-        if not own.counts.any():
+        if not own.column_counts.any():
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
         shape = partitions.source.data.shape(block.name)
         likelihoods[block.name] = likelihood_of(block, shape, own.to_bind)
-        lowest, highest = own.lowest, own.highest
+        lowest, highest = own.ranges.numbers[0], -own.ranges.numbers[1]
         if block.standardize:
             standard = standard_of_partitions(block, partitions, lowest, highest)
             standards[block.name] = standard
@@ -262,8 +244,8 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[Seen, ...]) -> T
                 centres[block.name] = middles
     n_items, columns = partitions.source.data.n_items, {}
     for block, own in zip(model.blocks, seen, strict=True):
-        everywhere = np.full(own.counts.size, n_items)
-        columns[block.name] = everywhere if block.likelihood.reads_unlabeled else own.counts
+        everywhere = np.full(own.column_counts.size, n_items)
+        columns[block.name] = everywhere if block.likelihood.reads_unlabeled else own.column_counts
     counts = counts_of(model, columns.__getitem__, n_items)
     return Totals(weights, centres, likelihoods, standards, counts)
 
@@ -279,7 +261,7 @@ def likelihood_of(block: Block, shape: tuple[int, int], sums: Array) -> Likeliho
 
 
 def tables_left_behind(
-    model: Model, source: Source, seen: tuple[Seen, ...], totals: Totals
+    model: Model, source: Source, seen: tuple[TableFacts, ...], totals: Totals
 ) -> Mapping[str, Any]:
     """Tables without entries, which know shapes and which rows have any."""
     data = source.data
@@ -291,108 +273,73 @@ def tables_left_behind(
         names = None if column_labels is None else column_labels(block.name)
         table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0), row_labels, names)
         offset: Any = None
-        if own.has_offset:
+        if own.n_offsets:
             width = table.shape[1] * block.likelihood.width
             offset = OffsetInPartitions((table.shape[0], width), block.name, source)
         table = attrs.evolve(table, offset=offset)
         if block.standardize:
             table = table.standardised(totals.standards[block.name])
-        everywhere = np.full(own.rows.size, own.counts.size)
-        rows = everywhere if block.likelihood.reads_unlabeled else own.rows
+        everywhere = np.full(own.row_counts.size, own.column_counts.size)
+        rows = everywhere if block.likelihood.reads_unlabeled else own.row_counts
         tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
 
 
-def notes_of(model: Model, tables: Mapping[str, Any], seen: tuple[Seen, ...]) -> tuple[str, ...]:
+def notes_of(
+    model: Model, tables: Mapping[str, Any], seen: tuple[TableFacts, ...]
+) -> tuple[str, ...]:
     """Notes on columns and rows without an entry."""
     pairs = zip(model.blocks, seen, strict=True)
-    counts: dict[str, Any] = {block.name: own.counts for block, own in pairs}
-    return notes_on_gaps(model, tables, counts, np.any([own.rows > 0 for own in seen], axis=0))
-
-
-@attrs.frozen(eq=False)
-class Told:
-    """What a partition, or several, tell of the losses of a block once it is bound.
-
-    ``rows`` and ``others`` have by effect how many entries there are, and the sum of the factors
-    of their losses.
-    """
-
-    scale: float
-    total_scale: float
-    n_numbers: int
-    rows: tuple[Array, ...]
-    others: tuple[Array, ...]
-    pull: float
-    squares: float  # the sum of those of nonsmooth predictors
-
-    def __add__(self, other: "Told") -> "Told":
-        pairs = zip(self.rows, other.rows, strict=True)
-        return summed(
-            self,
-            other,
-            scale=max(self.scale, other.scale),
-            rows=tuple(np.concatenate(pair) for pair in pairs),
-            pull=max(self.pull, other.pull),
-        )
-
-
-@attrs.frozen(eq=False)
-class Facts:
-    """What is told of each block; entries of the longest row, and of each column of Z."""
-
-    told: tuple[Told, ...]
-    longest: int
-    columns: IntArray
-
-    def __add__(self, other: "Facts") -> "Facts":
-        return summed(self, other, longest=max(self.longest, other.longest))
-
-
-def facts_of(part: Part) -> Facts:
-    """What is known of each block, the longest row, and the entries by columns of Z."""
-    program, entries = part.program, part.program.entries
-    columns = np.bincount(entries.columns, minlength=entries.shape[1])
-    told = tuple(told_by(piece) for piece in program.loss.pieces)
-    return Facts(told, entries.pattern.by_rows.longest, columns)
-
-
-def told_by(piece: Any) -> Told:
-    """What the piece of one block in one partition tells."""
-    kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
-    stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
-    rows, others = apart(piece.layout, kind.counts, stretch)
-    return Told(
-        float(np.max(scale, initial=0.0)),
-        float(np.sum(scale)),
-        piece.n_numbers,
-        rows,
-        others,
-        piece.largest_gradient if piece.has_conjugate() else 0.0,
-        float(np.sum(np.square(piece.start()))),
+    counts: dict[str, Any] = {block.name: own.column_counts for block, own in pairs}
+    return notes_on_gaps(
+        model, tables, counts, np.any([own.row_counts > 0 for own in seen], axis=0)
     )
 
 
+def loss_facts(part: Part) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What is known of losses once they are bound: by effect of rows, and what is added up.
+
+    The facts of each block, squares of nonsmooth predictors, entries of the longest row, and of
+    each column of Z.
+    """
+    loss, entries = part.program.loss, part.program.entries
+    rows, blocks = zip(*(facts_of(piece) for piece in loss.pieces), strict=True)
+    squares = sum(float(np.sum(np.square(piece.start()))) for piece in loss.pieces)
+    longest = Least(np.asarray(-entries.pattern.by_rows.longest))
+    columns = np.bincount(entries.columns, minlength=entries.shape[1])
+    return rows, (blocks, squares, longest, columns)
+
+
+def facts_of(piece: Piece) -> tuple[tuple[Array, ...], tuple[Any, ...]]:
+    """By effect, those of rows apart, entries and the factors of their losses; and other facts."""
+    kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
+    stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
+    rows, others = apart(piece.layout, kind.counts, stretch)
+    gradient = piece.largest_gradient if piece.has_conjugate() else 0.0
+    largest = Least(-np.array([np.max(scale, initial=0.0), gradient]))
+    return rows, (others, largest, piece.total_scale, piece.n_numbers)
+
+
 def compiled(
-    problem: PartitionedProblem,
-    partitions: Partitions,
-    seen: tuple[Seen, ...],
-    facts: Facts,
+    problem: PartitionedProblem, partitions: Partitions, tables: tuple[TableFacts, ...]
 ) -> Program:
     """The program of all partitions."""
-    pieces = tuple(piece_of(problem, partitions, k, told) for k, told in enumerate(facts.told))
+    rows, added_up = partitions.rows_and_sum(loss_facts, PART)
+    blocks, squares, longest, columns = added_up
+    pieces = tuple(
+        piece_of_block(problem, partitions, k, [own[k] for own in rows], *facts)
+        for k, facts in enumerate(blocks)
+    )
     size = sum(piece.n_numbers for piece in pieces)
-    squares = sum(own.squares for own in facts.told)
     unit = float(np.sqrt(squares / size)) or 1.0
-    mixed = np.sum([own.mixed for own in seen], axis=0, dtype=np.uint64)
-    longest = max(facts.longest, int(np.max(facts.columns)))
+    mixed = np.sum([own.mixed for own in tables], axis=0, dtype=np.uint64)
     main: Any = problem.terms[0]
     scales = problem.scales_of(main)
     entries: Any = PartitionedEntries(
         partitions,
         problem.shape,
         size,
-        longest,
+        max(-int(longest.numbers), int(np.max(columns))),
         digest_of_bits(mixed, problem.shape),
         scales=None if scales is None else scales.inverse,
     )
@@ -421,19 +368,21 @@ def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
     return int.from_bytes(bits.digest(), "little")
 
 
-def piece_of(
-    problem: PartitionedProblem, partitions: Partitions, k: int, told: Told
+def piece_of_block(
+    problem: PartitionedProblem,
+    partitions: Partitions,
+    k: int,
+    rows: list[tuple[Array, ...]],
+    others: tuple[Array, ...],
+    largest: Least,
+    total_scale: float,
+    n_numbers: int,
 ) -> PartitionedPiece:
-    """The losses of block k of all partitions."""
+    """The losses of block k of all partitions, by what ``facts_of`` says of each."""
     layout = problem.layout(problem.model.blocks[k].name)
-    counts, weights = together(layout, [told.rows], told.others)
+    counts, weights = together(layout, rows, others)
     effects = EffectsInParts.of(problem, partitions, k, counts, weights)
+    scale, gradient = -largest.numbers
     return PartitionedPiece(
-        likelihood=effects.likelihood,
-        layout=layout,
-        largest_scale=told.scale,
-        total_scale=told.total_scale,
-        n_numbers=told.n_numbers,
-        largest_gradient=told.pull,
-        effects=effects,
+        effects.likelihood, layout, float(scale), total_scale, n_numbers, float(gradient), effects
     )
