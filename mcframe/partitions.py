@@ -16,10 +16,10 @@ from mcframe.backends.new_rows import RowSpace
 from mcframe.compile.partitions.binding import bind_partitions, check_blocks, refusal_of_partitions
 from mcframe.compile.partitions.cluster import checked_client, connected
 from mcframe.compile.partitions.costs import brought, bytes_compiled, bytes_of_equations, held
+from mcframe.compile.partitions.effects import notes_on_pieces
 from mcframe.compile.partitions.executor import OneByOne, Partitions
+from mcframe.compile.partitions.factor_rows import EQUATIONS
 from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.lines import EQUATIONS
-from mcframe.compile.partitions.notes import notes_on_pieces
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Source
 from mcframe.compile.partitions.work import in_bytes

@@ -13,8 +13,8 @@ from scipy.special import xlogy
 
 import mcframe as mc
 from mcframe.compile import compile_problem
-from mcframe.compile.lines import Lines
-from mcframe.compile.partitions import lines
+from mcframe.compile.factor_rows import FactorRows
+from mcframe.compile.partitions import factor_rows
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.effects import ColumnParts
@@ -499,7 +499,7 @@ def test_each_weighted_level_has_the_curvature_of_its_own_weight():
     problem = mc.Problem.bind(model_of_levels(), {"x": mc.Observations(y, weights=weights)})
     program = compile_problem(problem)
     (piece,) = program.loss.pieces
-    lines = Lines(program, program.evaluate(LowRank.zeros(program.shape)))
+    lines = FactorRows(program, program.evaluate(LowRank.zeros(program.shape)))
     np.testing.assert_allclose(
         lines.newton_weights, piece.scale * piece.likelihood.curvature, rtol=1e-12
     )
@@ -955,8 +955,8 @@ def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
 
     monkeypatch.setattr(OneByOne, "answers", noted)
     fits = []
-    for limit in (lines.EQUATIONS, 1_000, 1):
-        monkeypatch.setattr(lines, "EQUATIONS", limit)
+    for limit in (factor_rows.EQUATIONS, 1_000, 1):
+        monkeypatch.setattr(factor_rows, "EQUATIONS", limit)
         sizes.clear()
         fits.append(mc.fit(model, data, tol=1e-3))
         assert sizes
@@ -972,11 +972,11 @@ def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
     [(300, 10, 1), (20_003, 30, 2), (10**6, 50, 166), (1, 4_000, 1), (7, 0, 1)],
 )
 def test_the_answer_to_a_slab_fits(n_columns, width, n_slabs):
-    cuts = lines.cuts_of_columns(n_columns, width)
+    cuts = factor_rows.cuts_of_columns(n_columns, width)
     assert len(cuts) == n_slabs + 1
     assert (cuts[0], cuts[-1]) == (0, n_columns)
     sizes = np.diff(cuts)
     assert sizes.min() > 0
     assert sizes.max() - sizes.min() <= 1
     each = 8 * (width * (width + 1) // 2 + width)
-    assert sizes.max() * each <= lines.EQUATIONS or sizes.max() == 1
+    assert sizes.max() * each <= factor_rows.EQUATIONS or sizes.max() == 1

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.certificate import Point, certify
-from mcframe.compile import compile_problem, lines_near
+from mcframe.compile import compile_problem, factor_rows_near
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.part import Source
@@ -160,7 +160,7 @@ def test_lines_are_those_of_the_table(programs, by_rows):
     along = [rng.standard_normal((n, 2)) for n in whole.shape]
     far = own + 30.0 * rng.standard_normal(own.shape)  # steps that are too long for some rows
     for program in (whole, parts):
-        lines = lines_near(program, program.evaluate(latent))
+        lines = factor_rows_near(program, program.evaluate(latent))
         solved = lines.ridge_solutions(other, 3.0, by_rows)
         descended = lines.descend(own, far, other, 3.0, by_rows)
         found.append((solved, descended, lines.along(*along)))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.compile import compile_problem
-from mcframe.compile.lines import Lines
+from mcframe.compile.factor_rows import FactorRows
 from mcframe.model import binding
 from mcframe.model.reading import read_table
 from mcframe.numerics.operators import LowRank
@@ -108,7 +108,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
 
     def lines_of(problem, left):
         program = compile_problem(problem).held_for(in_factors=True, dense=False)
-        return Lines(program, program.evaluate(LowRank(left, right)))
+        return FactorRows(program, program.evaluate(LowRank(left, right)))
 
     left, right = (rng.standard_normal((n, 3)) for n in whole.shape)
     all_rows, parts, sums = lines_of(whole, left), [], []

@@ -33,7 +33,7 @@ from mcframe.backends.alternating_steps import half_sweep
 from mcframe.backends.certificate import certify
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN, TOGETHER
-from mcframe.compile.partitions.lines import EQUATIONS
+from mcframe.compile.partitions.factor_rows import EQUATIONS
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import thread_limit
 from mcframe.partitions import executor_for

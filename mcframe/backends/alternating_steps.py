@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile import SHARES, Evaluation, Program, lines_near
+from mcframe.compile import SHARES, Evaluation, Program, factor_rows_near
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.norms import Lanczos
@@ -113,7 +113,7 @@ def lower(
 def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
     """New rows of one factor, the other and the effects fixed; then the best effects."""
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
-    lines, weight = lines_near(program, state.evaluation), program.penalty.threshold(1.0)
+    lines, weight = factor_rows_near(program, state.evaluation), program.penalty.threshold(1.0)
     fresh = lines.ridge_solutions(other, weight, by_rows)
     # Cells that are not read one by one have one quadratic, of which a full step is sure.
     sure = lines.sure and not program.background.n_read
@@ -152,7 +152,7 @@ def begin(program: Program, state: AlternatingState) -> None:
     if not above.any():
         return
     left, s, right = left[:, above], s[above], right[:, above]
-    lengths = (s - weight) / lines_near(program, state.evaluation).along(left, right)
+    lengths = (s - weight) / factor_rows_near(program, state.evaluation).along(left, right)
 
     def begun(share: float) -> tuple[Array, Array]:
         roots = np.sqrt(share * lengths)
@@ -171,7 +171,7 @@ def relength(program: Program, state: AlternatingState) -> None:
         return
     left, right = state.bases
     pair = state.left[:, small], state.right[:, small]
-    curvatures = lines_near(program, state.evaluation).along(left[:, small], right[:, small])
+    curvatures = factor_rows_near(program, state.evaluation).along(left[:, small], right[:, small])
     forward, _ = state.evaluation.factor_gradients(*pair, small)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[small]
     excess = gains - program.penalty.threshold(1.0)

@@ -12,12 +12,11 @@ from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import infinite_effects, notes_on_effects
 from mcframe.compile.entries import Entries, Place, pays_in_factors
 from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.factor_rows import SHARES, FactorRows
 from mcframe.compile.iterates import Iterates, Step, iterates_of
-from mcframe.compile.line_costs import line_costs, tapers
-from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
 from mcframe.compile.partitions.entries import PartitionedMatrix
-from mcframe.compile.partitions.lines import lines_near
+from mcframe.compile.partitions.factor_rows import factor_rows_near, scaling_costs, tapers
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.work import Work
 from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
@@ -33,10 +32,10 @@ __all__ = [
     "Entries",
     "EntryLoss",
     "Evaluation",
+    "FactorRows",
     "FactoredPenalty",
     "Iterates",
     "Known",
-    "Lines",
     "PartitionedMatrix",
     "PartitionedProblem",
     "Penalty",
@@ -50,13 +49,13 @@ __all__ = [
     "compile_main",
     "compile_problem",
     "dual_point",
+    "factor_rows_near",
     "infinite_effects",
     "is_quadratic",
     "iterates_of",
-    "line_costs",
-    "lines_near",
     "notes_on_effects",
     "pays_in_factors",
     "refusal",
+    "scaling_costs",
     "tapers",
 ]

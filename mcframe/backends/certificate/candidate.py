@@ -20,7 +20,7 @@ from mcframe.compile import (
     Program,
     RowPenalty,
     dual_point,
-    line_costs,
+    scaling_costs,
     tapers,
 )
 from mcframe.contracts.arrays import Array
@@ -307,7 +307,7 @@ def shrink_gradient(
     assert isinstance(gradient, Sampled | PartitionedMatrix)
     if isinstance(gradient, PartitionedMatrix):
         gradient.ask_ahead()
-    costs = line_costs(point.program, at, point.gradient)
+    costs = scaling_costs(point.program, at, point.gradient)
     radius = point.program.penalty.dual_radius
     found, norm, untouched = taper(gradient, radius, costs, excess, norm_excess)
     shrunk = point.with_gradient(found, norm)

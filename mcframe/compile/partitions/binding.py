@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.effects import EffectsInParts, apart, together
-from mcframe.compile.partitions.entries import PartitionedEntries
+from mcframe.compile.partitions.entries import PartitionedBackground, PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
 from mcframe.compile.partitions.part import Part, Source
@@ -18,7 +18,6 @@ from mcframe.compile.partitions.problem import (
     TableInPartitions,
 )
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
-from mcframe.compile.partitions.unlabeled import PartitionedBackground
 from mcframe.compile.partitions.values import PART, Least
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece

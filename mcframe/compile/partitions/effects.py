@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mcframe.compile.effects.diverging import diverging_effects, refuse_falling
 from mcframe.compile.effects.effects import Effects, ridge_of
-from mcframe.compile.effects.notes import describe_effect
+from mcframe.compile.effects.notes import describe_effect, note_on_infinite, note_on_parameters
 from mcframe.compile.effects.solving import best_effects, centred
 from mcframe.compile.effects.sums import Curvature, EntriesAt
 from mcframe.compile.loss import EntryLoss
@@ -27,7 +27,7 @@ from mcframe.compile.partitions.values import (
 )
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.likelihood import ParametricBySums
+from mcframe.contracts.likelihood import Parametric, ParametricBySums
 from mcframe.model import Layout, Problem
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
@@ -452,3 +452,26 @@ def together(
         np.concatenate([total[:d], *own, total[d:]])
         for own, total in zip(zip(*rows, strict=True), added, strict=True)
     )
+
+
+def notes_on_pieces(problem: Problem, loss: Any) -> tuple[str, ...]:
+    """A note for each block with an infinite effect or parameter."""
+    notes = []
+    for k, (block, piece) in enumerate(zip(problem.model.blocks, loss.pieces, strict=True)):
+        notes.append(note_on_infinite(problem, block, np.flatnonzero(piece.effects.fixed)))
+        if piece.layout.n_parameters:
+            values = values_of(loss.partitions, k, piece.likelihood)
+            notes.append(note_on_parameters(problem, block, values))
+    return tuple(note for note in notes if note is not None)
+
+
+def values_of(partitions: Partitions, k: int, likelihood: Parametric) -> Array:
+    """The values of block k, each once; none are asked for where they make no difference."""
+    if type(likelihood).unbounded is Parametric.unbounded:
+        return np.zeros(0)
+    return np.unique(partitions.concatenate(distinct_values, piece_of(k)))
+
+
+def distinct_values(piece: Any) -> Array:
+    """The values that a partition has, each once."""
+    return np.unique(piece.y)

@@ -48,7 +48,7 @@ class NormalEquations:
 
 
 @attrs.frozen(eq=False)
-class Lines:
+class FactorRows:
     """F near Z = U V' as a quadratic of each entry, by rows of U or of V, effects fixed.
 
     Newton's: with second derivatives w each row u of U minimises a ridge regression on the rows

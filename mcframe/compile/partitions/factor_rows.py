@@ -9,14 +9,14 @@ import numpy as np
 
 from mcframe.compile.entries import Place
 from mcframe.compile.evaluation import Evaluation
-from mcframe.compile.lines import Lines, NormalEquations, descended, penalties
+from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import bytes_of_equations
-from mcframe.compile.partitions.entries import PartitionedEntries
+from mcframe.compile.partitions.entries import PartitionedEntries, behind_at
 from mcframe.compile.partitions.executor import Later
-from mcframe.compile.partitions.unlabeled import behind_at
 from mcframe.compile.partitions.values import PROGRAM, PartValue, Scattered
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
+from mcframe.numerics.tapering import LineCosts
 from mcframe.numerics.unlabeled import Behind
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
@@ -26,15 +26,15 @@ EQUATIONS = 64_000_000
 
 
 @attrs.frozen(eq=False)
-class PartitionedLines:
-    """What ``Lines`` answer: rows of U within partitions, of V by sums of normal equations."""
+class PartitionedRows:
+    """``FactorRows`` of all partitions: of U within these, of V by sums of normal equations."""
 
     program: Program
     at: Evaluation
 
     @cached_property
     def own(self) -> PartValue:
-        """The ``Lines`` of each partition, with the curvatures of all rows."""
+        """The ``FactorRows`` of each partition, with the curvatures of all rows."""
         loss: Any = self.program.loss
         z: Any = self.at.place.z
         gradients: Any = self.at.entry_gradients
@@ -42,7 +42,7 @@ class PartitionedLines:
         behind = behind_at(self.at.place.factors, z)
         highest = tuple(loss.curvatures_at(z, effects))
         given = PROGRAM, behind, gradients, loss.for_tasks(effects), highest
-        return PartValue(lines_at, given)
+        return PartValue(factor_rows_at, given)
 
     @property
     def partitions(self) -> Any:
@@ -66,13 +66,13 @@ class PartitionedLines:
         _ = self.unsure  # which is asked next, and in the same round
         if by_rows:
             return self.partitions.concatenate(
-                Lines.ridge_solutions, self.own, other, weight, True
+                FactorRows.ridge_solutions, self.own, other, weight, True
             )
         cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
         fresh = []
         for first, last in pairwise(cuts):
             summed: NormalEquations = self.partitions.sum(
-                Lines.normal_equations, self.own, Scattered(other), False, first, last
+                FactorRows.normal_equations, self.own, Scattered(other), False, first, last
             )
             fresh.append(summed.solutions(weight))
         return np.concatenate(fresh)
@@ -80,7 +80,7 @@ class PartitionedLines:
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', and a and b a column of each."""
         along: Any = self.partitions.later(
-            Lines.along,
+            FactorRows.along,
             self.own,
             Scattered(left),
             right,
@@ -94,7 +94,9 @@ class PartitionedLines:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         if by_rows:
             rows = Scattered(own), Scattered(fresh)
-            return self.partitions.concatenate(Lines.descend, self.own, *rows, other, weight, True)
+            return self.partitions.concatenate(
+                FactorRows.descend, self.own, *rows, other, weight, True
+            )
 
         def objectives(share: Array, factor: Array) -> Array:
             losses: Array = self.partitions.sum(
@@ -110,14 +112,16 @@ class PartitionedLines:
 
     def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
         """The costs of scaling the rows, and those of the columns, each linear and quadratic."""
-        rows, columns = self.partitions.rows_and_sum(Lines.scaling_costs, self.own, gradient)
+        rows, columns = self.partitions.rows_and_sum(FactorRows.scaling_costs, self.own, gradient)
         return tuple(map(np.concatenate, zip(*rows, strict=True))), columns
 
 
-def lines_near(program: Program, at: Evaluation) -> Lines | PartitionedLines:
+def factor_rows_near(program: Program, at: Evaluation) -> FactorRows | PartitionedRows:
     """F near a point as a quadratic of each entry, wherever the entries are."""
     entries: Any = program.entries
-    return (PartitionedLines if isinstance(entries, PartitionedEntries) else Lines)(program, at)
+    return (PartitionedRows if isinstance(entries, PartitionedEntries) else FactorRows)(
+        program, at
+    )
 
 
 def cuts_of_columns(n_columns: int, width: int) -> list[int]:
@@ -130,28 +134,61 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 
 
-def lines_at(
+def factor_rows_at(
     program: Program,
     behind: Behind,
     gradients: Array,
     effects: tuple[Array | None, ...],
     highest: tuple[float, ...],
-) -> Lines:
+) -> FactorRows:
     """The quadratic of a partition."""
     place = Place(behind.latent, behind.z)
     at = Evaluation(program.entries, place, behind, 0.0, gradients, effects)
-    return Lines(program, at, highest)
+    return FactorRows(program, at, highest)
 
 
-def unsure_steps(lines: Lines) -> float:
+def unsure_steps(lines: FactorRows) -> float:
     """Number of partitions in which full steps are not sure to descend."""
     return float(not lines.sure)
 
 
-def column_losses(lines: Lines, fresh: Array, other: Array, share: Array) -> Array:
+def column_losses(lines: FactorRows, fresh: Array, other: Array, share: Array) -> Array:
     """The losses of each column where rows of V have moved by shares of their steps."""
     own, columns = lines.at.place.factors.right, lines.program.entries.columns
     moved = lines.moved(fresh, other, by_rows=False)
     z = lines.at.place.z + share[columns] * moved
     factor = own + share[:, None] * (fresh - own)
     return lines.losses(z, factor, other, by_rows=False)
+
+
+def tapers(program: Program) -> bool:
+    """Whether rows and columns of the gradient may be scaled down one by one.
+
+    Not where sums over rows have to vanish, nor where gradients of several numbers belong
+    together, nor where nothing but multiples of the gradient has a known conjugate.
+    """
+    if program.background:
+        return False
+    if not program.entries.sparse or program.terms:
+        return False
+    if not np.isfinite(program.penalty.dual_radius):
+        return False
+    return all(
+        piece.has_conjugate() and piece.width == 1 and not piece.layout.n_row_effects
+        for piece in program.loss.pieces
+    )
+
+
+def scaling_costs(program: Program, at: Evaluation, gradient: Any) -> LineCosts:
+    """The rise of F* of the gradient at z where rows and columns of it are scaled down.
+
+    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
+    derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
+    stay 0.
+    """
+    rows, columns = factor_rows_near(program, at).scaling_costs(gradient)
+    linear, quadratic = (np.concatenate(own) for own in zip(rows, columns, strict=True))
+    linear = np.maximum(linear, 0.0)
+    if any(piece.layout.n_biases for piece in program.loss.pieces):
+        linear[: program.shape[0]] = np.inf
+    return LineCosts(linear, quadratic)
