@@ -251,7 +251,7 @@ def gradient_of_rows(
     product: Array = np.asarray(point.matrix @ right)
     for term, matrix in zip(program.terms, point.terms, strict=True):
         if isinstance(term.term, Spectral):
-            product -= term.pull(matrix) @ right[term.columns]
+            product -= term.gradient_of(matrix) @ right[term.columns]
     return product
 
 

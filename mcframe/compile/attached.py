@@ -1,4 +1,4 @@
-"""Terms beside the main one, at their columns of Z."""
+"""Terms other than the main regularizer, at their columns of Z."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from mcframe.contracts.term import Composed, Constraint, SmoothTerm, Term
 class Attached:
     """A term and the columns of W that it speaks of, which its methods are given.
 
-    Of a ``Composed`` term dual matrices are those of its inner one; ``pull`` carries them to
-    W. The term itself is given ``factor * W``, entry by entry, where there is one.
+    Of a ``Composed`` term dual matrices are those of its inner one; ``gradient_of`` carries them
+    to W. The term itself is given ``factor * W``, entry by entry, where there is one.
     """
 
     term: Term
@@ -73,7 +73,7 @@ class Attached:
         own = self.natural(own)
         return self.term.forward(own) if isinstance(self.term, Composed) else own
 
-    def pull(self, dual: Array) -> Array:
+    def gradient_of(self, dual: Array) -> Array:
         """A dual matrix as a gradient over the term's columns."""
         return self.natural(self.term.adjoint(dual) if isinstance(self.term, Composed) else dual)
 
@@ -88,7 +88,7 @@ class Attached:
         return self.natural(self.prox(self.natural(own), 1.0)[0], -1)
 
     def conjugate(self, dual: Array) -> float:
-        """An upper bound on the conjugate at ``pull(dual)``."""
+        """An upper bound on the conjugate at ``gradient_of(dual)``."""
         if isinstance(self.term, Composed):
             value: float = self.term.inner.conjugate(dual) + self.term.pairing(dual)
             return value

@@ -47,10 +47,10 @@ def refusal(problem: Problem) -> str | None:
                 f" intercept of each column already; drop {term.word}"
             )
         if not isinstance(term, SmoothTerm | Prox | Composed):
-            beside = "" if main is None else f" beside {main.word}"
+            with_main = "" if main is None else f" beside {main.word}"
             return (
                 f"{term.word} has neither a prox nor a gradient and cannot stand"
-                f"{beside}; drop one of them, or replace it by a nuclear norm"
+                f"{with_main}; drop one of them, or replace it by a nuclear norm"
             )
     return None
 
@@ -84,8 +84,8 @@ def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
     """The main regularizer, which covers all of Z, and the other terms.
 
     A term that has factors alone must be the main one; else the first function of singular
-    values is, else a square of each row. Ridges are neither beside the latter two: they join
-    these.
+    values is, else a square of each row. Ridges are neither, but join the
+    latter two.
     """
     candidates = [t for t in problem.terms if isinstance(t, Spectral | Factored)]
     candidates = [t for t in candidates if not is_quadratic(t) and t.block is None]
@@ -164,7 +164,7 @@ def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
 
 
 def constrained_size(program: Program) -> float:
-    """The largest entry of what is nearest to 0 in each set beside the main regularizer."""
+    """The largest entry of what is nearest to 0 in each set other than the main regularizer."""
     sizes = [0.0]
     for term in program.terms:
         if isinstance(term.term, Constraint):
@@ -245,7 +245,7 @@ def places_of(table: Table, width: int, first: int) -> tuple[IntArray, IntArray]
 
 
 def concatenated(arrays: list[Any]) -> Any:
-    """All of some arrays in one, of a single one itself: no copy beside the caller's."""
+    """All of some arrays in one, of a single one itself: no copy of the caller's."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 

@@ -62,7 +62,7 @@ class DualPoint:
     def matrix(self) -> Operator:
         """S + sum of K_t' Y_t: what the main regularizer takes up."""
         pairs = zip(self.program.terms, self.terms, strict=True)
-        blocks = [(term.columns, term.pull(dual)) for term, dual in pairs]
+        blocks = [(term.columns, term.gradient_of(dual)) for term, dual in pairs]
         gradient, others = (
             self.behind.beyond(self.gradient, self.share),
             self.behind.gradients(self.share),
@@ -109,7 +109,7 @@ class DualPoint:
             if not isinstance(term.term, Composed):
                 rest = term.natural(left[:, term.columns], -1)
                 terms[k] = term.nearest_dual(terms[k] - rest)
-                left[:, term.columns] += term.pull(terms[k] - self.terms[k])
+                left[:, term.columns] += term.gradient_of(terms[k] - self.terms[k])
         own = attrs.evolve(
             self, gradient=np.zeros(self.gradient.size), terms=tuple(terms), norm=None
         )
@@ -134,7 +134,7 @@ class DualPoint:
         unwritten, unsure = self.behind.conjugate(self.share)
         return total + unwritten, size + unsure
 
-    def room(self, length: float) -> float:
+    def allowed_excess(self, length: float) -> float:
         """Bound on the objective error caused by the feasibility tolerance of the other sets.
 
         ``length`` is ||Z||_F of the candidate.
@@ -143,10 +143,10 @@ class DualPoint:
         for attached, dual in zip(self.program.terms, self.terms, strict=True):
             if isinstance(attached.term, Constraint):
                 sets += attached.term.room(dual, attached.stretch * length)
-        return sets + self.program.loss.room(self.gradient)
+        return sets + self.program.loss.allowed_excess(self.gradient)
 
     def imbalance(self, effects: tuple[Array | None, ...]) -> float:
-        """What sums of gradients over free effects that do not quite vanish are worth there."""
+        """Bound on the change of the objective by sums over free effects that do not vanish."""
         return self.program.loss.imbalance(self.gradient, effects)
 
 

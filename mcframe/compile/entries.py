@@ -187,7 +187,7 @@ class Entries:
     ) -> Operator:
         """The matrix in W of these numbers here, 0 elsewhere, plus ``blocks`` at their columns.
 
-        ``others``, which stand beside sparse entries alone, are added, too.
+        ``others``, which go with sparse entries alone, are added, too.
         """
         numbers = self.times_scales(numbers)
         if self.sparse:

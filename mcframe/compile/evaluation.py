@@ -1,4 +1,4 @@
-"""What a program is worth at a Z: values, gradient and effects."""
+"""A program evaluated at a Z: values, gradient and effects."""
 
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ class Evaluation:
     values, duals : tuples
         Of each term, if it is smooth: its value, and its dual matrix. Else 0.0 and None.
     blocks : tuple of (columns, gradient)
-        What the smooth terms pull at Z with.
+        The gradients of the smooth terms at Z.
     """
 
     entries: Entries

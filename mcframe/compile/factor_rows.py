@@ -33,15 +33,15 @@ class NormalEquations:
 
     def solutions(self, weight: float) -> Array:
         """(N_i + weight I)^-1 b_i, a row each."""
-        n_lines, width = self.images.shape
+        n_rows, width = self.images.shape
         nothing: Any = np.zeros(0, dtype=np.uint32)  # as places are held
         none = np.zeros(1)
-        lower = np.zeros((n_lines, width, width))  # all that a factorisation reads
+        lower = np.zeros((n_rows, width, width))  # all that a factorisation reads
         for c in range(width):
             start = c * (c + 1) // 2
             lower[:, c, : c + 1] = self.normals[:, start : start + c + 1]
-        shared = kernels.Shared(lower, np.ones(n_lines), self.images)
-        out, starts = np.empty((n_lines, width)), np.zeros(n_lines + 1, dtype=np.int64)
+        shared = kernels.Shared(lower, np.ones(n_rows), self.images)
+        out, starts = np.empty((n_rows, width)), np.zeros(n_rows + 1, dtype=np.int64)
         right = np.zeros((1, width))
         kernels.ridge_solutions(starts, nothing, nothing, none, none, right, weight, out, shared)
         return out
@@ -90,30 +90,29 @@ class FactorRows:
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor.
 
-        Each line's normal equations are accumulated and solved in one loop, and then forgotten.
+        The normal equations of each row are accumulated and solved in one loop, then forgotten.
         """
-        curvature, pull, shared = self.quadratics(by_rows)
+        curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows)
         fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
-        kernels.ridge_solutions(
-            lines.starts, lines.across, lines.places, curvature, pull, other, weight, fresh, shared
-        )
+        places = lines.starts, lines.across, lines.places
+        kernels.ridge_solutions(*places, curvature, target, other, weight, fresh, shared)
         return fresh
 
     def normal_equations(
         self, other: Array, by_rows: bool, first: int = 0, last: int | None = None
     ) -> NormalEquations:
-        """The sums that ``ridge_solutions`` solves with, of the lines from first to last.
+        """The sums that ``ridge_solutions`` solves with, of the rows from first to last.
 
         Of programs of some of the rows those of the columns add up to the ones of all rows.
         """
-        curvature, pull, shared = self.quadratics(by_rows)
+        curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows).between(first, last)
-        n_lines, width = lines.starts.size - 1, other.shape[1]
-        normals, images = np.empty((n_lines, width * (width + 1) // 2)), np.empty((n_lines, width))
+        n_rows, width = lines.starts.size - 1, other.shape[1]
+        normals, images = np.empty((n_rows, width * (width + 1) // 2)), np.empty((n_rows, width))
         other = np.ascontiguousarray(other)
         kernels.normal_sums(
-            lines.starts, lines.across, lines.places, curvature, pull, other, normals, images
+            lines.starts, lines.across, lines.places, curvature, target, other, normals, images
         )
         if shared is not None:
             below = np.tril_indices(width)
@@ -123,13 +122,13 @@ class FactorRows:
         return NormalEquations(normals, images)
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:
-        """Curvature c and pull p of each entry, ``c/2 x^2 - p x``, and what lies behind lines."""
+        """Curvature c and target p of each entry, ``c/2 x^2 - p x``, and unlabeled cells."""
         z, behind = self.at.place.z, self.at.behind
         curvature = self.newton_weights
-        pull: Array = curvature * z - self.at.entry_gradients
-        shared, curvature, pull = behind.normal_equations(by_rows, curvature, pull)
+        target: Array = curvature * z - self.at.entry_gradients
+        shared, curvature, target = behind.normal_equations(by_rows, curvature, target)
         entries = self.program.entries
-        return entries.times_scales(curvature, 2), entries.times_scales(pull), shared
+        return entries.times_scales(curvature, 2), entries.times_scales(target), shared
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', a and b a column of each."""
@@ -223,9 +222,9 @@ def descended(
     for trial in SHARES:
         share[unsettled] = trial
         factor = own + share[:, None] * (fresh - own)
-        reached = objectives(share, factor)
+        values = objectives(share, factor)
         with np.errstate(invalid="ignore"):
-            unsettled &= ~(reached <= at_first + 1e-14 * np.abs(at_first))
+            unsettled &= ~(values <= at_first + 1e-14 * np.abs(at_first))
         if not unsettled.any():
             return factor
     share[unsettled] = 0.0

@@ -34,7 +34,7 @@ class Step:
 class Iterates(ABC):
     """X and the iterate before it, from which a step goes to Y = X + theta (X - the one before).
 
-    A step asks what the program is worth at Y, for Y - G / L with G the gradient there, and offers
+    A step asks for the program at Y, and for Y - G / L with G the gradient there, and offers
     the new iterate in factors, which stays a trial until it is accepted.
     """
 
@@ -43,7 +43,7 @@ class Iterates(ABC):
         self.z = self.z_before = self.z_ahead = self.z_trial = place.z
 
     def ahead(self, theta: float, here: Evaluation, before: Evaluation | None) -> Evaluation:
-        """The program at Y, from what it is worth at X and the one before where these tell it.
+        """The program at Y, extrapolated from X and the one before where these are close.
 
         ``before`` is None where the one before was not evaluated.
         """
@@ -51,8 +51,8 @@ class Iterates(ABC):
         place = Place(self.latent_ahead(theta), self.z_ahead)
         if not theta:
             return attrs.evolve(here, place=place)
-        told = None if before is None else self.program.extrapolate(place, theta, here, before)
-        return told or self.program.evaluate(place, here.effects, nearly=True)
+        found = None if before is None else self.program.extrapolate(place, theta, here, before)
+        return found or self.program.evaluate(place, here.effects, nearly=True)
 
     def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
         """The program at the trial."""
@@ -60,12 +60,12 @@ class Iterates(ABC):
         self.z_trial = place.z
         return self.program.evaluate(place, warm, nearly=True)
 
-    def step(self, ahead: Evaluation, reached: Evaluation, theta: float) -> Step:
+    def step(self, ahead: Evaluation, trial: Evaluation, theta: float) -> Step:
         """What the step from Y to the trial amounts to."""
         moved = self.z_trial - self.z_ahead
         squared, advance = self.products(theta)
-        curved, rise = self.block_products(ahead, reached, theta)
-        curved += float(np.dot(reached.entry_gradients - ahead.entry_gradients, moved))
+        curved, rise = self.block_products(ahead, trial, theta)
+        curved += float(np.dot(trial.entry_gradients - ahead.entry_gradients, moved))
         return Step(squared, advance, curved, rise + ahead.along(moved))
 
     def accept(self) -> None:
@@ -105,7 +105,7 @@ class Iterates(ABC):
 
     @abstractmethod
     def block_products(
-        self, ahead: Evaluation, reached: Evaluation, theta: float
+        self, ahead: Evaluation, trial: Evaluation, theta: float
     ) -> tuple[float, float]:
         """<G_trial - G_Y, trial - Y> and <G_Y, trial - Y> of terms that are no losses."""
 
@@ -127,7 +127,7 @@ class Iterates(ABC):
 
 
 class DenseIterates(Iterates):
-    """Four dense matrices: X, the one before, the trial, and room to work in."""
+    """Four dense matrices: X, the one before, the trial, and a buffer."""
 
     def __init__(self, program: Program, begin: LowRank, single: bool = False) -> None:
         self.entries = program.entries
@@ -146,7 +146,7 @@ class DenseIterates(Iterates):
         return Place(self.now, self.z)
 
     def latent_ahead(self, theta: float) -> Array:
-        """Y, in the room to work in."""
+        """Y, in the buffer."""
         extrapolate(self.now, self.before, theta, self.work)
         return self.work
 
@@ -170,11 +170,11 @@ class DenseIterates(Iterates):
         return products(self.new, self.now, self.before)
 
     def block_products(
-        self, ahead: Evaluation, reached: Evaluation, theta: float
+        self, ahead: Evaluation, trial: Evaluation, theta: float
     ) -> tuple[float, float]:
         """Over the columns of each term."""
         curved = rise = 0.0
-        for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
+        for (columns, old), (_, fresh) in zip(ahead.blocks, trial.blocks, strict=True):
             momentum = self.now[:, columns] - self.before[:, columns]
             away = self.new[:, columns] - self.now[:, columns] - theta * momentum
             rise += float(np.vdot(old, away))
@@ -231,11 +231,11 @@ class ThinIterates(Iterates):
         return inner(self.moved, self.moved), cross
 
     def block_products(
-        self, ahead: Evaluation, reached: Evaluation, theta: float
+        self, ahead: Evaluation, trial: Evaluation, theta: float
     ) -> tuple[float, float]:
         """Over the columns of each term, from factors of small differences."""
         curved = rise = 0.0
-        for (columns, old), (_, fresh) in zip(ahead.blocks, reached.blocks, strict=True):
+        for (columns, old), (_, fresh) in zip(ahead.blocks, trial.blocks, strict=True):
             momentum = self.last.columns(columns).dense()
             away = self.moved.columns(columns).dense() - theta * momentum
             rise += float(np.vdot(old, away))

@@ -203,9 +203,9 @@ class EntryLoss(Loss):
             centred[piece.part] = piece.centre(gradient[piece.part])
         return centred
 
-    def room(self, gradient: Array) -> float:
-        """What it is worth at these gradients that equalities count as met close to them."""
-        return sum(piece.room(gradient[piece.part]) for piece in self.pieces)
+    def allowed_excess(self, gradient: Array) -> float:
+        """Bound on the change of the objective by the feasibility tolerance of equalities."""
+        return sum(piece.allowed_excess(gradient[piece.part]) for piece in self.pieces)
 
     def rounding(self, z: Array, effects: tuple[Array | None, ...], gradient: Array) -> float:
         """How far rounding of the predictors may move the losses at z."""
@@ -213,7 +213,7 @@ class EntryLoss(Loss):
         return sum(piece.rounding(z, own, gradient[piece.part]) for piece, own in pairs)
 
     def vanishes(self, z: Array, effects: tuple[Array | None, ...]) -> bool:
-        """Whether the losses of every column are nothing beside those at one constant."""
+        """Whether the losses of every column are negligible relative to those at one constant."""
         pairs = zip(self.pieces, effects, strict=True)
         unit = self.unit or float(np.max(np.abs(z), initial=0.0))
         return all(piece.vanishes(z, own, unit) for piece, own in pairs)

@@ -89,9 +89,9 @@ class SmoothedTerm:
         dual = self.stiffness * (shifted - nearest)
         return value + 0.5 * float(np.vdot(dual, dual)) / self.stiffness, dual
 
-    def pull(self, dual: Array) -> Array:
+    def gradient_of(self, dual: Array) -> Array:
         """K' Y."""
-        return self.attached.pull(dual)
+        return self.attached.gradient_of(dual)
 
 
 def smoothed_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:

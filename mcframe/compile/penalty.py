@@ -53,7 +53,7 @@ class Penalty(ABC):
 
     @abstractmethod
     def factors_of(self, dense: Array) -> LowRank:
-        """Z in the factors in which R is told exactly."""
+        """Z in the factors in which R is exact."""
 
     @abstractmethod
     def nearest(self, latent: LowRank) -> LowRank:
@@ -148,7 +148,7 @@ class FactoredPenalty(Penalty):
 
     @property
     def no_shrinkage(self) -> str:
-        """A function of factors is not told by singular values."""
+        """A function of factors is no function of singular values."""
         return f"{self.main.word} has no prox, only a factored form"
 
     @property

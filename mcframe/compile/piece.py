@@ -15,7 +15,7 @@ from mcframe.model import Layout
 
 # The least second derivative that steps count with, relative to the curvature.
 FLATTEST = 0.1
-# Moves along a line that are extrapolated, in units of the length scale: momentum may be ten
+# Moves that are extrapolated, in units of the length scale: momentum may be ten
 # times as long as the step whose curvature is measured from there.
 CLOSE = 0.005
 # Entries whose losses are computed at a time.
@@ -152,7 +152,7 @@ class Piece(BlockLoss):
     ) -> tuple[float, Array | None]:
         """Losses at z (an ``offset_part``) and the best effects, and these; gradients in ``out``.
 
-        ``nearly``: where the ``warm`` effects are so close that one Newton step of them tells what
+        ``nearly``: where the ``warm`` effects are so close that one Newton step covers what
         is left, it is taken in the losses' expansion. Value and gradients are then off by the
         third and the second power of that step, which ends with those of whoever steps.
         """
@@ -282,8 +282,8 @@ class Piece(BlockLoss):
             size += float(np.sum(np.abs(terms)))
         return total, size
 
-    def room(self, gradient: Array) -> float:
-        """What it is worth at these gradients that equalities count as met close to them."""
+    def allowed_excess(self, gradient: Array) -> float:
+        """Bound on the change of the objective by the feasibility tolerance of equalities."""
         if not self.likelihood.indicator:
             return 0.0
         return float(np.abs(gradient) @ self.likelihood.room(self.y))
@@ -317,9 +317,9 @@ class Piece(BlockLoss):
         return 0.5 * (curvature if np.isfinite(curvature) else 0.0) * np.square(steps)
 
     def vanishes(self, z: Array, effects: Array | None, unit: float) -> bool:
-        """Whether the losses of every column are nothing beside those at one constant.
+        """Whether the losses of every column are negligible relative to those at one constant.
 
-        Of a column that one constant fits whole, beside those of predictors that are off by a
+        Of a column that one constant fits whole, relative to those of predictors that are off by a
         small part of a unit.
         """
         losses = self.by_columns(self.offset_part(z), effects)

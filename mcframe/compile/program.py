@@ -48,7 +48,7 @@ class Program:
 
     @property
     def main(self) -> Any:
-        """The main regularizer as the word that it is; None beside a ridge alone."""
+        """The main regularizer as the word that it is; None of a ridge alone."""
         return self.penalty.main
 
     def variable(self, latent: LowRank) -> LowRank:
@@ -157,7 +157,7 @@ class Program:
     def extrapolate(
         self, place: Place, theta: float, here: Evaluation, before: Evaluation
     ) -> Evaluation | None:
-        """The program at X + theta (X - X before), from what it is worth at both these.
+        """The program at X + theta (X - X before), from its values at both these.
 
         For steps alone. The losses of entries are exact where they are quadratic, else off by the
         third power of the move and their gradients by its second; None where it is too long for
@@ -187,7 +187,7 @@ class Program:
         ]
         values, duals = zip(*found, strict=True)
         blocks = tuple(
-            (term.columns, term.pull(dual))
+            (term.columns, term.gradient_of(dual))
             for term, dual in zip(self.terms, duals, strict=True)
             if dual is not None
         )

@@ -212,7 +212,7 @@ def subgradient(program: Program, state: CocoState) -> Array:
     """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
     matrix = state.evaluation.gradient.dense().copy()
     for term, dual in zip(program.terms, state.duals, strict=True):
-        matrix[:, term.columns] += term.pull(dual)
+        matrix[:, term.columns] += term.gradient_of(dual)
     return matrix
 
 

@@ -262,7 +262,7 @@ def less_absorbed(term: Attached, dense: Array, left: Array, program: Program) -
     image = term.forward((dense + step * left)[:, term.columns])
     nearest, _ = term.prox(image, step)
     rest = left.copy()
-    rest[:, term.columns] -= term.pull((image - nearest) / step)
+    rest[:, term.columns] -= term.gradient_of((image - nearest) / step)
     return rest
 
 

@@ -160,7 +160,9 @@ class Bound:
         if self.point is None:
             return 0.0
         ball = isinstance(self.point.program.main, Constraint)
-        return self.point.room(length) + (SET_ROUNDING * abs(self.taken) if ball else 0.0)
+        return self.point.allowed_excess(length) + (
+            SET_ROUNDING * abs(self.taken) if ball else 0.0
+        )
 
 
 NO_BOUND = Bound(-np.inf, 0.0)

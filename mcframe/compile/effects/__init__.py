@@ -1,4 +1,4 @@
-"""The free effects beside Z in one block, solved out of its losses."""
+"""The free effects added to Z in one block, solved out of its losses."""
 
 from mcframe.compile.effects.effects import EntryEffects, Ridge, declared_effects
 from mcframe.compile.effects.notes import infinite_effects, notes_on_effects

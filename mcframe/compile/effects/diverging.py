@@ -13,12 +13,12 @@ from mcframe.contracts.likelihood import Likelihood
 FAR = 1000.0
 # How much farther out effects lie that were found a round before.
 FARTHER = 4.0
-# A sum of gradients beside that of their sizes, below which it is rounding.
+# A sum of gradients relative to that of their sizes, below which it is rounding.
 VANISHING = 1e-9
 
 
 def far_out(likelihood: Likelihood) -> float:
-    """A predictor so far out that a loss that falls to a limit there has reached it."""
+    """A predictor so large that a loss that falls to a limit is at that limit."""
     return FAR * float(likelihood.length_scale)
 
 

@@ -28,7 +28,7 @@ from mcframe.compile.effects.sums import Curvature, EntriesAt, SumsOfEntries
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model import Layout
 
-# A sum of gradients that is this small beside the sum of their sizes is rounding.
+# A sum of gradients that is this small relative to the sum of their sizes is rounding.
 VANISHING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.
 PROJECTIONS = 50
@@ -81,7 +81,7 @@ class Correction:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Effects(ABC):
-    """Numbers e beside Z, one vector a block: F(z) = min over e of the losses at z and e.
+    """Numbers e in addition to Z, one vector a block: F(z) = min over e of the losses at z and e.
 
     With a ridge the minimum includes it. Biases of columns (of each class, for likelihoods over
     ``width`` columns), effects of rows, and an intercept are added to z; parameters of a
@@ -146,7 +146,8 @@ class Effects(ABC):
         """Addition to F* at gradients with these sums over each effect, and its summands' size.
 
         The ridge's conjugate; without one infinite where the sums do not vanish. ``sizes`` are
-        sums of the gradients' sizes; beside these and ``largest_gradient`` a sum may be rounding.
+        sums of the gradients' sizes; a sum much smaller than these, or than
+        ``largest_gradient``, may be rounding.
         """
         if self.ridge is not None:
             return self.ridge.conjugate(sums)
@@ -300,7 +301,7 @@ class EntryEffects(Effects):
     ) -> Correction | None:
         """The Newton step from effects, at which the losses have these gradients, to the best.
 
-        None where it does not tell the best effects: it goes too far, or lacks curvature.
+        None where that is not near the best effects: it goes too far, or lacks curvature.
         """
         entries = EntriesAt(self, likelihood, z, y, weights)
         gradient = self.sum_by_effect(gradients)

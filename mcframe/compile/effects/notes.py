@@ -14,7 +14,8 @@ from mcframe.model import Block, Problem
 def infinite_effects(problem: Problem, block: Block) -> IntArray:
     """The places of the diverging effects of a block, whose best value is infinite.
 
-    All observations of such an effect pull it one way, as labels all alike do, or counts of 0.
+    All observations of such an effect have gradients of one sign, as labels that are all alike
+    have, or counts of 0.
     """
     layout, likelihood = problem.layout(block.name), problem.likelihoods[block.name]
     if not layout.n_effects or problem.ridge(block.name) or likelihood.location:

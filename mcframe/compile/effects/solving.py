@@ -23,17 +23,17 @@ NEARLY = 1e-9
 MAX_STEPS, MAX_STEPS_APART = 60, 200
 # Armijo's constant, and the shortest step that is tried.
 DECREASE, SHORTEST = 1e-4, 1e-12
-# Sums count as small beside this share of the largest of them: the gradients of a group may all be
-# rounding.
+# Sums count as small relative to this share of the largest of them: the gradients of a group may
+# all be rounding.
 SMALL_GROUP, TINY = 1e-3, 1e-300
 # The longest step, and the longest first one in units of the length scale.
 LONGEST, REACH = 1e300, 8.0
-# How exactly a Newton system is solved, beside what is left of the gradient.
+# How exactly a Newton system is solved, relative to what is left of the gradient.
 EXACT, LEAST_EXACT = 0.1, 1e-13
 # What is added to the diagonal of a system, relatively: a constant may be traded between effects.
 LEAST_DAMPING, LEAST_OF_CLASSES = 1e-12, 1e-9
-# And beside what is left of the gradient, where a loss is flat, as Huber's in its tails: it has
-# no curvature though its gradient is not 0.
+# And relative to what is left of the gradient, where a loss is flat, as Huber's in its tails: it
+# has no curvature though its gradient is not 0.
 MOST_DAMPING = 0.1
 # Up to so many classes Newton's systems, one for each column, are written out and solved: K
 # products make them, while conjugate gradients took six in the mean for K = 4.
@@ -79,13 +79,13 @@ class Local:
 
     @property
     def off(self) -> float:
-        """The largest entry of the gradient beside its size."""
+        """The largest entry of the gradient relative to its size."""
         floor = max(SMALL_GROUP * float(np.max(self.sizes, initial=0.0)), TINY)
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
     @property
     def left(self) -> float:
-        """The largest entry of the gradient beside the largest size.
+        """The largest entry of the gradient relative to the largest size.
 
         Beside its own size that of a class that a column does not have is 1 to the end.
         """
@@ -143,7 +143,7 @@ def solved_together(at: Callable[[Array], Local], here: Local, likelihood: Any) 
         last = off
         step = newton_step(here, likelihood)
         promised = float(np.dot(here.gradient, step))
-        # Near the answer values no longer tell steps apart, but Newton's are then exact.
+        # Near the answer values no longer distinguish steps, but Newton's are then exact.
         noise = 1e-14 * here.sums.summands
         length = 1.0
         while length > SHORTEST:
@@ -254,7 +254,7 @@ def conjugate_gradients(
     """x with S x = t, from 0, the inverse diagonal as preconditioner; 0 where not usable.
 
     It ends where the residual, in the norm of the preconditioner, is ``exact`` of the target. Of a
-    singular S what cannot be told stays 0; what rounding left of the target there cannot be taken
+    singular S what is undetermined stays 0; what rounding left of the target there cannot be taken
     off and is blown up in the end, so that it is the x with the least residual that is returned.
     """
     found = best = np.zeros(target.size)
@@ -287,7 +287,7 @@ def solved_apart(
 
     Newton's method for all at once, each kept inside the bracket that the signs of its gradients
     have shown so far, and bisecting that where steps do not halve. No values are compared, which
-    tell less than signs near the answer.
+    are less exact than signs near the answer.
     """
     known = here.known
     rounding = EPS * (4.0 + np.sqrt(np.max(known.counts, initial=1.0)))

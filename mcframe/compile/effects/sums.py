@@ -59,7 +59,7 @@ class Curvature:
 
     @cached_property
     def table(self) -> Any:
-        """H as a sparse matrix (rows x columns), its row sums beside it for an intercept."""
+        """H as a sparse matrix (rows x columns), with a column of row sums for an intercept."""
         layout = self.effects.layout
         order, columns, starts = self.effects.by_rows
         values = self.numbers if order is None else self.numbers[order]

@@ -55,10 +55,10 @@ def bytes_compiled(model: Model, data: PartitionedData, p: int) -> int:
 def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
     """Bytes of an entry of a block, one of ``several`` or alone.
 
-    Where data do not say what entries have beside their values, they have all that there is.
+    Where data do not say what else entries have than their values, they have all that there is.
     """
-    told, width = getattr(data, "additions", None), block.likelihood.width
-    added = ("weight", "offset") if told is None else told(block.name)
+    known, width = getattr(data, "additions", None), block.likelihood.width
+    added = ("weight", "offset") if known is None else known(block.name)
     shifted = "offset" in added or "exposure" in added
     size = VALUE + width * (BYTES_PER_ENTRY - VALUE)
     size += width * ORDER * several + PLACES * (several or width > 1)

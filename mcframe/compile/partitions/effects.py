@@ -142,12 +142,12 @@ class EffectsInParts(Effects):
     def parameters(self, z: EntryValues, warm: Array | None) -> Array:
         """The likelihood's own best parameters, by sums over all entries."""
 
-        def tell(asked: Any) -> tuple[Any, Array]:
+        def sums_for(asked: Any) -> tuple[Any, Array]:
             sums, negated = self.partitions.sum(parameter_sums, self.entries_at(z), asked)
             return sums, -negated.numbers
 
         parametric: ParametricBySums = self.likelihood
-        return parametric.parameters_by_sums(tell, warm)
+        return parametric.parameters_by_sums(sums_for, warm)
 
     def centre(self, gradient: EntryValues) -> EntryValues:
         """The nearest gradients whose sums over rows and over columns vanish, of tied effects."""

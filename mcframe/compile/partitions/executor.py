@@ -64,10 +64,10 @@ class Later:
         if not self.known:
             if self in self.partitions.waiting:
                 self.partitions.waiting.remove(self)
-            self.tell(self.partitions.sum(self.asked.function, *self.asked.arguments))
+            self.take(self.partitions.sum(self.asked.function, *self.asked.arguments))
         return self.answer
 
-    def tell(self, total: Any) -> None:
+    def take(self, total: Any) -> None:
         """Take the sum of all answers."""
         self.answer, self.known = total if self.change is None else self.change(total), True
 
@@ -148,7 +148,7 @@ class Partitions(ABC):
         task = Round(PartValue(question, arguments), apart, sums_asked)
         rows, (sums, total) = self.answers_to(task)
         for own, found in zip(waiting, sums, strict=True):
-            own.tell(found)
+            own.take(found)
         return rows, total
 
     @abstractmethod

@@ -113,7 +113,7 @@ class Gathering:
 
     A scheduler repeats what is lost with its worker, and gives a task up at which four workers
     have died (``distributed.scheduler.allowed-failures``), whatever they died of: where they die
-    for another reason, any task may meet that many. So it is told to try again until twenty have
+    for another reason, any task may meet that many. So it is made to try again until twenty have
     died at one task that is not done, and at once no more where a worker was ended since its
     memory was full. How long one task may take is not limited: that is what ``max_seconds`` of a
     fit is for.
@@ -215,7 +215,7 @@ class Gathering:
         raise BackendError(reason) from errors[0]
 
     def about_memory(self, full: set[str]) -> str:
-        """Whether workers died for want of memory, as far as Dask tells, and what follows."""
+        """Whether workers died for want of memory, as far as Dask reports, and what follows."""
         takes = f"a partition is estimated to take up to {in_bytes(self.size())} of one"
         if full:
             return (

@@ -18,7 +18,7 @@ class KeptParts:
     """Compiled partitions of the source asked for last: the first in memory, others in a file.
 
     Tables that were read before all was known that compiling needs stay in memory until then, as
-    far as there is room; what is compiled comes first.
+    far as memory allows; what is compiled comes first.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class KeptParts:
         """Partition p while it is asked something.
 
         What it has found by then is kept with it. ``n_ahead`` are the entries of partitions that
-        are known to come here after it: there has to be room for them, too.
+        are known to come here after it: space is left for them, too.
         """
         self.turn_to(source)
         if source.totals is None:
@@ -76,7 +76,7 @@ class KeptParts:
         self.key, self.key_of_tables = source.key, source.key_of_tables
 
     def take_tables(self, part: Part) -> None:
-        """Keep the tables of a part where there is room for them."""
+        """Keep the tables of a part where memory allows."""
         size = bytes_of_tables(part.tables)
         if part.p not in self.tables and self.read + size <= self.most:
             self.tables[part.p], self.read = part.tables, self.read + size
@@ -105,7 +105,7 @@ class KeptParts:
             self.stored[part.p] = stored
 
     def forget(self) -> None:
-        """Drop all parts, and give their room back."""
+        """Drop all parts, and free their memory."""
         self.parts, self.stored, self.held = {}, {}, 0
         self.tables, self.read = {}, 0
         if self.scratch is not None:
@@ -141,7 +141,7 @@ class StoredPart:
         return part
 
     def keep(self, part: Part) -> None:
-        """Write the numbers that the part has found; those that it forgot make room for them.
+        """Write the numbers that the part has found; they take the places of those that it forgot.
 
         Interrupted anywhere, no name stands for a place that holds other numbers.
         """

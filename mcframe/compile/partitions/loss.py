@@ -177,7 +177,7 @@ class PartitionedLoss(Loss):
         )
         return found
 
-    def room(self, gradient: EntryValues) -> float:
+    def allowed_excess(self, gradient: EntryValues) -> float:
         """0: there are no equalities."""
         return 0.0
 

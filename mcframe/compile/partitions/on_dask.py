@@ -37,7 +37,7 @@ REFRESHED = 25
 # Seconds that workers are given to drop their parts at the end of a fit.
 LEAVING = 5.0
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
-# seconds after which those of a fit that asks no more make room, as where its process was killed.
+# seconds after which those of a fit that asks no more are dropped: its process may be killed.
 KEPT_SHARE, FORGOTTEN = 0.5, 600.0
 
 
@@ -298,7 +298,7 @@ class KeptByFit:
         return sum(kept.compiled for kept in self.fits.values())
 
     def of(self, source: Source, worker: Any) -> KeptParts:
-        """The parts of the fit that a source belongs to, with the room that they have now."""
+        """The parts of the fit that a source belongs to, with the memory that they have now."""
         key, now = source.key_of_tables, time.monotonic()
         if key not in self.fits:
             scratch = Scratch(source.scratch or worker.local_directory)

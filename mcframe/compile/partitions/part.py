@@ -27,7 +27,7 @@ from mcframe.model.table import Table
 # them anew, with twice as many 3 to 7 % fewer: of all kinds of losses, with effects or not.
 KEPT = 4
 # What a compiled partition holds of an entry: 8 bytes of its row and column, 12 of its two orders
-# beside these, 8 of its value, and the numbers above.
+# besides, 8 of its value, and the numbers above.
 BYTES_PER_ENTRY = 28 + 8 * KEPT
 # What a process holds of an entry of the one partition that it reads, compiles or asks, at most.
 BYTES_AT_WORK = 110
@@ -35,7 +35,7 @@ BYTES_AT_WORK = 110
 
 @attrs.frozen(eq=False)
 class Source:
-    """The data, the model and what all rows told: any process makes any partition of these.
+    """The data, the model and the totals of all rows: any process makes any partition of these.
 
     Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same,
     and with one ``key_of_tables`` they have the same tables.
@@ -74,7 +74,7 @@ class Source:
         return part
 
     def bound_with(self, totals: Totals) -> "Source":
-        """The source of the same data with what all rows told."""
+        """The source of the same data with the totals of all rows."""
         return attrs.evolve(self, totals=totals, key=fresh_key())
 
 

@@ -24,7 +24,7 @@ def standard_of_partitions(
 
     Mean and mean square are taken of values less the middle of their range, in its size, so that
     those around 1e12 lose no digit; then each column is weighed by its losses at its best
-    constant, which the loss of a quadratic tells in two rounds, and a bisection in some 90.
+    constant, which takes two rounds of a quadratic, and a bisection in some 90.
     """
     units = None
     if block.likelihood.location:

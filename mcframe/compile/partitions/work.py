@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-# What a task or an answer takes beside its arrays is not counted: a number counts as this.
+# What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
 NUMBER = 8
 
 
