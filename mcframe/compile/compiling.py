@@ -84,8 +84,8 @@ def split_terms(problem: Problem) -> tuple[Term | None, list[Term]]:
     """The main regularizer, which covers all of Z, and the other terms.
 
     A term that has factors alone must be the main one; else the first function of singular
-    values is, else a square of each row. Ridges are neither, but join the
-    latter two.
+    values is, else a square of each row. Ridges are neither, but join
+    the latter two.
     """
     candidates = [t for t in problem.terms if isinstance(t, Spectral | Factored)]
     candidates = [t for t in candidates if not is_quadratic(t) and t.block is None]
