@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile import Attached, FactoredPenalty, Piece, Program
-from mcframe.compile.effects import Ridge
+from mcframe.compile.effects import EffectsRidge
 from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
@@ -185,7 +185,7 @@ def nearest_effects(piece: Piece, z: Array, predictor: Array, effects: Array) ->
     The least squares of both moves: a ridge regression of what is missing.
     """
     kind: Any = piece.effects
-    nearby = attrs.evolve(kind, ridge=Ridge(1.0, effects), fixed=np.zeros(effects.size))
+    nearby = attrs.evolve(kind, ridge=EffectsRidge(1.0, effects), fixed=np.zeros(effects.size))
     found: Array = nearby.solve(Gaussian(), z, predictor, 1.0, effects)
     return found
 

@@ -1,11 +1,11 @@
 """The free effects added to Z in one block, solved out of its losses."""
 
-from mcframe.compile.effects.effects import EntryEffects, Ridge, declared_effects
+from mcframe.compile.effects.effects import EffectsRidge, EntryEffects, declared_effects
 from mcframe.compile.effects.notes import infinite_effects, notes_on_effects
 
 __all__ = [
+    "EffectsRidge",
     "EntryEffects",
-    "Ridge",
     "declared_effects",
     "infinite_effects",
     "notes_on_effects",

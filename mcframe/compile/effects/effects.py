@@ -17,7 +17,7 @@ from mcframe.compile.effects.diverging import (
 )
 from mcframe.compile.effects.solving import (
     SOLVED,
-    Local,
+    LossesAt,
     best_effects,
     centred,
     exactness,
@@ -42,7 +42,7 @@ TINY = 1e-300
 
 
 @attrs.frozen(eq=False)
-class Ridge:
+class EffectsRidge:
     """``weight / 2 * ||e - towards||^2`` for the effects e of a block."""
 
     weight: float
@@ -98,7 +98,7 @@ class Effects(ABC):
     layout: Layout = attrs.field(factory=Layout)
     width: int = 1
     fixed: Array = attrs.field(factory=lambda: np.zeros(0))
-    ridge: Ridge | None = None
+    ridge: EffectsRidge | None = None
     origin: Array | None = None
 
     @property
@@ -309,7 +309,9 @@ class EntryEffects(Effects):
         if not self.separable:
             sizes = self.sum_by_effect(np.abs(gradients))
         predictor = self.predictor(z, effects)
-        here = Local(self, SumsOfEntries(entries, predictor, 0.0, 0.0, gradient, sizes), effects)
+        here = LossesAt(
+            self, SumsOfEntries(entries, predictor, 0.0, 0.0, gradient, sizes), effects
+        )
         exact = 0.0
         if not self.separable:
             if here.off <= SOLVED:
@@ -406,11 +408,11 @@ class EntryEffects(Effects):
             return tuple(self.sum_by_effect(own) for own in sides)
 
 
-def ridge_of(layout: Layout, weight: float, origin: Array | None) -> Ridge | None:
+def ridge_of(layout: Layout, weight: float, origin: Array | None) -> EffectsRidge | None:
     """The ridge of a block on its effects counted from 0; None without a weight or effects."""
     if not (weight and layout.n_effects):
         return None
-    return Ridge(weight, np.zeros(layout.n_effects) if origin is None else -origin)
+    return EffectsRidge(weight, np.zeros(layout.n_effects) if origin is None else -origin)
 
 
 def described_effects(

@@ -46,7 +46,7 @@ REFINEMENTS = 3
 
 
 @attrs.frozen(eq=False)
-class Local:
+class LossesAt:
     """The losses at some effects and the ridge on these: value, gradient, and sizes of both.
 
     ``sums`` are those of ``SumsOfEntries``. The gradient is 0 in diverging effects.
@@ -95,7 +95,7 @@ class Local:
 
 def best_effects(
     known: Any, entries: Any, likelihood: Any, warm: Array | None
-) -> tuple[Array, Local]:
+) -> tuple[Array, LossesAt]:
     """The effects at which gradients sum to 0, or to minus the ridge's, and where it was seen.
 
     Parameters
@@ -109,13 +109,13 @@ def best_effects(
     Returns
     -------
     effects : array
-    here : Local
+    here : LossesAt
         The last effects that were tried; mostly the same.
     """
 
-    def at(effects: Array) -> Local:
+    def at(effects: Array) -> LossesAt:
         check_time()
-        return Local(known, entries.at(effects), effects)
+        return LossesAt(known, entries.at(effects), effects)
 
     start = known.started(warm, lambda: entries.reach)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -130,7 +130,7 @@ def best_effects(
     return known.representative(found), here
 
 
-def solved_together(at: Callable[[Array], Local], here: Local, likelihood: Any) -> Local:
+def solved_together(at: Callable[[Array], LossesAt], here: LossesAt, likelihood: Any) -> LossesAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
     It ends where sums are 0 up to ``SOLVED`` of their sizes.
@@ -159,7 +159,7 @@ def solved_together(at: Callable[[Array], Local], here: Local, likelihood: Any) 
     return here
 
 
-def newton_step(here: Local, likelihood: Any) -> Array:
+def newton_step(here: LossesAt, likelihood: Any) -> Array:
     """The step to where the gradient vanishes to first order, damped where a loss may be flat."""
     known = here.known
     flat = np.isfinite(likelihood.curvature) and not likelihood.quadratic
@@ -178,7 +178,7 @@ def newton_step(here: Local, likelihood: Any) -> Array:
     return solved_system(known, here.sums.curvature, -here.gradient, exactness(here), damping)[0]
 
 
-def exactness(here: Local) -> float:
+def exactness(here: LossesAt) -> float:
     """How exactly the Newton system at a point is solved."""
     return max(EXACT * SOLVED / here.off, LEAST_EXACT)
 
@@ -281,8 +281,8 @@ def conjugate_gradients(
 
 
 def solved_apart(
-    at: Callable[[Array], Local], here: Local, likelihood: Any
-) -> tuple[Array, Local]:
+    at: Callable[[Array], LossesAt], here: LossesAt, likelihood: Any
+) -> tuple[Array, LossesAt]:
     """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
     Newton's method for all at once, each kept inside the bracket that the signs of its gradients
