@@ -6,10 +6,10 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.backends import certificate as candidate
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.alternating_steps import half_sweep
-from mcframe.backends.certificate import Point, candidate
-from mcframe.backends.certificate.candidate import certify
+from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, binding, reading
 from mcframe.numerics import blockwise

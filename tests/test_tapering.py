@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.backends import certificate as candidate
 from mcframe.backends.alternating import Alternating
-from mcframe.backends.certificate import Point, candidate, certify
+from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, tapers
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled

@@ -13,19 +13,6 @@ from mcframe.compile import CompiledProblem, Program, Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, State
 
-__all__ = [
-    "Backend",
-    "Budget",
-    "Cost",
-    "History",
-    "Outcome",
-    "Paused",
-    "Record",
-    "Settings",
-    "Start",
-    "nonsmooth_refusal",
-]
-
 
 @attrs.frozen
 class Record:
@@ -171,10 +158,8 @@ class Start:
         """The solver's state at the start."""
         paused = self.paused
         if paused is None or paused.solver != solver:
-            begun: State = solver.init(program, self.point, rng)
-            return begun
-        resumed: State = solver.resume(program, paused.state, rng)
-        return resumed
+            return solver.init(program, self.point, rng)
+        return solver.resume(program, paused.state, rng)
 
 
 @attrs.frozen(eq=False)

@@ -17,8 +17,6 @@ from mcframe.numerics.norms import least_ritz_pairs
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.quasi_newton import Memory, quasi_newton_step
 
-__all__ = ["FactoredDescent", "FactoredState"]
-
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.
 FALLEN, PATIENCE = 0.1, 40

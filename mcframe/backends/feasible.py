@@ -16,8 +16,6 @@ from mcframe.numerics.machine import check_time
 from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["Given", "made_feasible"]
-
 # Effects of each piece of the loss.
 Given = tuple[Array | None, ...]
 # Rounds of projections; what is not feasible after them is left to the objective to judge.
@@ -186,8 +184,7 @@ def nearest_effects(piece: Piece, z: Array, predictor: Array, effects: Array) ->
     """
     kind: Any = piece.effects
     nearby = attrs.evolve(kind, ridge=Ridge(1.0, effects), fixed=np.zeros(effects.size))
-    found: Array = nearby.solve(Gaussian(), z, predictor, 1.0, effects)
-    return found
+    return nearby.solve(Gaussian(), z, predictor, 1.0, effects)
 
 
 def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Array) -> Array:

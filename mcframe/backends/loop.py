@@ -25,8 +25,6 @@ from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["FROM_OUTSIDE", "run"]
-
 # The first certificate after the start comes at this iteration; later ones are at least so far
 # and at most so far apart.
 FIRST_CHECK = 8

@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Dual
-from mcframe.backends.row_newton import At, RowLosses, Scored, newton
+from mcframe.backends.row_newton import At, RowLosses, newton
 from mcframe.compile import (
     CompiledProblem,
+    Dual,
     Piece,
     RowPenalty,
     compile_main,
@@ -353,11 +353,8 @@ def best_rows(
         start = pieces[-1].part.stop if pieces else 0
         pieces = (*pieces, bounds_of(n_rows, own, Between(lower, upper), start))
         columns = (*columns, own)
-    if not pieces:
-        nothing: Array = np.zeros((n_rows, space.directions.shape[1]))
-        return BestRows(nothing, (), np.zeros(n_rows, dtype=bool))
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
-    losses = RowLosses(pieces, Scored.of(n_rows, pieces, columns, centre, loadings))
+    losses = RowLosses.of(n_rows, pieces, columns, centre, loadings)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
         if all(piece.likelihood.smooth for piece in pieces):
             here = newton(losses)
@@ -392,7 +389,7 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
         smooth = attrs.evolve(losses, pieces=tuple(pieces))
         here = newton(smooth, here)
         duals = {k: here.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
-        away = np.zeros(losses.scored.n_rows)
+        away = np.zeros(losses.n_rows)
         for k in nonsmooth:
             moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
             away = np.maximum(away, moved_by(losses, here, k, moved))
@@ -407,7 +404,7 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
 
 def stiffness(losses: RowLosses, k: int) -> float:
     """The first stiffness of a nonsmooth piece; of one that no score moves in units of its own."""
-    piece, loadings = losses.pieces[k], losses.scored.loadings[losses.scored.slices[k]]
+    piece, loadings = losses.pieces[k], losses.loadings[losses.slices[k]]
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:
         return FIRST / squared
@@ -428,6 +425,6 @@ def moved_by(losses: RowLosses, here: At, k: int, moved: Array) -> Array:
 
 def by_rows(losses: RowLosses, piece: Piece, numbers: Array) -> Array:
     """The largest of some numbers that are not below 0, row by row."""
-    largest = np.zeros(losses.scored.n_rows)
+    largest = np.zeros(losses.n_rows)
     np.maximum.at(largest, piece.rows, numbers)
     return largest

@@ -16,8 +16,6 @@ from mcframe.numerics.fixed_rank import FixedRank, newton_move
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
-__all__ = ["Proximal", "ProximalState"]
-
 # How far above the measured curvature the next trial stands, and how fast it may come down.
 SAFETY = 1.05
 DESCENT = 0.9
@@ -187,8 +185,7 @@ class Proximal(Solver[Program, ProximalState]):
     def refusal(self, program: Program) -> str | None:
         """The reason against a regularizer without shrinkage or nonsmooth parts, or None."""
         if program.penalty.no_shrinkage is not None:
-            refused: str = program.penalty.no_shrinkage
-            return refused
+            return program.penalty.no_shrinkage
         return nonsmooth_refusal(program)
 
     def init(

@@ -20,8 +20,6 @@ from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["Estimate", "Reference", "estimate"]
-
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0
 MAX_GIGABYTES = 4.0

@@ -17,8 +17,6 @@ from mcframe.contracts.term import Norm
 from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["FirstOrder", "Splitting", "SplittingState", "with_multipliers"]
-
 # The multipliers are updated when the inner residual is this fraction of their update; half of
 # that after each doubling of a stiffness but the first ones, and at least the least: what goes on
 # falling slowly falls so since the inner problems end too soon.
@@ -105,8 +103,7 @@ class SplittingState:
     @property
     def finished(self) -> str | None:
         """The inner solver's own rule."""
-        finished: str | None = self.inner.finished
-        return finished
+        return self.inner.finished
 
     def sharpen(self) -> None:
         """Sharpen the inner state."""

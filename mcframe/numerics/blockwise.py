@@ -325,8 +325,7 @@ class Gradients(Operator):
     @property
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
-        shape: tuple[int, int] = self.point.latent.shape
-        return shape
+        return self.point.latent.shape
 
     @property
     def rounding(self) -> float:

@@ -14,15 +14,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine import check_time
 
-__all__ = [
-    "Holes",
-    "RowDistribution",
-    "conditional_means",
-    "estimate_rows",
-    "left_out_means",
-    "log_likelihood",
-]
-
 # Numbers in the arrays of one batch of rows.
 BATCH = 2_000_000
 # Rows with the same missing numbers are solved as one where there are so many of them.

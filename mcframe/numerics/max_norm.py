@@ -20,8 +20,7 @@ FIXED_POINT_STEPS = 1000
 
 def squared_row_norms(matrix: Array) -> Array:
     """||row||^2 of every row."""
-    norms: Array = np.einsum("ij,ij->i", matrix, matrix)
-    return norms
+    return np.einsum("ij,ij->i", matrix, matrix)
 
 
 def max_norm(dense: Array) -> float:

@@ -174,8 +174,7 @@ class UniformAt(UnwrittenAt):
     @property
     def at_entries(self) -> Array:  # type: ignore[override]
         """The gradients where entries are."""
-        gradient: Array = self.uniform.weight * (self.z - self.uniform.centre)
-        return gradient
+        return self.uniform.weight * (self.z - self.uniform.centre)
 
     def gradient(self) -> LowRank:
         """The gradients of all cells."""
@@ -298,8 +297,7 @@ class Background:
         """The entries' curvature beyond that of all cells."""
         if not self.parts:
             return curvature
-        beyond: Array = curvature - self.weights[self.columns]
-        return beyond
+        return curvature - self.weights[self.columns]
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
@@ -314,8 +312,7 @@ class Background:
         """A bound on the second derivative of all cells' sum along each a b', a column of each."""
         moved = self.latent(LowRank(left, right))
         left, right = moved.left, moved.right
-        along: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
-        return along
+        return np.sum(left * left, axis=0) * (self.weights @ (right * right))
 
 
 @attrs.frozen(eq=False)

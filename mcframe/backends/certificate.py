@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate.bound import (
+from mcframe.backends.dual_bound import (
     NO_BOUND,
     Aim,
     Bound,
@@ -32,16 +32,6 @@ from mcframe.numerics.norms import NEAREST
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Sampled
 from mcframe.numerics.tapering import taper
-
-__all__ = [
-    "Certificate",
-    "Point",
-    "Rounding",
-    "at_zero",
-    "certify",
-    "relative_gap",
-    "uncertified",
-]
 
 # The relative excess allowed of the bound on a norm: this share of the gap asked for in any case,
 # and this share of the excess that leaves the gap as small as that.
