@@ -249,7 +249,7 @@ def test_beside_a_nuclear_norm_it_is_a_smooth_term():
     fit = mc.fit(model, {"x": x})
     assert fit.backend == "proximal"
     assert mc.verify(model, {"x": x}).agrees
-    with pytest.raises(mc.ModelError, match="beside Ridge and Box; the model has NuclearNorm too"):
+    with pytest.raises(mc.ModelError, match="together with Ridge and Box only; the model has NuclearNorm too"):
         fit.latent_rows({"x": x})
 
 
@@ -271,7 +271,7 @@ def block_of(likelihood=None, **options):
     [
         (block_of(bias=True), [], "the mean of GaussianRows has the part of a bias"),
         (block_of(row_effects=True), [], "free effects and thresholds tie rows"),
-        (block_of(), [mc.Box(-1.0, 1.0)], "terms beside GaussianRows"),
+        (block_of(), [mc.Box(-1.0, 1.0)], "terms other than GaussianRows"),
         (block_of(mc.Quantile(0.5)), [], "Quantile has no gradient"),
         (block_of(), [mc.OnesColumn()], "an intercept of each column already; drop OnesColumn"),
     ],

@@ -19,7 +19,7 @@ class Record:
     """The numbers of one certificate.
 
     ``seconds`` count from the start of the solver; ``bound`` is the best lower bound so far
-    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` tells
+    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` has
     rounds of tasks, bytes sent and received, and partitions compiled until then; else it is None.
     """
 
@@ -146,8 +146,8 @@ class Paused:
 class Start:
     """The point that a run begins from.
 
-    Where it belongs to the same program, also what is known of it, which need not be found again,
-    and where a solver stood: another solver begins from the point.
+    Where it belongs to the same program, its certificate too, which need not be computed again,
+    and the state of the solver that it comes from: another solver begins from the point.
     """
 
     point: Point
@@ -202,7 +202,7 @@ class Settings:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """The best point seen, the best bound, why the run stopped, and where it stood.
+    """The best point and bound of a run, the reason why it stopped, and the solver's last state.
 
     ``tol`` is the gap that the status "certified" promises.
     """
@@ -256,7 +256,7 @@ class Backend(ABC):
 
 
 def nonsmooth_refusal(program: Program) -> str | None:
-    """The nonsmooth parts beside the main regularizer, as a clause; None without any."""
+    """The nonsmooth losses and terms but the main regularizer, as a clause; None without any."""
     parts = [
         f"the loss {type(piece.likelihood).__name__}"
         for piece in program.loss.pieces

@@ -18,9 +18,9 @@ from mcframe.numerics.operators import LowRank
 
 # Effects of each piece of the loss.
 Given = tuple[Array | None, ...]
-# Rounds of projections; what is not feasible after them is left to the objective to judge.
+# Rounds of projections; the objective is infinite where the point is not feasible after them.
 ROUNDS = 200
-# A step to where an indicator is 0, however short its prox step is.
+# The step of the prox of an indicator, which any positive one projects by.
 SHORT = 1e-300
 # What bisection moves to the edge of a set stays so far inside: its factors round otherwise.
 INSIDE = 1.0 + 1e-12
@@ -28,7 +28,7 @@ INSIDE = 1.0 + 1e-12
 
 @attrs.frozen(eq=False)
 class Joint:
-    """Z, dense, and the effects: what an exact loss ties together."""
+    """Z, dense, and the effects: an exact loss constrains both together."""
 
     dense: Array
     effects: Given
@@ -136,7 +136,7 @@ def constraints_of(program: Program) -> list[Attached]:
 
 
 def projections_of(program: Program) -> list[Projection]:
-    """One map for each hard constraint beside the main regularizer, exact losses last."""
+    """A projection for each hard constraint other than the main regularizer, exact losses last."""
     projections = [projection_of(term) for term in constraints_of(program)]
     pieces = enumerate(program.loss.pieces)
     projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]

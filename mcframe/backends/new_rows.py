@@ -127,8 +127,8 @@ def refuse_rows(problem: Problem) -> None:
     for term in problem.model.terms:
         if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
             raise ModelError(
-                f"new rows of {alone[0].word} are known beside Ridge and Box; the model has"
-                f" {term.word} too; {REMEDY}"
+                f"new rows of {alone[0].word} are known together with Ridge and Box only; the"
+                f" model has {term.word} too; {REMEDY}"
             )
         if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
             raise ModelError(
@@ -153,8 +153,8 @@ def refuse_scaled_rows(model: Model) -> None:
     word = next(term.word for term in norms if term.count_share)
     if any(is_quadratic(term) for term in model.terms):
         raise ModelError(
-            f"new rows of a {word} with count_share are not known beside a Ridge, which has no"
-            f" such scales; drop one of them, or {REMEDY}"
+            f"new rows of a {word} with count_share are not known together with a Ridge, which has"
+            f" no such scales; drop one of them, or {REMEDY}"
         )
     if not all(term.count_share for term in norms):
         raise ModelError(
@@ -165,7 +165,8 @@ def refuse_scaled_rows(model: Model) -> None:
         if block.row_effects and block.effects_weight:
             raise ModelError(
                 f"block {block.name!r}: new rows of a {word} with count_share are not known"
-                f" beside row_effects with an effects_weight, which has no such scales; {REMEDY}"
+                " together with row_effects with an effects_weight, which has no such scales;"
+                f" {REMEDY}"
             )
 
 
@@ -312,7 +313,7 @@ class BestRows:
 
 
 @attrs.frozen
-class Between(Proximable):
+class Interval(Proximable):
     """0 for lower <= z <= upper, else inf: a ``Box``, number by number, in a loss's place."""
 
     lower: float
@@ -351,7 +352,7 @@ def best_rows(
     kept = len(pieces)
     for own, lower, upper in space.bounds:
         start = pieces[-1].part.stop if pieces else 0
-        pieces = (*pieces, bounds_of(n_rows, own, Between(lower, upper), start))
+        pieces = (*pieces, bounds_of(n_rows, own, Interval(lower, upper), start))
         columns = (*columns, own)
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
     losses = RowLosses.of(n_rows, pieces, columns, centre, loadings)
@@ -364,7 +365,7 @@ def best_rows(
     return BestRows(here.scores, here.effects[:kept], off)
 
 
-def bounds_of(n_rows: int, columns: slice, within: Between, start: int) -> Piece:
+def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piece:
     """All cells of some columns, as a piece whose loss is 0 between the bounds."""
     width = columns.stop - columns.start
     rows, across = np.divmod(np.arange(n_rows * width), width)

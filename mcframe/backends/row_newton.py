@@ -55,8 +55,8 @@ class RowLosses:
         The rows of L of each piece.
     loadings : array (n x m)
         L.
-    reach : array (n x (m + pieces with row effects))
-        L, and what each kind of row effects moves.
+    with_effects : array (n x (m + pieces with row effects))
+        L, and the indicators of the numbers that each kind of row effects is added to.
     base : array
         z at t = 0.
     pattern : Pattern
@@ -68,7 +68,7 @@ class RowLosses:
     columns: IntArray
     slices: tuple[slice, ...]
     loadings: Array
-    reach: Array
+    with_effects: Array
     base: Array
     pattern: Pattern
 
@@ -94,14 +94,14 @@ class RowLosses:
             rows.append(np.repeat(piece.rows, piece.width))
             places.append(own.start + numbers.ravel())
         of_rows, of_columns = np.concatenate(rows), np.concatenate(places)
-        with_effects = [piece.effects.n_added > 0 for piece in pieces]
+        has_effects = [piece.effects.n_added > 0 for piece in pieces]
         return cls(
             pieces,
             of_rows,
             of_columns,
             slices,
             loadings[here],
-            np.hstack([loadings[here], moved[:, with_effects]]),
+            np.hstack([loadings[here], moved[:, has_effects]]),
             centre[here][of_columns],
             Pattern.of((n_rows, here.size), of_rows, of_columns),
         )
@@ -119,7 +119,7 @@ class RowLosses:
     @property
     def short(self) -> bool:
         """True where no row has more numbers than scores, nor effects of its own."""
-        return self.pattern.by_rows.longest <= self.width == self.reach.shape[1]
+        return self.pattern.by_rows.longest <= self.width == self.with_effects.shape[1]
 
     def images(self, scores: Array) -> Array:
         """L t at some scores (n_rows x m), piece after piece."""
@@ -184,7 +184,7 @@ class RowLosses:
         rows = self.pattern.by_rows
         order = (rows.starts, rows.across, rows.places)
         kernels.ridge_solutions(
-            *order, curvatures, -here.gradients, self.reach, 0.0, steps, shared
+            *order, curvatures, -here.gradients, self.with_effects, 0.0, steps, shared
         )
         return steps[:, : self.width]
 
@@ -218,8 +218,8 @@ class RowLosses:
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.
 
-        The latter are matrices in the coordinates of ``reach``, one for each row; the second
-        derivatives of their numbers are then 0.
+        The latter are matrices in the coordinates of ``with_effects``, one for each row; the
+        second derivatives of their numbers are then 0.
         """
         second: Array = np.zeros(here.z.size)
         hessians: Array | None = None
@@ -227,7 +227,7 @@ class RowLosses:
             likelihood = piece.at(effects)
             predictor = piece.predictor(piece.offset_part(here.z), effects)
             if piece.width > 1:
-                added = self.hessians(piece, likelihood, predictor, self.reach[rows])
+                added = self.hessians(piece, likelihood, predictor, self.with_effects[rows])
                 hessians = added if hessians is None else hessians + added
             elif isinstance(likelihood, TwiceDifferentiable):
                 at_numbers = likelihood.second_derivative(predictor, piece.y)
@@ -236,14 +236,14 @@ class RowLosses:
                 second[piece.part] = piece.scale * float(likelihood.curvature)
         return second, hessians
 
-    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, reach: Array) -> Array:
+    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, loadings: Array) -> Array:
         """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry.
 
         By products of H with the columns of L: H itself, K x K, is never written out.
         """
-        n_numbers, size = piece.width, reach.shape[1]
+        n_numbers, size = piece.width, loadings.shape[1]
         sums: Array = np.zeros((self.n_rows, size, size))
-        for column, own in enumerate(reach.reshape(-1, n_numbers, size)):
+        for column, own in enumerate(loadings.reshape(-1, n_numbers, size)):
             here = piece.columns == column
             shape = (int(np.count_nonzero(here)), size, n_numbers)
             moves = np.broadcast_to(own.T, shape)
@@ -274,8 +274,7 @@ class RowLosses:
 MOST_STEPS = 300
 # A row has settled where a step is shorter than this relative to its scores.
 SETTLED = 1e-13
-# Armijo's constant; and the share of the sizes that an objective sums from which on it tells
-# steps apart.
+# Armijo's constant; and the rounding of an objective relative to the sizes of its summands.
 DECREASE, NOISE = 1e-4, 16.0 * EPS
 
 
@@ -283,8 +282,8 @@ def newton(losses: RowLosses, start: At | None = None) -> At:
     """argmin over t of the losses of each row: full steps as far as they descend, else shares.
 
     The objective of a row is a convex function plus ``||t||^2 / 2``: it has one minimum, and the
-    length of its gradient bounds the distance from there. Where rounding no longer tells
-    objectives apart steps are taken whole, for Newton's are then exact, until they get no
+    length of its gradient bounds the distance from there. Where objectives
+    differ by rounding alone, full steps are taken, for Newton's are then exact, until they get no
     shorter.
     """
     n_rows, width = losses.n_rows, losses.width

@@ -1,4 +1,4 @@
-"""Rows by themselves: Newton's method for each, where the regularizer is a square of each row."""
+"""Newton's method for each row, where the regularizer is a quadratic function of each row."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ class RowwiseState:
         return self.coordinates
 
     def sharpen(self) -> None:
-        """Nothing to do: rows are as exact as double precision tells."""
+        """Nothing to do: rows are exact to double precision."""
 
 
 @attrs.frozen
@@ -114,7 +114,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         if not isinstance(program.penalty, RowPenalty):
             return "rows by themselves need a term that takes each by itself, such as GaussianRows"
         if program.terms:
-            return f"terms beside {program.main.word} are left to the other backends"
+            return f"terms other than {program.main.word} are left to the other backends"
         if not program.loss.smooth:
             return nonsmooth_refusal(program)
         if not program.loss.convex:

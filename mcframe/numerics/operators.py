@@ -538,6 +538,6 @@ def without(block: Array, basis: Array) -> Array:
     """The part of a block that is orthogonal to an orthonormal basis.
 
     The transposes of both products: BLAS takes half the time for few and long rows that it takes
-    for few and long columns (10,000 x 4 beside 400 others: 8.6 ms, not 16).
+    for few and long columns (10,000 x 4 and a basis of 400: 8.6 ms, not 16).
     """
     return block - ((block.T @ basis) @ basis.T).T

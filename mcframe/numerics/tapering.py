@@ -12,18 +12,18 @@ from mcframe.numerics.norms import Lanczos, add_rounding
 from mcframe.numerics.sampled import Sampled
 from mcframe.numerics.shrinkage import orthonormal
 
-# Looks at the matrix at most, the singular vectors of each that are followed, and the rounds in
-# which lines are scaled until these are low enough; Lanczos steps that make these vectors sharp.
-LOOKS, FOLLOWED, ROUNDS, LEAST_STEPS = 4, 48, 8, 80
-# What is this small beside the cost so far is not worth another look.
+# Norms computed at most, leading singular vectors used each time, rounds of scaling for them, and
+# the least number of Lanczos steps for them to be accurate.
+NORMS, FOLLOWED, ROUNDS, LEAST_STEPS = 4, 48, 8, 80
+# A further gain below this share of the cost so far is left.
 MINOR = 0.1
 # The share of the allowed excess that singular values are lowered to.
 HALF = 0.5
 TINY = float(np.finfo(np.float64).tiny)
-# A line that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:
-# changes are spread over many lines, so that few directions grow past the bound anew.
+# A row or column that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 +
+# SPREAD h: changes are spread over many of them, so that few directions grow past the bound anew.
 SPREAD = 300.0
-# How much further than to the bound a round aims: others rise to the top once these are lowered.
+# A round lowers singular values beyond the bound by this factor of the logarithm: others follow.
 FURTHER = 1.2
 
 
@@ -31,7 +31,7 @@ FURTHER = 1.2
 class LineCosts:
     """What it costs to scale rows, then columns, by exp(-h): linear h + quadratic h^2 / 2 each.
 
-    Infinite for lines that stay as they are.
+    Infinite for rows and columns that stay as they are.
     """
 
     linear: Array
@@ -39,17 +39,17 @@ class LineCosts:
 
     @cached_property
     def free(self) -> Mask:
-        """Which lines may be scaled."""
+        """The mask of the rows and columns that may be scaled."""
         return np.isfinite(self.quadratic + self.linear)
 
     def of(self, logs: Array) -> float:
-        """What all of these scales cost."""
+        """The cost of all these scales."""
         h, free = logs[self.free], self.free
         return float(self.linear[free] @ h + 0.5 * self.quadratic[free] @ np.square(h))
 
     @cached_property
     def stiff(self) -> Array:
-        """The quadratic cost of the free lines, some of the linear one counted in."""
+        """The quadratic cost of free rows and columns, with a share of the linear one."""
         stiff: Array = (self.quadratic + SPREAD * self.linear)[self.free]
         return np.maximum(stiff, 1e-3 * np.mean(stiff))
 
@@ -59,8 +59,8 @@ def taper(
 ) -> tuple[Sampled, float, float]:
     """D S E with diagonal D, E <= 1 and ||D S E||_2 about at most ``aim``, bounds on it and ||S||.
 
-    About, since it does no harm if scaling D S E down to ``aim`` costs together with D and E as
-    much as scaling all of S by a relative ``excess``: all ends where that is known to be so.
+    About: scaling D S E down to ``aim`` may cost, together with D and E, as much as scaling all of
+    S by a relative ``excess``. The iteration ends where that is proven.
 
     Scaling all of S down costs as much as S is too long in its worst direction. Where these
     directions lie on few rows or columns, scaling those alone costs little. To first order
@@ -68,27 +68,27 @@ def taper(
     scaled by exp(-h_i) and column j by exp(-h_j); each round takes the cheapest h >= 0 for all
     singular values beyond half of the excess. No singular value grows by it.
 
-    What is left of S outside of its leading right singular vectors B stays as short as it was:
-    off the span of E B, D S E is D (S - S B B') E. So rounds look at the images of 48 vectors
-    alone, one product each; then the whole matrix is looked at again, three times at most, by 10
-    to 150 block Lanczos steps, which bound the norm to ``slack``, see ``Lanczos.run_to_bounds``.
+    S outside of its leading right singular vectors B gets no longer: off the span of E B, D S E is
+    D (S - S B B') E. So rounds use the images of 48 vectors alone, one product each; then the norm
+    of the whole matrix is computed again, three times at most, by 10 to 150 block Lanczos steps,
+    which bound the norm to ``slack``, see ``Lanczos.run_to_bounds``.
     """
     n_rows = matrix.shape[0]
     rng = np.random.default_rng(matrix.seed)
     logs: Array = np.zeros(sum(matrix.shape))
     found = matrix
-    # What it costs to scale all of it by exp(-h), to first order; 0 where Z pulls the wrong way.
+    # The cost of scaling all of it by exp(-h), to first order; 0 where <S, Z> has the other sign.
     whole = float(min(np.sum(costs.linear[:n_rows]), np.sum(costs.linear[n_rows:])))
     above, untouched = HALF * excess, np.inf
-    for look in range(LOOKS):
+    for count in range(1, NORMS + 1):
         lanczos, spent = Lanczos(found, rng), costs.of(logs) / max(whole, TINY)
         enough = aim * (1.0 + max(excess - spent, 0.0))
         least, most = lanczos.run_to_bounds(aim, max(slack, MINOR * spent), enough)
         if found is matrix:
             untouched = most
-        # Of what is left to gain there has to be some beside what was spent.
+        # The possible further gain has to be a share of the cost so far.
         short = most <= enough or least <= aim * (1.0 + max(above, MINOR * spent))
-        if short or look + 1 == LOOKS or not costs.free.any():
+        if short or count == NORMS or not costs.free.any():
             break
         lanczos.advance(max(LEAST_STEPS - lanczos.steps, 0))
         if lanczos.turned:
@@ -133,7 +133,7 @@ def cheapest(shares: Array, needed: Array, linear: Array, quadratic: Array) -> A
     def heights(multipliers: Array) -> Array:
         return np.maximum(shares @ multipliers - linear, 0.0) / quadratic
 
-    # Where the first line begins to move.
+    # The multiplier at which the first row or column is scaled.
     units = np.array(
         [
             np.min((linear + quadratic * need) / np.maximum(share, 1e-300))
