@@ -129,8 +129,8 @@ class Paused:
         What ``solver.pause`` gave.
     wait : int or None
         Iterations until the next certificate, 0 where one was due; None where nothing was planned.
-    promises : tuple of pairs
-        The gaps that the solver expected at the last two certificates, and those that were found.
+    gap_ratio : float
+        The ratio of the gap to the one that the solver expected, at the last certificate.
     certified : bool
         Whether the best point is at least as good: False of a state beyond the last certificate.
     """
@@ -138,7 +138,7 @@ class Paused:
     solver: Solver[Program, Any]
     state: Any
     wait: int | None = None
-    promises: tuple[tuple[float, float], ...] = ()
+    gap_ratio: float = 1.0
     certified: bool = True
 
 

@@ -29,8 +29,6 @@ from mcframe.numerics.threads import blas_alone
 # iterations between two later ones.
 FIRST_CHECK = 8
 SOONEST, LATEST = 3, 100
-# The least power of the expected gap that a gap is taken to be proportional to.
-SLOWEST = 0.05
 # Least seconds between two checkpoints, also as a multiple of the time that writing one takes.
 KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
 # The ratio of two gaps in turn from which on the solver is asked for more exact steps.
@@ -76,7 +74,7 @@ class Watch:
     bound_rounding: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_check: int = attrs.Factory(lambda watch: watch.made + FIRST_CHECK, takes_self=True)
-    promises: list[tuple[float, float]] = attrs.field(factory=list)  # gaps expected and certified
+    gap_ratio: float = 1.0  # of the certified gap to the expected one, at the last certificate
     check_seconds: float = 0.0  # seconds of the last certificate
     paused: Paused | None = None  # where the solver stood at the last certificate
     stopped: bool = False
@@ -140,7 +138,7 @@ class Watch:
         self.bound, self.bound_rounding = start.certificate.bound, start.certificate.rounding
         paused = start.paused
         if paused is not None and paused.solver == solver:
-            self.promises.extend(paused.promises)
+            self.gap_ratio = paused.gap_ratio
             self.next_check = self.made + min(
                 FIRST_CHECK, FIRST_CHECK if paused.wait is None else paused.wait
             )
@@ -166,7 +164,7 @@ class Watch:
         if certificate.bound > self.bound:
             self.bound, self.bound_rounding = certificate.bound, certificate.rounding
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
-            self.promises.append((expected, self.gap))
+            self.gap_ratio = self.gap / expected
         known = certificate.objective, self.bound, self.gap, state.rank
         record = Record(iteration, self.seconds, *known, self.program.entries.work)
         self.plan(record, state)
@@ -181,7 +179,7 @@ class Watch:
     ) -> Paused:
         """The state to go on from in another run, so many iterations before the next check."""
         paused = solver.pause(self.program, state)
-        return Paused(solver, paused, wait, tuple(self.promises[-2:]), certified)
+        return Paused(solver, paused, wait, self.gap_ratio, certified)
 
     def keep_between(
         self, solver: Solver[Program, Any], state: State, wait: int, ahead: float = 0.0
@@ -215,27 +213,12 @@ class Watch:
     def is_due(self, iteration: int, expected: float) -> bool:
         """True where a certificate is planned now, or the predicted gap is at most the tolerance.
 
+        The solver's estimate is corrected by its ratio to the gap at the last certificate.
         An expected gap of 0, of an objective that falls no more, counts as unknown: else every
         iteration would be certified.
         """
-        promised = expected > 0.0 and self.foreseen(expected) <= self.budget.tol
-        return iteration >= self.next_check or promised
-
-    def foreseen(self, expected: float) -> float:
-        """The gap to foresee where a solver expects this one.
-
-        The gap falls as a power of the expected one, that of the last two certificates, at most
-        the first: where columns of few entries alone are left, it falls far more slowly.
-        """
-        if not self.promises:
-            return expected
-        last_expected, last_gap = self.promises[-1]
-        power = 1.0
-        if len(self.promises) > 1 and last_expected < self.promises[-2][0]:
-            before = self.promises[-2]
-            power = float(np.log(before[1] / last_gap) / np.log(before[0] / last_expected))
-        power = min(max(power, SLOWEST), 1.0)
-        return max(expected, last_gap * (expected / last_expected) ** power)
+        predicted = expected * max(self.gap_ratio, 1.0)
+        return iteration >= self.next_check or 0.0 < predicted <= self.budget.tol
 
     def plan(self, record: Record, state: State) -> None:
         """Plan the next certificate where the gap, at its present rate, will be the tolerance.
