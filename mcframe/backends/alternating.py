@@ -54,12 +54,11 @@ class Alternating(Solver[Program, AlternatingState]):
     passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s small
     columns: 4 to 18 products of a sparse matrix and s + 12 columns.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
-    of 10 to 150 block Lanczos steps, one to four times, and up to 24 products with 48 columns in
-    between, where rows and columns of the gradient are scaled down; 600 columns of the shorter
-    side are held meanwhile. Memory: about 60 bytes an entry between certificates and
-    120 in one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
-    the tolerance, and are many where much of the noise is fitted. Rows in partitions also cost
-    rounds and bytes: ``mcframe.compile.partitions.costs.Costs`` has the formulas.
+    of 10 to 150 block Lanczos steps; up to 600 columns of the shorter side are held meanwhile.
+    Memory: about 60 bytes an entry between certificates and 120 in one, the table's 24 included,
+    and some thin factors. Steps grow with the logarithm of the tolerance, and are many where much
+    of the noise is fitted. Rows in partitions also cost rounds and bytes:
+    ``mcframe.compile.partitions.costs.Costs`` has the formulas.
 
     Unlabeled cells of a large ``RiskMixture`` stay unwritten. Those of a squared loss add Gram
     matrices. Those of another are read by blocks of rows: a pass takes 6 k operations a cell and

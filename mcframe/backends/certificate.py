@@ -16,12 +16,9 @@ from mcframe.compile import (
     Dual,
     DualPoint,
     Evaluation,
-    PartitionedMatrix,
     Program,
     RowPenalty,
     dual_point,
-    line_costs,
-    tapers,
 )
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
@@ -30,8 +27,6 @@ from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import NEAREST
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.sampled import Sampled
-from mcframe.numerics.tapering import taper
 
 # The relative excess allowed of the bound on a norm: this share of the gap asked for in any case,
 # and this share of the excess that leaves the gap as small as that.
@@ -234,18 +229,11 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     Norms are as exact as ``tol`` needs.
     """
     program, candidate, objective = primal.program, primal.candidate, primal.objective
-    excess, norm_excess = 0.0, SHARE_OF_GAP * tol
+    norm_excess = SHARE_OF_GAP * tol
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
-        excess = allowed_excess(primal, point, tol)
-        norm_excess = max(norm_excess, SHARE_OF_EXCESS * excess)
+        norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_excess(primal, point, tol))
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
-    points = [point]
-    if candidate.dual is None and candidate.latent.width and tapers(program):
-        points = shrink_gradient(point, primal.at, excess, norm_excess)
-    bound = NO_BOUND
-    for each in points:
-        if objective - bound.value > aim.gap:
-            bound = higher_of(bound, fenchel_bound(each, candidate.latent, aim))
+    bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
     if objective - bound.value > aim.gap and is_free_in_a_ball(program, point):
         without = point.without_main()
         # A ball takes at least 0.
@@ -283,25 +271,6 @@ def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
         return 0.0
     linear = abs(primal.main)
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
-
-
-def shrink_gradient(
-    point: DualPoint, at: Evaluation, excess: float, norm_excess: float
-) -> list[DualPoint]:
-    """The dual point with rows and columns of the gradient scaled down into the dual ball.
-
-    And the dual point as it was, where scaling changed it, since the costs are exact to second
-    order only: its norm is known by then, so that its bound takes no further products.
-    """
-    gradient = point.matrix
-    assert isinstance(gradient, Sampled | PartitionedMatrix)
-    if isinstance(gradient, PartitionedMatrix):
-        gradient.ask_ahead()
-    costs = line_costs(point.program, at, point.gradient)
-    radius = point.program.penalty.dual_radius
-    found, norm, untouched = taper(gradient, radius, costs, excess, norm_excess)
-    shrunk = point.with_gradient(found, norm)
-    return [shrunk] if found is gradient else [shrunk, attrs.evolve(point, norm=untouched)]
 
 
 def uncertified(program: Program, candidate: Candidate) -> Certificate:

@@ -124,8 +124,6 @@ def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegular
 
 def norm_of(point: DualPoint, radius: float, excess: float) -> float:
     """An upper bound on ||S||_2, which need not be close where it is below the radius."""
-    if point.norm is not None:
-        return point.norm
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:

@@ -13,7 +13,6 @@ from mcframe.compile.effects import infinite_effects, notes_on_effects
 from mcframe.compile.entries import Entries, Place, pays_in_factors
 from mcframe.compile.evaluation import Evaluation
 from mcframe.compile.iterates import Iterates, Step, iterates_of
-from mcframe.compile.line_costs import line_costs, tapers
 from mcframe.compile.lines import SHARES, Lines
 from mcframe.compile.loss import EntryLoss, Known
 from mcframe.compile.partitions.entries import PartitionedMatrix
@@ -53,10 +52,8 @@ __all__ = [
     "infinite_effects",
     "is_quadratic",
     "iterates_of",
-    "line_costs",
     "lines_near",
     "notes_on_effects",
     "pays_in_factors",
     "refusal",
-    "tapers",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.compile.entries import Place
 from mcframe.compile.partitions.executor import Later, Partitions
-from mcframe.compile.partitions.numbers import Between, ByRows, Cut, Numbers, Predictors
+from mcframe.compile.partitions.numbers import ByRows, Cut, Numbers, Predictors
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import GradientsBehind
 from mcframe.compile.partitions.work import Work
@@ -42,10 +42,6 @@ class PartitionedEntries:
     def stretch(self) -> float:
         """The largest number of a Z whose W has entries of at most 1."""
         return 1.0 if self.scales is None else self.scales.largest
-
-    def numbers_of(self, matrix: "PartitionedMatrix") -> Numbers:
-        """The numbers of which ``matrix`` makes a sparse one."""
-        return matrix.values
 
     @property
     def work(self) -> Work:
@@ -141,12 +137,6 @@ class PartitionedMatrix(Operator):
         self.square = self.square or SquareInPartitions(self.entries.partitions, self.inside)
         scaled = self.inside.multiple(factor)
         return PartitionedMatrix(self.entries, scaled, self.square, factor * self.factor)
-
-    def between(self, left: Array, right: Array) -> "PartitionedMatrix":
-        """diag(left) A diag(right)."""
-        assert not self.inside.behind
-        values = Between(size=self.values.size, of=self.values, left=ByRows(left), right=right)
-        return PartitionedMatrix(self.entries, MatrixInPartitions(values))
 
     def _matmat(self, block: Array) -> Array:
         return self.entries.partitions.concatenate(product_of, self.inside, block)

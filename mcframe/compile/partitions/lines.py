@@ -18,14 +18,12 @@ from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.unlabeled import PointInPartitions
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.tapering import LineCosts
 
 __all__ = [
     "EQUATIONS",
     "PartitionedLines",
     "cuts_of_columns",
     "lines_near",
-    "partitioned_line_costs",
 ]
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
@@ -193,26 +191,3 @@ def column_losses(part: Part, near: Near, fresh: Array, other: Any, share: Array
     z = lines.at.place.z + share[part.program.entries.columns] * moved
     factor = own + share[:, None] * (fresh - own)
     return lines.losses(z, factor, other, by_rows=False)
-
-
-def line_costs_of(part: Part, near: Near, numbers: Numbers) -> Any:
-    """The linear and the quadratic costs of scaling rows and columns of gradients."""
-    lines, gradient = near.lines(part), part.numbers(numbers)
-    entries, z = part.program.entries, lines.at.place.z
-    second = np.broadcast_to(lines.newton_weights, gradient.shape)
-    costs = -gradient * z, np.square(gradient) / second
-    n_rows, n_columns = part.program.shape
-    by_rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
-    columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
-    return (by_rows[0], by_rows[1]), (columns[0], columns[1])
-
-
-def partitioned_line_costs(program: Program, at: Evaluation, gradient: Numbers) -> LineCosts:
-    """``line_costs`` of a program whose rows are in partitions."""
-    lines = PartitionedLines(program, at)
-    rows, columns = lines.partitions.rows_and_sum(line_costs_of, lines.near, gradient)
-    linear, quadratic = (np.concatenate([*(own[k] for own in rows), columns[k]]) for k in (0, 1))
-    linear = np.maximum(linear, 0.0)
-    if any(piece.layout.n_biases for piece in program.loss.pieces):
-        linear[: program.shape[0]] = np.inf
-    return LineCosts(linear, quadratic)

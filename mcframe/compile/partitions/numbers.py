@@ -12,7 +12,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.sampled import Sampled
 
 if TYPE_CHECKING:
     from mcframe.compile.partitions.part import Part
@@ -237,17 +236,3 @@ class Repaired(Numbers):
                 nearer = piece.nearest_gradient if piece.layout.n_biases else piece.nearest_dual
                 nearest[piece.part] = nearer(gradient[piece.part])
         return nearest
-
-
-@attrs.frozen(eq=False, kw_only=True, slots=False)
-class Between(Numbers):
-    """The matrix with these numbers, its rows and columns scaled: diag(left) S diag(right)."""
-
-    of: Numbers
-    left: Any
-    right: Array
-
-    def find(self, part: "Part") -> Array:
-        """Gradients of a partition."""
-        matrix = Sampled(part.program.entries.pattern, part.numbers(self.of))
-        return matrix.between(np.ascontiguousarray(self.left), self.right).values
