@@ -171,7 +171,7 @@ class Proximal(Solver[Program, ProximalState]):
         Of the dense iterates and their decompositions. In single precision products and passes
         take half of the time and of the memory, until steps come down to rounding or the gap no
         longer falls; from there on 64 bits serve. Losses and certificates are of 64 bits always.
-        On 5,000 x 500 it took 0.78 of the time to gaps of 1e-3 and 1e-5.
+        On 5,000 x 500 it took about 0.78 of the time to gaps of 1e-3 and 1e-5.
     """
 
     precision: str = attrs.field(
