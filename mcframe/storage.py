@@ -301,7 +301,7 @@ def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
             return [told(part, f"{name}.{k}") for k, part in enumerate(value)]
         return value.item() if isinstance(value, np.generic) else value
 
-    beside = {"wait": paused.wait, "promises": paused.promises, "judged": paused.certified}
+    beside = {"wait": paused.wait, "gap_ratio": paused.gap_ratio, "judged": paused.certified}
     return {"state": told(state, "paused"), **beside}
 
 

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.alternating_steps import half_sweep
-from mcframe.backends.certificate import Point, candidate
-from mcframe.backends.certificate.candidate import certify
+from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, binding, reading
 from mcframe.numerics import blockwise
@@ -139,9 +138,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    """Rows and columns of gradients that are written out would be scaled down for a better one."""
     monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
-    monkeypatch.setattr(candidate, "tapers", lambda program: False)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (

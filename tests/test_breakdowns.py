@@ -181,7 +181,7 @@ def test_a_look_that_is_cut_off_keeps_its_point(monkeypatch):
 
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
     x = np.random.default_rng(0).standard_normal((8, 5))
-    monkeypatch.setattr("mcframe.backends.certificate.candidate.fenchel_bound", late)
+    monkeypatch.setattr("mcframe.backends.certificate.fenchel_bound", late)
     with pytest.warns(mc.NotCertifiedWarning):
         fit = mc.fit(model, {"x": x}, max_iter=20)
     assert fit.rank > 0

@@ -128,7 +128,7 @@ def test_new_rows_have_scales_of_their_own_counts():
 
 
 REFUSED = [
-    ([norm(), mc.Ridge(1.0)], {}, "NuclearNorm with count_share .* beside a Ridge"),
+    ([norm(), mc.Ridge(1.0)], {}, "NuclearNorm with count_share .* together with a Ridge"),
     ([norm(0.1), mc.NuclearBall(9.0)], {}, "one of them has no count_share"),
     ([norm()], {"row_effects": True, "effects_weight": 1.0}, "block 'x': .* effects_weight"),
 ]

@@ -270,7 +270,7 @@ def test_a_tolerance_below_what_norms_are_told_to_ends_and_says_so(n_partitions)
     risk = mc.RiskMixture.pnu(0.5, likelihood=SQUARED)
     model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(4.0)])
     data = RowsInMemory({"y": y}, n_partitions) if n_partitions else {"y": y}
-    with pytest.warns(mc.NotCertifiedWarning, match="norms are known to"):
+    with pytest.warns(mc.NotCertifiedWarning, match="error of the norms in the bound"):
         fit = mc.fit(model, data, backend="alternating", tol=1e-10, max_iter=400)
     assert fit.status == "limited_by_rounding"
     assert fit.gap < 1e-7

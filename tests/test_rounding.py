@@ -8,7 +8,8 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Rounding, relative_gap
-from mcframe.backends.certificate import Point, candidate, certify
+from mcframe.backends import certificate as candidate
+from mcframe.backends.certificate import Point, certify
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.operators import LowRank
 

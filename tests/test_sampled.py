@@ -177,7 +177,7 @@ def test_alternating_finds_that_nothing_stands_out():
     [
         ([mc.Ridge(1.0)], "factors of a nuclear norm"),
         ([mc.NuclearNorm(1.0), mc.Ridge(1.0)], "a ridge"),
-        ([mc.NuclearNorm(1.0), mc.OnesColumn()], "terms beside"),
+        ([mc.NuclearNorm(1.0), mc.OnesColumn()], "terms other than"),
         ([mc.MaxNorm(1.0)], "factors of a nuclear norm"),
     ],
 )

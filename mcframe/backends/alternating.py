@@ -24,11 +24,11 @@ from mcframe.numerics.charts import Flat
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrinker
 
-# Sweeps have settled where one lowers the objective by less than this, relatively, or after so
-# many: what goes on so long is small columns.
+# Sweeps have converged where one lowers the objective by less than this, relatively, or after so
+# many: the slow progress that remains is that of columns with small singular values.
 SETTLED, SWEEPS = 2e-5, 10
-# A gradient is off as the root of what the objective has still to fall, and a certificate's gap is
-# in between: 23 to 29 times that fall were measured on 100,000 x 10,000 with 5e6 entries.
+# The gap over the remaining decrease of the objective, both relative. The error of the gradient
+# goes with the root of that decrease: 23 to 29 were measured on 100,000 x 10,000 with 5e6 entries.
 PROMISED = 30.0
 
 
@@ -45,28 +45,27 @@ class Alternating(Solver[Program, AlternatingState]):
 
     The rank is found: columns begin as leading singular vectors of the gradient at 0 and are
     dropped where leaving them out lowers the objective. Sweeps bring columns with large singular
-    values close to the optimum in a few rounds; once they have settled, each is followed by a
-    proximal gradient step of the small columns outside of the large ones' spaces, which finds,
-    turns and drops them, and by an extrapolation of the last move of all columns, along which
-    large and small ones approach each other only step by step.
+    values close to the optimum in a few rounds. Once they have converged, each sweep is followed
+    by a proximal gradient step of the columns with small singular values in the orthogonal
+    complement of the others, which finds, rotates and drops such columns, and by an extrapolation
+    of the last step of all columns, along which sweeps alone converge slowly.
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
     passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s small
     columns: 4 to 18 products of a sparse matrix and s + 12 columns.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
-    of 10 to 150 block Lanczos steps, one to four times, and up to 24 products with 48 columns in
-    between, where rows and columns of the gradient are scaled down; 600 columns of the shorter
-    side are held meanwhile. Memory: about 60 bytes an entry between certificates and
-    120 in one, the table's 24 included, and some thin factors. Steps grow with the logarithm of
-    the tolerance, and are many where much of the noise is fitted. Rows in partitions cost rounds
-    and bytes, too: ``examples/benchmarks/partition_costs.py`` has the formulas.
+    of 10 to 150 block Lanczos steps; up to 600 columns of the shorter side are held meanwhile.
+    Memory: about 60 bytes an entry between certificates and 120 in one, the table's 24 included,
+    and some thin factors. Steps grow with the logarithm of the tolerance, and are many where much
+    of the noise is fitted. Rows in partitions also cost rounds and bytes:
+    ``examples/benchmarks/partition_costs.py`` has the formulas.
 
     Unlabeled cells of a large ``RiskMixture`` stay unwritten. Those of a squared loss add Gram
     matrices. Those of another are read by blocks of rows: a pass takes 6 k operations a cell and
     its loss, an extrapolation two such passes, and a half sweep one and another of k (k + 3) for
-    Newton's equations, the matrices of which it holds, k^2 numbers for each line. Up to 1.25e8
-    cells their gradients are held, in 32 bits, while a step or a certificate multiplies by them;
-    beyond, each product takes a pass.
+    Newton's equations, the matrices of which it holds, k^2 numbers for each row or column. Up to
+    1.25e8 cells their gradients are held, in 32 bits, while a step or a certificate multiplies by
+    them; beyond, each product takes a pass.
     """
 
     name = "alternating"
@@ -81,9 +80,9 @@ class Alternating(Solver[Program, AlternatingState]):
         if not (isinstance(main, Factored) and isinstance(main.chart, Flat)):
             return "it alternates between the factors of a nuclear norm"
         if program.penalty.ridge > 0.0:
-            return "a ridge beside a nuclear norm is left to the other backends"
+            return "a ridge together with a nuclear norm is left to the other backends"
         if program.terms:
-            return "terms beside the nuclear norm are left to the other backends"
+            return "terms other than the nuclear norm are left to the other backends"
         if not program.loss.smooth:
             return nonsmooth_refusal(program)
         if not program.loss.convex:
@@ -110,7 +109,7 @@ class Alternating(Solver[Program, AlternatingState]):
         return state
 
     def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
-        """Factors, the last step's too, their effects, and the state of the search for columns."""
+        """The factors, those of the last step, their effects, and the state of the shrinker."""
         gone: Any = None
         state.note_fall()
         return attrs.evolve(
@@ -129,11 +128,11 @@ class Alternating(Solver[Program, AlternatingState]):
         return attrs.evolve(paused, evaluation=evaluation, effects=None, shrinker=shrinker)
 
     def step(self, program: Program, state: AlternatingState) -> None:
-        """Two half sweeps; then small columns, once the large ones are about right."""
+        """Two half sweeps, then a step of the small columns once the large ones have converged."""
         deque(self.stages(program, state), maxlen=0)
 
     def stages(self, program: Program, state: AlternatingState) -> Iterator[None]:
-        """The step in pieces; those to come are part of the state."""
+        """One iteration in stages; those still to come are part of the state."""
         if not state.ahead:
             begins = state.rank == 0 and not state.settled
             state.ahead = ("begin",) if begins else ("sweep rows", "sweep columns")
@@ -148,13 +147,13 @@ class Alternating(Solver[Program, AlternatingState]):
             state.ahead = tuple(rest)
             if not rest:
                 state.note_fall()
-                # Small columns come with the next step: what sweeps found may do already.
+                # Small columns wait for the next step: the sweeps may already suffice.
                 enough = state.residual <= SETTLED or state.sweeps >= SWEEPS
                 state.settled = state.settled or enough
             yield
 
     def expected_gap(self, state: AlternatingState) -> float:
-        """``PROMISED`` times what the objective has still to fall, relatively."""
+        """``PROMISED`` times the remaining relative decrease of the objective."""
         return PROMISED * state.to_fall
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
@@ -163,7 +162,7 @@ class Alternating(Solver[Program, AlternatingState]):
 
 
 def advance(program: Program, state: AlternatingState, stage: str) -> None:
-    """One piece of a step, from factors with their losses to others."""
+    """One stage of a step."""
     match stage:
         case "begin":
             begin(program, state)

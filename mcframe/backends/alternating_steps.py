@@ -1,4 +1,4 @@
-"""Z in balanced factors, and the steps of alternation that move it."""
+"""The state of alternating minimisation, Z in balanced factors, and the steps that change it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,18 +29,18 @@ class AlternatingState:
     values: Array  # singular values of Z
     evaluation: Evaluation
     penalty: float
-    shrinker: Shrinker  # of what is outside the spaces of large columns
-    curvature: float  # that the next proximal step counts with
-    length: float = np.inf  # of the last proximal step
+    shrinker: Shrinker  # of singular values in the orthogonal complement of the large columns
+    curvature: float  # 1 / the length of the next proximal step
+    length: float = np.inf  # Frobenius norm of the last proximal step
     sweeps: int = 0
-    residual: float = np.inf  # what the last sweep lowered the objective by, relatively
-    to_fall: float = np.inf  # what later ones will, if they go on as the last two did
-    settled: bool = False  # large columns are about right, and small ones are sought
+    residual: float = np.inf  # relative decrease of the objective by the last sweep
+    to_fall: float = np.inf  # of all sweeps to come, by geometric extrapolation of the last two
+    settled: bool = False  # large columns have converged, and small ones are sought
     finished: str | None = None
-    earlier: tuple[Array, Array, float] | None = None  # the last step's end, and its objective
-    ahead: tuple[str, ...] = ()  # pieces of the step under way that are still to come
-    begun: float = np.inf  # the objective at its beginning
-    swept: tuple[Evaluation, float] | None = None  # where the sweep led whose fall is to be noted
+    earlier: tuple[Array, Array, float] | None = None  # factors and objective after the last step
+    ahead: tuple[str, ...] = ()  # stages of the current step that are still to come
+    begun: float = np.inf  # the objective before the current step
+    swept: tuple[Evaluation, float] | None = None  # loss and penalty after the last sweep
     effects: tuple[Array | None, ...] | None = None  # of a paused state
 
     @property
@@ -54,7 +54,7 @@ class AlternatingState:
         return self.evaluation.value + self.penalty
 
     def note_fall(self) -> None:
-        """Note how far a sweep lowered the objective, relatively, and how far others may."""
+        """Update ``residual`` and ``to_fall`` from the last sweep."""
         if self.swept is None:
             return
         before, after = self.begun, self.swept[0].value + self.swept[1]
@@ -66,13 +66,13 @@ class AlternatingState:
         self.residual = fallen
 
     def sharpen(self) -> None:
-        """Small columns from now on, then more exact ones."""
+        """Seek small columns from now on; the second time, shrink their values more exactly."""
         if self.settled:
             self.shrinker.sharpen()
         self.settled = True
 
     def arrive(self, program: Program, left: Array, right: Array) -> None:
-        """Z = left @ right.T, balanced, and all that follows from it."""
+        """Set Z = left @ right.T in balanced factors, and evaluate the objective there."""
         self.left, self.values, self.right = orthogonal_factors(left, right)
         latent = LowRank(self.left, self.right)
         self.evaluation = program.evaluate(latent, self.evaluation.effects)
@@ -101,7 +101,7 @@ class AlternatingState:
 def lower(
     program: Program, state: AlternatingState, factors: Callable[[float], tuple[Array, Array]]
 ) -> None:
-    """To the factors of the largest share of a step that lowers the objective, if one does."""
+    """Backtracking: take the longest step of ``SHARES`` that lowers the objective, if one does."""
     before, objective = state.snapshot(), state.objective
     for share in SHARES:
         state.arrive(program, *factors(share))
@@ -111,13 +111,13 @@ def lower(
 
 
 def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
-    """New rows of one factor, the other and the effects fixed; then the best effects."""
+    """Solve for one factor, the other and the effects fixed; then for the effects."""
     own, other = (state.left, state.right) if by_rows else (state.right, state.left)
     lines, weight = factor_rows_near(program, state.evaluation), program.penalty.threshold(1.0)
     fresh = lines.ridge_solutions(other, weight, by_rows)
-    # Cells that are not read one by one have one quadratic, of which a full step is sure.
+    # A quadratic over all cells is exact, so that a full step descends.
     sure = lines.sure and not program.background.n_read
-    if program.background.n_read:  # to evaluate each row takes a pass, and is seldom needed
+    if program.background.n_read:  # a line search in each row takes a pass, and is seldom needed
         before, objective = state.snapshot(), state.objective
         state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
         if state.objective < objective:
@@ -132,8 +132,8 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
 FIRST_WIDTH = 16
 # Block Lanczos steps towards the first columns, and towards the first small ones.
 BEGUN, SOUGHT = 12, 30
-# The curvature that the next proximal step counts with beside the measured one, and how fast it
-# may come down.
+# The curvature of the next proximal step relative to the measured one, and the least ratio of two
+# in turn.
 SAFETY, DESCENT = 1.05, 0.5
 # What rounding may change in an objective, relatively.
 ROUNDING = 1e-12
@@ -162,9 +162,9 @@ def begin(program: Program, state: AlternatingState) -> None:
 
 
 def relength(program: Program, state: AlternatingState) -> None:
-    """The best singular value of each small column by itself; those that reach 0 are dropped.
+    """The best singular value of each small column by itself; columns of the value 0 are dropped.
 
-    Along a column the objective changes by (weight - gain) and has the second derivative there.
+    A Newton step along u v' for each column pair: the derivative is the weight less the gain.
     """
     small = state.small
     if not small.any():
@@ -188,10 +188,11 @@ def relength(program: Program, state: AlternatingState) -> None:
 
 
 def step_aside(program: Program, state: AlternatingState) -> None:
-    """A proximal gradient step of the small columns, outside of the large ones' spaces.
+    """A proximal gradient step of the small columns, orthogonal to the large ones.
 
-    With P and Q the projections off these spaces, P (Z - S / L) Q is shrunk: columns appear where
-    the gradient S has singular values above the weight there, turn, and vanish.
+    With P and Q the projections onto the orthogonal complements of the large columns,
+    P (Z - S / L) Q is shrunk: a column appears where the gradient S has a singular value above the
+    weight there.
     """
     small = state.small
     left, right = state.bases
@@ -227,33 +228,33 @@ def step_aside(program: Program, state: AlternatingState) -> None:
             state.restore(before)
             if again:
                 return
-            again = True  # the shrinkage was not exact enough
+            again = True  # with a shrinkage that is now more exact
             continue
-        # What is measured far off, or where a loss overflowed, says little about the step to take.
+        # A curvature measured far away, or where a loss overflowed, says little here.
         higher = measured if np.isfinite(measured) else np.inf
         state.curvature = min(SAFETY * higher, RISE * tried)
         state.restore(before)
 
 
 def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array) -> None:
-    """Start the shrinker at leading singular vectors of the gradient outside of two spaces."""
+    """Start the shrinker at leading singular vectors of the gradient, less two subspaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(SOUGHT)
     state.shrinker.basis, squares = lanczos.leading_of_short_side(FIRST_WIDTH)
     state.shrinker.ritz = squares / state.curvature**2
 
 
-# The longest extrapolation, in lengths of the last move, and the shortest that is tried.
+# The longest extrapolation relative to the last step, and the shortest that is tried.
 LONGEST, SHORTEST = 8.0, 0.05
 
 
 def extrapolate(program: Program, state: AlternatingState) -> None:
-    """Go on along the move from the last step's end to this one's, if the objective falls.
+    """Extrapolate the change of the factors by the last step, if that lowers the objective.
 
-    Steps that each bring the iterate closer by the same factor r end at r / (1 - r) of the last
-    move. The objective before the move, after it, and after it once more gives a parabola; the
-    better one of the last point and the parabola's lowest is taken, if it is below. Two
-    evaluations at most.
+    Linear convergence at the rate r leaves r / (1 - r) of the last change to go. A parabola
+    through the objectives before the change, after it, and after the same change once more has
+    its minimum about there. The better of that point and the doubled change is taken, if its
+    objective is lower. Two evaluations at most.
     """
     end, begun, earlier = (state.left, state.right), state.snapshot(), state.earlier
     if earlier is None:
@@ -261,34 +262,33 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
         return
     left, right = align(earlier[0], earlier[1], *end)
     moves = end[0] - left, end[1] - right
-    # Both objectives are told by one round where rows are in partitions.
     state.arrive(program, end[0] + moves[0], end[1] + moves[1])
     further, beyond = state.snapshot(), state.objective
     state.restore(begun)
     objective = state.objective
     state.earlier = (*end, objective)
-    best, reached = (further, beyond) if beyond < objective else (begun, objective)
+    best, lowest_value = (further, beyond) if beyond < objective else (begun, objective)
     share = lowest(earlier[2], objective, beyond)
     if share > SHORTEST:
         state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
-        if state.objective < reached:
+        if state.objective < lowest_value:
             return
     state.restore(best)
 
 
 def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tuple[Array, Array]:
-    """The factors, turned so that they come as close to others as they can (Procrustes).
+    """The factors times the orthogonal matrix that brings them closest to others (Procrustes).
 
-    A turn of both leaves their product as it is; where the others have fewer columns, what is
-    least like them is lost.
+    Their product stays as it is, unless the others have fewer columns: then it loses the part that
+    is least like them.
     """
     u, _, v = np.linalg.svd(left.T @ like_left + right.T @ like_right, full_matrices=False)
-    turn = u @ v
-    return left @ turn, right @ turn
+    rotation = u @ v
+    return left @ rotation, right @ rotation
 
 
 def lowest(before: float, here: float, beyond: float) -> float:
-    """The lowest point of a parabola through values at -1, 0 and 1, at most ``LONGEST``."""
+    """The minimiser of a parabola through values at -1, 0 and 1, clipped to [0, ``LONGEST``]."""
     if not np.isfinite(beyond):
         return 0.5
     curvature, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)

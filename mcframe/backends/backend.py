@@ -13,26 +13,13 @@ from mcframe.compile import CompiledProblem, Program, Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, State
 
-__all__ = [
-    "Backend",
-    "Budget",
-    "Cost",
-    "History",
-    "Outcome",
-    "Paused",
-    "Record",
-    "Settings",
-    "Start",
-    "nonsmooth_refusal",
-]
-
 
 @attrs.frozen
 class Record:
     """The numbers of one certificate.
 
     ``seconds`` count from the start of the solver; ``bound`` is the best lower bound so far
-    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` tells
+    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` has
     rounds of tasks, bytes sent and received, and partitions compiled until then; else it is None.
     """
 
@@ -142,8 +129,8 @@ class Paused:
         What ``solver.pause`` gave.
     wait : int or None
         Iterations until the next certificate, 0 where one was due; None where nothing was planned.
-    promises : tuple of pairs
-        The gaps that the solver expected at the last two certificates, and those that were found.
+    gap_ratio : float
+        The ratio of the gap to the one that the solver expected, at the last certificate.
     certified : bool
         Whether the best point is at least as good: False of a state beyond the last certificate.
     """
@@ -151,7 +138,7 @@ class Paused:
     solver: Solver[Program, Any]
     state: Any
     wait: int | None = None
-    promises: tuple[tuple[float, float], ...] = ()
+    gap_ratio: float = 1.0
     certified: bool = True
 
 
@@ -159,8 +146,8 @@ class Paused:
 class Start:
     """The point that a run begins from.
 
-    Where it belongs to the same program, also what is known of it, which need not be found again,
-    and where a solver stood: another solver begins from the point.
+    Where it belongs to the same program, its certificate too, which need not be computed again,
+    and the state of the solver that it comes from: another solver begins from the point.
     """
 
     point: Point
@@ -171,10 +158,8 @@ class Start:
         """The solver's state at the start."""
         paused = self.paused
         if paused is None or paused.solver != solver:
-            begun: State = solver.init(program, self.point, rng)
-            return begun
-        resumed: State = solver.resume(program, paused.state, rng)
-        return resumed
+            return solver.init(program, self.point, rng)
+        return solver.resume(program, paused.state, rng)
 
 
 @attrs.frozen(eq=False)
@@ -217,7 +202,7 @@ class Settings:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """The best point seen, the best bound, why the run stopped, and where it stood.
+    """The best point and bound of a run, the reason why it stopped, and the solver's last state.
 
     ``tol`` is the gap that the status "certified" promises.
     """
@@ -271,7 +256,7 @@ class Backend(ABC):
 
 
 def nonsmooth_refusal(program: Program) -> str | None:
-    """The nonsmooth parts beside the main regularizer, as a clause; None without any."""
+    """The nonsmooth losses and terms but the main regularizer, as a clause; None without any."""
     parts = [
         f"the loss {type(piece.likelihood).__name__}"
         for piece in program.loss.pieces

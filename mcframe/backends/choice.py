@@ -22,25 +22,6 @@ from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
 
-__all__ = [
-    "BACKENDS",
-    "LADDER",
-    "BackendLike",
-    "Rung",
-    "Verdict",
-    "able",
-    "backend_from",
-    "checked_backend",
-    "choice_of",
-    "choose",
-    "ladder_text",
-    "solve_by",
-    "solve_by_choice",
-    "verdict_on",
-    "verdicts",
-    "with_ladder",
-]
-
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
 BackendLike = str | Backend | Solver[Program, Any]

@@ -17,8 +17,6 @@ from mcframe.numerics.norms import least_ritz_pairs
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.quasi_newton import Memory, quasi_newton_step
 
-__all__ = ["FactoredDescent", "FactoredState"]
-
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.
 FALLEN, PATIENCE = 0.1, 40
@@ -27,13 +25,13 @@ FALLEN, PATIENCE = 0.1, 40
 FIRST_WIDTH, FIRST_LENGTH, GROWTH = 20, 1e-2, 0.5
 # A column whose norm falls below this relative to the largest is dropped.
 NEGLIGIBLE = 1e-9
-# Columns up to these are dropped together where the objective falls without them.
+# Columns of at most these squared norms, relative, are dropped where that lowers the objective.
 SHORT = (1e-2, 1e-4, 1e-6)
 # How far an eigenvalue of the dual matrix must lie below 0, relative to its size, to add a column.
 NEGATIVE = 1e-8
 # Up to this many rows and columns together all eigenvectors are sought, else by so many steps.
 DENSE_ORDER, LANCZOS_STEPS = 300, 200
-# The first step of descent beside the length of the vector, where no curvature is known.
+# The length of the first step relative to that of the vector, where no curvature is known.
 FARTHEST = 0.1
 # Moves that a pause keeps of those that a direction is made of.
 KEPT_MOVES = 5
@@ -51,7 +49,7 @@ SHRUNK = 1e-8
 
 @attrs.define(eq=False)
 class FactoredState:
-    """The free vector of the factors, what it amounts to, and the memory of its moves."""
+    """The free vector of the factors, the objective there, and the memory of L-BFGS."""
 
     vector: Array
     stacked: Array
@@ -84,7 +82,7 @@ class FactoredState:
         self.arrive(program, self.vector)
 
     def arrive(self, program: Program, vector: Array) -> None:
-        """The vector and all that follows from it."""
+        """Set the vector, and evaluate the objective and its gradient there."""
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
         self.stacked = chart.factors(vector, order)
@@ -96,7 +94,7 @@ class FactoredState:
     def settle(self, program: Program) -> None:
         """The residual in units of the gradient of F: that in the factors over their size.
 
-        Beside factors that have shrunk to 0 it vanishes, as what they pull at does.
+        It vanishes together with the factors.
         """
         factors = max(float(np.linalg.norm(self.stacked)), 1e-300)
         stretch = float(np.linalg.norm(self.vector)) / factors
@@ -149,7 +147,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             missing = "a ridge alone" if program.main is None else type(program.main).__name__
             return f"{missing} has no factored form"
         if program.penalty.smooth:
-            return "a ridge beside a nuclear norm is left to the other backends"
+            return "a ridge together with a nuclear norm is left to the other backends"
         return nonsmooth_refusal(program)
 
     def holds_dense(self, program: Program) -> bool:
@@ -200,7 +198,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         return state
 
     def step(self, program: Program, state: FactoredState) -> None:
-        """One step of descent, and new columns where the old ones have nothing left to give."""
+        """One step of descent, and new columns where descent has converged."""
         moved = self.descend(program, state)
         state.waited += 1
         due = state.residual <= FALLEN * state.mark or state.waited >= PATIENCE or not moved
@@ -233,16 +231,16 @@ class FactoredDescent(Solver[Program, FactoredState]):
         self.narrow(program, state)
         kept = compress(state.stacked)
         enough = chart.enough(*program.shape)
-        room = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
-        if room <= 0:
+        count = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
+        if count <= 0:
             return
         smooth_gradient = state.evaluation.gradient
         multipliers = term.row_multipliers(smooth_gradient, kept)
-        fresh = missing_columns(smooth_gradient, multipliers, room, state.rng)
+        fresh = missing_columns(smooth_gradient, multipliers, count, state.rng)
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
             return
         objective, before = state.objective, state.vector
-        # Factors that have shrunk to 0 say nothing about the size of what they lack.
+        # Factors near 0 do not show the size of the columns that they lack.
         size, unit = float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1)), program.unit
         length = max(0.3 * size, np.sqrt(unit))
         while fresh.shape[1] and length > 1e-8 * max(size, np.sqrt(unit)):
@@ -258,7 +256,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state.arrive(program, before)
 
     def pace(self, program: Program, state: FactoredState) -> None:
-        """Let rows turn as fast as their curvature allows, which their multipliers tell.
+        """Rescale each row of the free vector by its curvature, which its multiplier estimates.
 
         The curvature of the objective along the sphere of a row is its multiplier, and that of F,
         which grows with it where rows have many entries or large weights.
@@ -275,7 +273,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state.gradient = chart.gradient(state.vector, sum(program.shape), smooth_gradient)
 
     def narrow(self, program: Program, state: FactoredState) -> None:
-        """Drop short columns where that lowers the objective: descent takes ever longer to."""
+        """Drop columns of small norm where that lowers the objective; descent does so slowly."""
         objective, before = state.objective, state.vector
         for length in SHORT:
             kept = compress(state.stacked, length)

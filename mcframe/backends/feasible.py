@@ -16,13 +16,11 @@ from mcframe.numerics.machine import check_time
 from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["Given", "made_feasible"]
-
 # Effects of each piece of the loss.
 Given = tuple[Array | None, ...]
-# Rounds of projections; what is not feasible after them is left to the objective to judge.
+# Rounds of projections; the objective is infinite where the point is not feasible after them.
 ROUNDS = 200
-# A step to where an indicator is 0, however short its prox step is.
+# The step of the prox of an indicator, which any positive one projects by.
 SHORT = 1e-300
 # What bisection moves to the edge of a set stays so far inside: its factors round otherwise.
 INSIDE = 1.0 + 1e-12
@@ -30,7 +28,7 @@ INSIDE = 1.0 + 1e-12
 
 @attrs.frozen(eq=False)
 class Joint:
-    """Z, dense, and the effects: what an exact loss ties together."""
+    """Z, dense, and the effects: an exact loss constrains both together."""
 
     dense: Array
     effects: Given
@@ -138,7 +136,7 @@ def constraints_of(program: Program) -> list[Attached]:
 
 
 def projections_of(program: Program) -> list[Projection]:
-    """One map for each hard constraint beside the main regularizer, exact losses last."""
+    """A projection for each hard constraint other than the main regularizer, exact losses last."""
     projections = [projection_of(term) for term in constraints_of(program)]
     pieces = enumerate(program.loss.pieces)
     projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]
@@ -186,8 +184,7 @@ def nearest_effects(piece: Piece, z: Array, predictor: Array, effects: Array) ->
     """
     kind: Any = piece.effects
     nearby = attrs.evolve(kind, ridge=EffectsRidge(1.0, effects), fixed=np.zeros(effects.size))
-    found: Array = nearby.solve(Gaussian(), z, predictor, 1.0, effects)
-    return found
+    return nearby.solve(Gaussian(), z, predictor, 1.0, effects)
 
 
 def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Array) -> Array:

@@ -15,8 +15,6 @@ from mcframe.contracts.validators import positive
 from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
-__all__ = ["FPC", "FPCState", "continuation", "published_start", "published_steps"]
-
 Biases = tuple[Array | None, ...]
 
 # Goldberg et al. use 3.8 where convergence is proven below 4.

@@ -25,38 +25,33 @@ from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["FROM_OUTSIDE", "run"]
-
-# The first certificate after the start comes at this iteration; later ones are at least so far
-# and at most so far apart.
+# The iteration of the first certificate after the start, and the least and the largest number of
+# iterations between two later ones.
 FIRST_CHECK = 8
 SOONEST, LATEST = 3, 100
-# The least power of the expected gap that a gap is taken to fall as.
-SLOWEST = 0.05
-# Seconds after which the solver's state is kept between two certificates, and how many times
-# longer than keeping it takes these are at least.
+# Least seconds between two checkpoints, also as a multiple of the time that writing one takes.
 KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
-# A gap that fell by less than this from one certificate to the next: the solver is to sharpen.
+# The ratio of two gaps in turn from which on the solver is asked for more exact steps.
 STALLED = 0.98
 FALLING = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
     " a box bounds it"
 )
-# How far inner loops may go beyond the time that a fit is given, in seconds.
+# Seconds that inner loops may take beyond the time limit.
 GRACE = 3.0
-# So many iterations may pass before a point is found that meets all constraints.
+# The most iterations without a feasible point.
 SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
 LIMITED = (
-    "objective and bound differ by no more than their own rounding in double precision, or by what"
-    " norms are known to; columns of one scale, or a larger tol, help"
+    "objective and bound differ by no more than their rounding error in double precision and the"
+    " error of the norms in the bound; columns of one scale, or a larger tol, help"
 )
 BEFORE = "this is the best point before it"
 LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
 
 
 class CallbackError(Exception):
-    """Carries what a callback raised out of the loop."""
+    """An exception raised by a callback, on its way out of the loop."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -79,18 +74,18 @@ class Watch:
     bound_rounding: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
     next_check: int = attrs.Factory(lambda watch: watch.made + FIRST_CHECK, takes_self=True)
-    promises: list[tuple[float, float]] = attrs.field(factory=list)  # gaps expected and found
+    gap_ratio: float = 1.0  # of the certified gap to the expected one, at the last certificate
     check_seconds: float = 0.0  # seconds of the last certificate
     paused: Paused | None = None  # where the solver stood at the last certificate
     stopped: bool = False
     keep: Callable[[Outcome], Any] | None = None
-    kept: float = attrs.field(factory=time.perf_counter)  # the moment of the last keeping
-    keep_seconds: float = 0.0  # seconds that it took
+    kept: float = attrs.field(factory=time.perf_counter)  # the time of the last checkpoint
+    keep_seconds: float = 0.0  # seconds that writing it took
     answered: tuple[LowRank, LowRank] | None = None  # the W of a point, and its Z
 
     @property
     def seconds(self) -> float:
-        """Since the loop began."""
+        """Seconds since the loop began."""
         return time.perf_counter() - self.began
 
     @property
@@ -127,22 +122,23 @@ class Watch:
         return self.answered[1]
 
     def begin_at_zero(self) -> None:
-        """Z = 0 is the answer until a better one is found."""
+        """Take Z = 0 as the best point so far."""
         found = at_zero(self.program)
         if found is not None:
             self.point, self.certificate = found
 
     def begin_at(self, start: Start, solver: Solver[Program, Any], state: State) -> None:
-        """The start of the same program is the answer until a better one is found.
+        """Take the start, of the same program, as the best point so far.
 
-        That is the iterate at once where its solver was stopped between two certificates.
+        Or the paused iterate, where the solver was stopped between two certificates and has a
+        lower objective there.
         """
         assert start.certificate is not None
         self.point, self.certificate, self.paused = start.point, start.certificate, start.paused
         self.bound, self.bound_rounding = start.certificate.bound, start.certificate.rounding
         paused = start.paused
         if paused is not None and paused.solver == solver:
-            self.promises.extend(paused.promises)
+            self.gap_ratio = paused.gap_ratio
             self.next_check = self.made + min(
                 FIRST_CHECK, FIRST_CHECK if paused.wait is None else paused.wait
             )
@@ -168,7 +164,7 @@ class Watch:
         if certificate.bound > self.bound:
             self.bound, self.bound_rounding = certificate.bound, certificate.rounding
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
-            self.promises.append((expected, self.gap))
+            self.gap_ratio = self.gap / expected
         known = certificate.objective, self.bound, self.gap, state.rank
         record = Record(iteration, self.seconds, *known, self.program.entries.work)
         self.plan(record, state)
@@ -183,15 +179,15 @@ class Watch:
     ) -> Paused:
         """The state to go on from in another run, so many iterations before the next check."""
         paused = solver.pause(self.program, state)
-        return Paused(solver, paused, wait, tuple(self.promises[-2:]), certified)
+        return Paused(solver, paused, wait, self.gap_ratio, certified)
 
     def keep_between(
         self, solver: Solver[Program, Any], state: State, wait: int, ahead: float = 0.0
     ) -> None:
-        """Keep the solver's state beside the best point, where the last keeping is long ago.
+        """Write a checkpoint of the solver's state and the best point, where the last one is old.
 
-        Or will be, when what takes so many seconds ``ahead`` is done. Nothing is evaluated for it,
-        and what the run itself remembers stays as it is, so that clocks have no part in it.
+        Or will be after the next ``ahead`` seconds. Nothing is evaluated for it, and the state of
+        the run does not change, so that results do not depend on clocks.
         """
         began = time.perf_counter()
         late = began - self.kept + ahead >= max(KEPT_AFTER, KEPT_SHARE * self.keep_seconds)
@@ -203,7 +199,7 @@ class Watch:
         self.keep_seconds = self.kept - began
 
     def note(self, record: Record) -> None:
-        """Keep a record, and show it to whoever follows."""
+        """Add a record, print it and pass it to the callback."""
         self.records.append(record)
         if self.progress:
             print(record, flush=True)
@@ -215,32 +211,17 @@ class Watch:
             raise CallbackError(error) from error
 
     def is_due(self, iteration: int, expected: float) -> bool:
-        """True where the iterate is to be certified: by the plan, or as the gap foreseen will do.
+        """True where a certificate is planned now, or the predicted gap is at most the tolerance.
 
-        An expected gap of 0 says that the objective falls no more, and would have every
-        iteration certified.
+        The solver's estimate is corrected by its ratio to the gap at the last certificate.
+        An expected gap of 0, of an objective that falls no more, counts as unknown: else every
+        iteration would be certified.
         """
-        promised = expected > 0.0 and self.foreseen(expected) <= self.budget.tol
-        return iteration >= self.next_check or promised
-
-    def foreseen(self, expected: float) -> float:
-        """The gap to foresee where a solver expects this one.
-
-        The gap falls as a power of the expected one, that of the last two certificates, at most
-        the first: where columns of few entries alone are left, it falls far more slowly.
-        """
-        if not self.promises:
-            return expected
-        last_expected, last_gap = self.promises[-1]
-        power = 1.0
-        if len(self.promises) > 1 and last_expected < self.promises[-2][0]:
-            before = self.promises[-2]
-            power = float(np.log(before[1] / last_gap) / np.log(before[0] / last_expected))
-        power = min(max(power, SLOWEST), 1.0)
-        return max(expected, last_gap * (expected / last_expected) ** power)
+        predicted = expected * max(self.gap_ratio, 1.0)
+        return iteration >= self.next_check or 0.0 < predicted <= self.budget.tol
 
     def plan(self, record: Record, state: State) -> None:
-        """The next certificate: where the gap, falling as it did, will have reached the tolerance.
+        """Plan the next certificate where the gap, at its present rate, will be the tolerance.
 
         It depends on gaps and iteration numbers alone, so that runs repeat exactly.
         """
@@ -248,7 +229,7 @@ class Watch:
         latest = int(np.clip(own // 2, SOONEST, LATEST))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
-            # One may come just before the gap falls: the steeper fall of two counts.
+            # The larger of the last two rates, since a gap may fall in jumps.
             rate = max(rate_of_fall(earlier, record) for earlier in self.records[-2:])
             if rate > 0.0:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
@@ -298,11 +279,11 @@ class Watch:
 def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> Outcome:
     """Step a solver until its certificate says that it is done, or the budget is spent.
 
-    From a start of the same program it goes on: never above it, with its bound, and as if it had
-    not been interrupted where the solver is the same.
+    From a start of the same program the run continues: with its bound, an objective that is no
+    higher, and the same iterates as an uninterrupted run where the solver is the same.
 
     Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
-    certificate; only an interruption before the first certificate is passed on.
+    certificate; only an interruption before the first certificate is raised again.
     """
     budget, start, seed = settings.budget, settings.start, settings.random_state
     program = program.held_for(solver.in_factors, solver.dense).with_seed(seed)
@@ -314,13 +295,13 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     )
     watch.keep = settings.keep
     try:
-        # What overflows is seen to, by objectives and bounds that are not finite.
+        # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             state = first_state(solver, program, watch, start, np.random.default_rng(seed))
             if watch.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data,"
-                    " or look at the offsets"
+                    " or check the offsets"
                 )
             # Without a point there would be nothing to return.
             late = np.inf if watch.point is None else watch.began + budget.max_seconds + GRACE
@@ -373,7 +354,7 @@ def first_state(
 
 
 def rate_of_fall(earlier: Record, later: Record) -> float:
-    """The fall of the logarithm of the gap in an iteration, 0 where it hardly fell."""
+    """The decrease of the logarithm of the gap per iteration, 0 where it hardly fell."""
     if stalled(earlier, later) or not np.isfinite(earlier.gap):
         return 0.0
     fallen = later.gap / earlier.gap
@@ -386,7 +367,7 @@ def stalled(earlier: Record, later: Record) -> bool:
 
 
 def nowhere(program: Program) -> str:
-    """A sentence that no feasible point was found, with what it had to meet."""
+    """A message that no feasible point was found, with the names of the constraints."""
     names = [type(program.main).__name__] * isinstance(program.main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
     names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]
@@ -405,7 +386,7 @@ def iterate(
     if not program.loss.convex:
         small = budget.tol * program.evaluate(LowRank.zeros(program.shape)).steepness
     if watch.next_check <= iteration:
-        # A check that was cut off. Should it be so again, the next run makes a step before it.
+        # A certificate that was interrupted. If it is again, the next run makes a step before it.
         watch.keep_between(solver, state, wait=1, ahead=np.inf)
         watch.check(iteration, solver, state)
     while True:
@@ -418,8 +399,8 @@ def iterate(
             return "local", LOCAL
         if state.finished is not None:
             return "interrupted", f"stopped by its own rule: {state.finished}"
-        # The last certificate is part of the time. Before a step that may not end in time the
-        # iterate is certified, since such a step may be cut off.
+        # The last certificate counts as part of the time. Before a step that may not end in time
+        # the iterate is certified, since such a step may be cut off.
         spent = watch.seconds + watch.check_seconds > budget.max_seconds
         late = watch.seconds + watch.check_seconds + step_seconds > budget.max_seconds
         if late and not spent and watch.records and watch.records[-1].iteration < iteration:

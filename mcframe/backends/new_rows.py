@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate import Dual
-from mcframe.backends.row_newton import At, RowLosses, Scored, newton
+from mcframe.backends.row_newton import At, RowLosses, newton
 from mcframe.compile import (
     CompiledProblem,
+    Dual,
     Piece,
     RowPenalty,
     compile_main,
@@ -127,8 +127,8 @@ def refuse_rows(problem: Problem) -> None:
     for term in problem.model.terms:
         if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
             raise ModelError(
-                f"new rows of {alone[0].word} are known beside Ridge and Box; the model has"
-                f" {term.word} too; {REMEDY}"
+                f"new rows of {alone[0].word} are known together with Ridge and Box only; the"
+                f" model has {term.word} too; {REMEDY}"
             )
         if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
             raise ModelError(
@@ -153,8 +153,8 @@ def refuse_scaled_rows(model: Model) -> None:
     word = next(term.word for term in norms if term.count_share)
     if any(is_quadratic(term) for term in model.terms):
         raise ModelError(
-            f"new rows of a {word} with count_share are not known beside a Ridge, which has no"
-            f" such scales; drop one of them, or {REMEDY}"
+            f"new rows of a {word} with count_share are not known together with a Ridge, which has"
+            f" no such scales; drop one of them, or {REMEDY}"
         )
     if not all(term.count_share for term in norms):
         raise ModelError(
@@ -165,7 +165,8 @@ def refuse_scaled_rows(model: Model) -> None:
         if block.row_effects and block.effects_weight:
             raise ModelError(
                 f"block {block.name!r}: new rows of a {word} with count_share are not known"
-                f" beside row_effects with an effects_weight, which has no such scales; {REMEDY}"
+                " together with row_effects with an effects_weight, which has no such scales;"
+                f" {REMEDY}"
             )
 
 
@@ -312,7 +313,7 @@ class BestRows:
 
 
 @attrs.frozen
-class Between(Proximable):
+class Interval(Proximable):
     """0 for lower <= z <= upper, else inf: a ``Box``, number by number, in a loss's place."""
 
     lower: float
@@ -351,13 +352,10 @@ def best_rows(
     kept = len(pieces)
     for own, lower, upper in space.bounds:
         start = pieces[-1].part.stop if pieces else 0
-        pieces = (*pieces, bounds_of(n_rows, own, Between(lower, upper), start))
+        pieces = (*pieces, bounds_of(n_rows, own, Interval(lower, upper), start))
         columns = (*columns, own)
-    if not pieces:
-        nothing: Array = np.zeros((n_rows, space.directions.shape[1]))
-        return BestRows(nothing, (), np.zeros(n_rows, dtype=bool))
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
-    losses = RowLosses(pieces, Scored.of(n_rows, pieces, columns, centre, loadings))
+    losses = RowLosses.of(n_rows, pieces, columns, centre, loadings)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
         if all(piece.likelihood.smooth for piece in pieces):
             here = newton(losses)
@@ -367,7 +365,7 @@ def best_rows(
     return BestRows(here.scores, here.effects[:kept], off)
 
 
-def bounds_of(n_rows: int, columns: slice, within: Between, start: int) -> Piece:
+def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piece:
     """All cells of some columns, as a piece whose loss is 0 between the bounds."""
     width = columns.stop - columns.start
     rows, across = np.divmod(np.arange(n_rows * width), width)
@@ -392,7 +390,7 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
         smooth = attrs.evolve(losses, pieces=tuple(pieces))
         here = newton(smooth, here)
         duals = {k: here.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
-        away = np.zeros(losses.scored.n_rows)
+        away = np.zeros(losses.n_rows)
         for k in nonsmooth:
             moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
             away = np.maximum(away, moved_by(losses, here, k, moved))
@@ -407,7 +405,7 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
 
 def stiffness(losses: RowLosses, k: int) -> float:
     """The first stiffness of a nonsmooth piece; of one that no score moves in units of its own."""
-    piece, loadings = losses.pieces[k], losses.scored.loadings[losses.scored.slices[k]]
+    piece, loadings = losses.pieces[k], losses.loadings[losses.slices[k]]
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:
         return FIRST / squared
@@ -428,6 +426,6 @@ def moved_by(losses: RowLosses, here: At, k: int, moved: Array) -> Array:
 
 def by_rows(losses: RowLosses, piece: Piece, numbers: Array) -> Array:
     """The largest of some numbers that are not below 0, row by row."""
-    largest = np.zeros(losses.scored.n_rows)
+    largest = np.zeros(losses.n_rows)
     np.maximum.at(largest, piece.rows, numbers)
     return largest

@@ -20,15 +20,13 @@ from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import blas_alone
 
-__all__ = ["Estimate", "Reference", "estimate"]
-
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0
 MAX_GIGABYTES = 4.0
 # Up to this order of the cone Clarabel takes seconds at most.
 OTHER_OPINION_ORDER = 48
-# The share of SCS's iterations after which its answer is looked at: certificates mostly hold long
-# before its own tolerance is met.
+# The share of SCS's iterations after which its answer is first certified: that mostly succeeds
+# long before SCS meets its own tolerance.
 BRIEF = 0.1
 # Iterations of SCS as a rule, of losses over one column and over several.
 FEW_ITERATIONS, MORE_ITERATIONS = 300, 3_000
@@ -118,7 +116,7 @@ class Reference(Backend):
     SCS with tight tolerances comes first: on these cones it is three orders of magnitude
     faster than an interior point method. Where its answer misses the tolerance and the cone
     is tiny, Clarabel gives the other opinion, and the better answer is kept. Either way it
-    is made feasible, judged by ``Problem.objective`` and certified like any other.
+    is made feasible, evaluated by ``Problem.objective`` and certified like any other.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ class Reference(Backend):
         """
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
-        # What overflows is seen to, by objectives and bounds that are not finite.
+        # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             outcome = self.solve_compiled(compiled, settings.budget, settings.progress, began)
         if settings.callback is not None:
@@ -255,7 +253,7 @@ class Reference(Backend):
     def opinion(
         self, compiled: CompiledProblem, solver: str, tol: float, until: float, progress: bool
     ) -> "Opinion":
-        """One conic solver's answer, made feasible, and what it is worth.
+        """One conic solver's answer, made feasible, and its certificate.
 
         Losses that have no cone are stated by bounds from below: first by global ones, then
         again by ones that are tight around the answer, each time more closely, until they are
@@ -310,7 +308,7 @@ class Reference(Backend):
             options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
         scaled = stated.problem(scale)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # An inaccurate answer is judged by its certificate, which says more than a warning.
+            # The certificate of an inaccurate answer says more than a warning.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:
                 data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
@@ -338,7 +336,7 @@ class Reference(Backend):
 
 @attrs.frozen(eq=False)
 class Opinion:
-    """A conic solver's answer, what it is worth, and whether its iterations ran out before."""
+    """A conic solver's answer, its certificate, and whether its iterations ran out before."""
 
     point: Point
     certificate: Certificate

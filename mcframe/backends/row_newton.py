@@ -24,106 +24,6 @@ STEEP = 1e12
 
 
 @attrs.frozen(eq=False)
-class Scored:
-    """The numbers z of some pieces as functions of scores t: ``z = L t + base``, row by row.
-
-    Attributes
-    ----------
-    rows, columns : arrays of integers
-        Of each number of z its row, and its row of L.
-    slices : tuple of slices
-        The rows of L of each piece.
-    loadings : array (n x m)
-        L.
-    reach : array (n x (m + pieces with row effects))
-        L, and what each kind of row effects moves.
-    base : array
-        z at t = 0.
-    pattern : Pattern
-        The numbers of z, by rows.
-    """
-
-    rows: IntArray
-    columns: IntArray
-    slices: tuple[slice, ...]
-    loadings: Array
-    reach: Array
-    base: Array
-    pattern: Pattern
-
-    @classmethod
-    def of(
-        cls,
-        n_rows: int,
-        pieces: tuple[Piece, ...],
-        columns: tuple[slice, ...],
-        centre: Array,
-        loadings: Array,
-    ) -> "Scored":
-        """Scores of rows ``centre + loadings t`` of Z, for pieces that stand at these columns."""
-        ends = np.cumsum([0, *(own.stop - own.start for own in columns)]).tolist()
-        slices = tuple(slice(first, last) for first, last in pairwise(ends))
-        here = np.concatenate([np.arange(own.start, own.stop) for own in columns])
-        loadings = loadings[here]
-        moved = np.zeros((here.size, len(pieces)))
-        across = []
-        for k, (piece, own) in enumerate(zip(pieces, slices, strict=True)):
-            moved[own, k] = 1.0
-            numbers = piece.columns[:, None] * piece.width + np.arange(piece.width)
-            across.append(own.start + numbers.ravel())
-        rows: Any = np.concatenate([np.repeat(piece.rows, piece.width) for piece in pieces])
-        places: Any = np.concatenate(across)
-        return cls(
-            rows,
-            places,
-            slices,
-            loadings,
-            np.hstack([loadings, moved[:, [piece.effects.n_added > 0 for piece in pieces]]]),
-            centre[here][places],
-            Pattern.of((n_rows, here.size), rows, places),
-        )
-
-    def numbers(self, scores: Array) -> Array:
-        """Return z at some scores (n_rows x m), piece after piece."""
-        return self.images(scores) + self.base
-
-    def images(self, scores: Array) -> Array:
-        """Return L t at some scores (n_rows x m), piece after piece."""
-        images = np.empty(self.rows.size)
-        self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
-        return images
-
-    def gradient(self, gradients: Array) -> Array:
-        """S L for a gradient S with these numbers (n_rows x m)."""
-        rows = self.pattern.by_rows
-        return kernels.product(rows.starts, rows.across, rows.reorder(gradients), self.loadings)
-
-    @property
-    def short(self) -> bool:
-        """No row has more numbers than scores, nor effects of its own."""
-        return self.pattern.by_rows.longest <= self.width == self.reach.shape[1]
-
-    def short_systems(self, roots: Array, wanted: Array) -> Array:
-        """S q of ``(I + S L L' S) q = wanted`` for each row, S with these ``roots``."""
-        solutions, rows = np.empty(self.rows.size), self.pattern.by_rows
-        gram = self.loadings @ self.loadings.T
-        kernels.short_solutions(
-            rows.starts, rows.across, rows.places, roots, wanted, gram, solutions
-        )
-        return solutions
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self.pattern.shape[0]
-
-    @property
-    def width(self) -> int:
-        """The number m of scores of a row."""
-        return int(self.loadings.shape[1])
-
-
-@attrs.frozen(eq=False)
 class At:
     """Rows at some scores t (n_rows x m), the best row effects solved for.
 
@@ -144,16 +44,97 @@ class At:
 class RowLosses:
     """``sum of losses at z = L t + base, plus ||t||^2 / 2``, least over row effects, row by row.
 
-    ``pieces`` are the losses of blocks, their ``part`` one after the other, their effects those of
-    rows or none.
+    Attributes
+    ----------
+    pieces : tuple of Piece
+        The losses of blocks, their ``part`` one after the other, their effects those of rows or
+        none.
+    rows, columns : arrays of integers
+        Of each number of z its row, and its row of L.
+    slices : tuple of slices
+        The rows of L of each piece.
+    loadings : array (n x m)
+        L.
+    with_effects : array (n x (m + pieces with row effects))
+        L, and the indicators of the numbers that each kind of row effects is added to.
+    base : array
+        z at t = 0.
+    pattern : Pattern
+        The numbers of z, by rows.
     """
 
     pieces: tuple[Piece, ...]
-    scored: Scored
+    rows: IntArray
+    columns: IntArray
+    slices: tuple[slice, ...]
+    loadings: Array
+    with_effects: Array
+    base: Array
+    pattern: Pattern
+
+    @classmethod
+    def of(
+        cls,
+        n_rows: int,
+        pieces: tuple[Piece, ...],
+        columns: tuple[slice, ...],
+        centre: Array,
+        loadings: Array,
+    ) -> "RowLosses":
+        """Losses of rows ``centre + loadings t`` of Z, of pieces that stand at these columns."""
+        ends = np.cumsum([0, *(own.stop - own.start for own in columns)]).tolist()
+        slices = tuple(slice(first, last) for first, last in pairwise(ends))
+        nothing = np.zeros(0, dtype=np.intp)
+        here = np.concatenate([nothing, *(np.arange(own.start, own.stop) for own in columns)])
+        moved = np.zeros((here.size, len(pieces)))
+        rows, places = [nothing], [nothing]
+        for k, (piece, own) in enumerate(zip(pieces, slices, strict=True)):
+            moved[own, k] = 1.0
+            numbers = piece.columns[:, None] * piece.width + np.arange(piece.width)
+            rows.append(np.repeat(piece.rows, piece.width))
+            places.append(own.start + numbers.ravel())
+        of_rows, of_columns = np.concatenate(rows), np.concatenate(places)
+        has_effects = [piece.effects.n_added > 0 for piece in pieces]
+        return cls(
+            pieces,
+            of_rows,
+            of_columns,
+            slices,
+            loadings[here],
+            np.hstack([loadings[here], moved[:, has_effects]]),
+            centre[here][of_columns],
+            Pattern.of((n_rows, here.size), of_rows, of_columns),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.pattern.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number m of scores of a row."""
+        return int(self.loadings.shape[1])
+
+    @property
+    def short(self) -> bool:
+        """True where no row has more numbers than scores, nor effects of its own."""
+        return self.pattern.by_rows.longest <= self.width == self.with_effects.shape[1]
+
+    def images(self, scores: Array) -> Array:
+        """L t at some scores (n_rows x m), piece after piece."""
+        images = np.empty(self.rows.size)
+        self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
+        return images
+
+    def in_scores(self, gradients: Array) -> Array:
+        """S L for a gradient S with these numbers (n_rows x m)."""
+        rows = self.pattern.by_rows
+        return kernels.product(rows.starts, rows.across, rows.reorder(gradients), self.loadings)
 
     def at(self, scores: Array, warm: At | None = None) -> At:
         """The rows at these scores; the search for effects begins at those of ``warm``."""
-        z = self.scored.numbers(scores)
+        z = self.images(scores) + self.base
         gradients = np.empty_like(z)
         squares: Array = 0.5 * np.einsum("ij,ij->i", scores, scores)
         objectives, sizes, solved = squares, squares, []
@@ -174,23 +155,22 @@ class RowLosses:
                     away = effects - ridge.towards
                     objectives = objectives + 0.5 * ridge.weight * np.square(away)
                 solved.append(effects)
-            gradient = self.scored.gradient(gradients) + scores
+            gradient = self.in_scores(gradients) + scores
         return At(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
 
     def by_rows(self, piece: Piece, numbers: Array) -> Array:
         """The sum over each row of a piece's entries."""
-        sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.scored.n_rows)
+        sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.n_rows)
         return sums
 
     def newton_steps(self, here: At) -> Array:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
-        scored = self.scored
         curvatures, hessians = self.curvatures(here)
-        if scored.short and (hessians is None or self.high_curvature(curvatures)):
-            return -scored.gradient(self.next_gradients(here)) - here.scores
+        if self.short and (hessians is None or self.high_curvature(curvatures)):
+            return -self.in_scores(self.next_gradients(here)) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
-        costs, images = [np.ones(scored.width)], [-here.scores]
+        costs, images = [np.ones(self.width)], [-here.scores]
         for piece in self.pieces:
             if piece.effects.n_added:
                 costs.append(np.array([piece.effects.stiffness + damping]))
@@ -199,18 +179,18 @@ class RowLosses:
         own = np.diag(np.concatenate(costs))[None]
         if hessians is not None:
             own = own + hessians
-        shared = kernels.Shared(own, np.ones(scored.n_rows), np.hstack(images))
-        steps: Array = np.empty((scored.n_rows, own.shape[1]))
-        rows = scored.pattern.by_rows
+        shared = kernels.Shared(own, np.ones(self.n_rows), np.hstack(images))
+        steps: Array = np.empty((self.n_rows, own.shape[1]))
+        rows = self.pattern.by_rows
         order = (rows.starts, rows.across, rows.places)
         kernels.ridge_solutions(
-            *order, curvatures, -here.gradients, scored.reach, 0.0, steps, shared
+            *order, curvatures, -here.gradients, self.with_effects, 0.0, steps, shared
         )
-        return steps[:, : scored.width]
+        return steps[:, : self.width]
 
     def high_curvature(self, curvatures: Array) -> bool:
         """Systems in the scores would lose a row's own cost to rounding."""
-        lengths = np.sum(np.square(self.scored.loadings), axis=1)[self.scored.columns]
+        lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
         return bool(np.any(curvatures * lengths > STEEP))
 
     def next_gradients(self, here: At) -> Array:
@@ -222,31 +202,32 @@ class RowLosses:
         these have all of them. Numbers of classes keep their gradients, as if they had no
         curvature.
         """
-        scored, alone = self.scored, np.zeros(here.z.size, dtype=bool)
+        alone = np.zeros(here.z.size, dtype=bool)
         for piece in self.pieces:
             alone[piece.part] = piece.width == 1
         kept = np.where(alone, 0.0, here.gradients)
         roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
-        moved = scored.images(here.scores + scored.gradient(kept))
+        moved = self.images(here.scores + self.in_scores(kept))
         wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
-        gradients: Array = kept - scored.short_systems(np.where(alone, roots, 0.0), wanted)
-        return gradients
+        solutions, rows = np.empty(self.rows.size), self.pattern.by_rows
+        order = (rows.starts, rows.across, rows.places)
+        gram = self.loadings @ self.loadings.T
+        kernels.short_solutions(*order, np.where(alone, roots, 0.0), wanted, gram, solutions)
+        return kept - solutions
 
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.
 
-        The latter are matrices in the coordinates of ``reach``, one for each row; the second
-        derivatives of their numbers are then 0.
+        The latter are matrices in the coordinates of ``with_effects``, one for each row; the
+        second derivatives of their numbers are then 0.
         """
         second: Array = np.zeros(here.z.size)
         hessians: Array | None = None
-        for piece, rows, effects in zip(
-            self.pieces, self.scored.slices, here.effects, strict=True
-        ):
+        for piece, rows, effects in zip(self.pieces, self.slices, here.effects, strict=True):
             likelihood = piece.at(effects)
             predictor = piece.predictor(piece.offset_part(here.z), effects)
             if piece.width > 1:
-                added = self.hessians(piece, likelihood, predictor, self.scored.reach[rows])
+                added = self.hessians(piece, likelihood, predictor, self.with_effects[rows])
                 hessians = added if hessians is None else hessians + added
             elif isinstance(likelihood, TwiceDifferentiable):
                 at_numbers = likelihood.second_derivative(predictor, piece.y)
@@ -255,14 +236,14 @@ class RowLosses:
                 second[piece.part] = piece.scale * float(likelihood.curvature)
         return second, hessians
 
-    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, reach: Array) -> Array:
+    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, loadings: Array) -> Array:
         """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry.
 
         By products of H with the columns of L: H itself, K x K, is never written out.
         """
-        n_numbers, size = piece.width, reach.shape[1]
-        sums: Array = np.zeros((self.scored.n_rows, size, size))
-        for column, own in enumerate(reach.reshape(-1, n_numbers, size)):
+        n_numbers, size = piece.width, loadings.shape[1]
+        sums: Array = np.zeros((self.n_rows, size, size))
+        for column, own in enumerate(loadings.reshape(-1, n_numbers, size)):
             here = piece.columns == column
             shape = (int(np.count_nonzero(here)), size, n_numbers)
             moves = np.broadcast_to(own.T, shape)
@@ -282,11 +263,10 @@ class RowLosses:
 
         Its length bounds how far their scores are from the best ones.
         """
-        scored = self.scored
         sizes_of_gradients = (
-            np.abs(here.gradients) * np.linalg.norm(scored.loadings, axis=1)[scored.columns]
+            np.abs(here.gradients) * np.linalg.norm(self.loadings, axis=1)[self.columns]
         )
-        sizes = np.bincount(scored.rows, weights=sizes_of_gradients, minlength=scored.n_rows)
+        sizes = np.bincount(self.rows, weights=sizes_of_gradients, minlength=self.n_rows)
         sizes = sizes + np.linalg.norm(here.scores, axis=1)
         return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)
 
@@ -294,8 +274,7 @@ class RowLosses:
 MOST_STEPS = 300
 # A row has settled where a step is shorter than this relative to its scores.
 SETTLED = 1e-13
-# Armijo's constant; and the share of the sizes that an objective sums from which on it tells
-# steps apart.
+# Armijo's constant; and the rounding of an objective relative to the sizes of its summands.
 DECREASE, NOISE = 1e-4, 16.0 * EPS
 
 
@@ -303,11 +282,11 @@ def newton(losses: RowLosses, start: At | None = None) -> At:
     """argmin over t of the losses of each row: full steps as far as they descend, else shares.
 
     The objective of a row is a convex function plus ``||t||^2 / 2``: it has one minimum, and the
-    length of its gradient bounds the distance from there. Where rounding no longer tells
-    objectives apart steps are taken whole, for Newton's are then exact, until they get no
+    length of its gradient bounds the distance from there. Where objectives
+    differ by rounding alone, full steps are taken, for Newton's are then exact, until they get no
     shorter.
     """
-    n_rows, width = losses.scored.n_rows, losses.scored.width
+    n_rows, width = losses.n_rows, losses.width
     here = losses.at(np.zeros((n_rows, width)) if start is None else start.scores, start)
     if not width:
         return here
@@ -329,7 +308,7 @@ def newton(losses: RowLosses, start: At | None = None) -> At:
 
 def descend(losses: RowLosses, here: At, steps: Array, promised: Array, fine: Mask) -> At:
     """Each row moved by the largest share of its step at which its objective falls."""
-    share, unsettled = np.ones(losses.scored.n_rows), np.any(steps != 0.0, axis=1)
+    share, unsettled = np.ones(losses.n_rows), np.any(steps != 0.0, axis=1)
     for trial in SHARES:
         share[unsettled] = trial
         there = losses.at(here.scores + share[:, None] * steps, here)

@@ -1,4 +1,4 @@
-"""Rows by themselves: Newton's method for each, where the regularizer is a square of each row."""
+"""Newton's method for each row, where the regularizer is a quadratic function of each row."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import attrs
 import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
-from mcframe.backends.certificate import Dual, Point
-from mcframe.backends.row_newton import RowLosses, Scored, newton
-from mcframe.compile import Piece, Program, RowPenalty
+from mcframe.backends.certificate import Point
+from mcframe.backends.row_newton import RowLosses, newton
+from mcframe.compile import Dual, Piece, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
@@ -19,7 +19,7 @@ SETTLED = "no row's objective falls any further"
 
 
 @attrs.frozen(eq=False)
-class ByRows:
+class SortedPiece:
     """The entries of a piece, row after row, and where each row's begin.
 
     ``order`` has their places in the piece that they come from.
@@ -30,7 +30,7 @@ class ByRows:
     order: IntArray
 
     @classmethod
-    def of(cls, piece: Piece, n_rows: int) -> "ByRows":
+    def of(cls, piece: Piece, n_rows: int) -> "SortedPiece":
         """Sort the entries of a piece where they do not come so."""
         order: IntArray = np.arange(piece.y.size)
         if np.any(np.diff(piece.rows) < 0):
@@ -71,7 +71,7 @@ class RowwiseState:
     """
 
     coordinates: Array
-    pieces: tuple[ByRows, ...]
+    pieces: tuple[SortedPiece, ...]
     objective: float
     gradients: Array | None = None
     residual: float = np.inf
@@ -88,7 +88,7 @@ class RowwiseState:
         return self.coordinates
 
     def sharpen(self) -> None:
-        """Nothing to do: rows are as exact as double precision tells."""
+        """Nothing to do: rows are exact to double precision."""
 
 
 @attrs.frozen
@@ -114,7 +114,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         if not isinstance(program.penalty, RowPenalty):
             return "rows by themselves need a term that takes each by itself, such as GaussianRows"
         if program.terms:
-            return f"terms beside {program.main.word} are left to the other backends"
+            return f"terms other than {program.main.word} are left to the other backends"
         if not program.loss.smooth:
             return nonsmooth_refusal(program)
         if not program.loss.convex:
@@ -134,7 +134,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         coordinates = np.zeros(program.shape)
         if start is not None:
             coordinates = squares.coordinates(start.latent.dense())
-        pieces = tuple(ByRows.of(piece, n_rows) for piece in program.loss.pieces)
+        pieces = tuple(SortedPiece.of(piece, n_rows) for piece in program.loss.pieces)
         return RowwiseState(coordinates, pieces, np.inf)
 
     def step(self, program: Program, state: RowwiseState) -> None:
@@ -147,9 +147,6 @@ class Rowwise(Solver[Program, RowwiseState]):
         for first in range(0, n_rows, size):
             part = slice(first, min(first + size, n_rows))
             losses = losses_of(program, state, part, centre, loadings)
-            if losses is None:
-                state.coordinates[part] = 0.0
-                continue
             here = newton(losses, losses.at(state.coordinates[part]))
             state.coordinates[part] = here.scores
             total += float(np.sum(here.objectives))
@@ -178,8 +175,8 @@ class Rowwise(Solver[Program, RowwiseState]):
 
 def losses_of(
     program: Program, state: RowwiseState, part: slice, centre: Array, loadings: Array
-) -> RowLosses | None:
-    """Return the losses of some rows; None where nothing was observed."""
+) -> RowLosses:
+    """Return the losses of some rows."""
     pieces: list[Piece] = []
     columns: list[slice] = []
     for by_rows, own in zip(state.pieces, program.columns, strict=True):
@@ -187,11 +184,8 @@ def losses_of(
         if piece.y.size:
             pieces.append(piece)
             columns.append(own)
-    if not pieces:
-        return None
     n_rows = part.stop - part.start
-    scored = Scored.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
-    return RowLosses(tuple(pieces), scored)
+    return RowLosses.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
 
 
 def rows_at_a_time(program: Program) -> int:

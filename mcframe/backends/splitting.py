@@ -1,4 +1,4 @@
-"""The method of multipliers around a solver: for nonsmooth parts beside the main regularizer."""
+"""The method of multipliers around a solver, for nonsmooth parts besides the main regularizer."""
 
 from typing import Any
 
@@ -17,18 +17,16 @@ from mcframe.contracts.term import Norm
 from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["FirstOrder", "Splitting", "SplittingState", "with_multipliers"]
-
-# The multipliers are updated when the inner residual is this fraction of their update; half of
-# that after each doubling of a stiffness but the first ones, and at least the least: what goes on
-# falling slowly falls so since the inner problems end too soon.
+# The multipliers are updated when the inner residual is this fraction of their update. It is
+# halved at each doubling of a stiffness after the first ones, down to the least: slow convergence
+# is then due to inexact inner problems.
 INNER, LEAST_INNER, FIRST_DOUBLINGS = 0.3, 0.01, 2
 # A violation that falls by less than this from one move to the next is slow. A stiffness doubles
 # after more slow moves than others, at most once in so many steps, a share of all so far: the
 # inner problems become harder with it, and a few slow moves say little.
 EXPECTED_FALL, SLOW_MOVES = 0.7, 3
-# A part whose multiplier makes so small a share of the update is not slow: what is left of its
-# violation is what the inner problem was not solved for.
+# A part whose multiplier makes so small a share of the update is not slow: the rest of its
+# violation is due to the inner problem, which was not solved exactly.
 MINOR = 0.1
 SOONEST, SHARE = 20, 0.25
 # The first stiffness relative to the curvature of the smooth part, and how large it may become.
@@ -45,7 +43,7 @@ UNREAD = "the unlabeled cells are too many to be written out, and it works on en
 
 @attrs.define(eq=False)
 class Nonsmooth:
-    """One nonsmooth part: its multiplier, its stiffness, and what it was violated by last."""
+    """One nonsmooth part: its multiplier, its stiffness, and its last violation."""
 
     multiplier: Array
     stiffness: float
@@ -105,8 +103,7 @@ class SplittingState:
     @property
     def finished(self) -> str | None:
         """The inner solver's own rule."""
-        finished: str | None = self.inner.finished
-        return finished
+        return self.inner.finished
 
     def sharpen(self) -> None:
         """Sharpen the inner state."""
@@ -130,12 +127,12 @@ class SplittingState:
 class Splitting(Solver[Program, SplittingState]):
     """Solves min F(Z) + R(Z) + nonsmooth parts by a solver for min F(Z) + R(Z).
 
-    Nonsmooth parts are losses without a gradient, regularizers and constraints beside the main
-    term R, a fixed column among them. Each gets its own copy X of what it acts on, tied to Z by a
-    multiplier Y and a stiffness beta. Minimised over X, the augmented Lagrangian holds its
+    Nonsmooth parts are losses without a gradient, and regularizers and constraints other than the
+    main regularizer R, a fixed column among them. Each gets a copy X of what it acts on, tied to
+    Z by a multiplier Y and a stiffness beta. Minimised over X, the augmented Lagrangian holds its
     Moreau envelope ``min over X of f(X) + beta/2 ||K Z - c + Y/beta - X||^2``, which is
     smooth, so each inner problem is a plain one. The multiplier becomes the envelope's gradient
-    whenever the inner residual is small beside what is violated (Hestenes; Powell, 1969;
+    whenever the inner residual is small relative to the violation (Hestenes; Powell, 1969;
     Rockafellar, 1976), and beta doubles where the violation keeps falling slowly.
 
     That gradient is a subgradient of f at X: a point in the domain of f's conjugate by
@@ -169,11 +166,11 @@ class Splitting(Solver[Program, SplittingState]):
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> SplittingState:
-        """Multipliers of the start, or 0; a stiffness below the curvature costs no step length."""
+        """Multipliers of the start, or 0; stiffnesses below the curvature keep steps long."""
         begin, known = LowRank.zeros(program.shape), None
         if start is not None:
             begin, known = start.latent, start.dual
-        # Of another program, whose entries or terms are others, it says nothing.
+        # Not those of another program, whose entries or terms differ.
         if known is not None and (
             known.gradient.size != program.entries.size or len(known.terms) != len(program.terms)
         ):
@@ -326,7 +323,7 @@ def made_smooth(program: Program, parts: list[Nonsmooth | None]) -> Program:
 
 
 def smooth_curvature(program: Program, begin: LowRank) -> float:
-    """The curvature of the smooth pieces at the start; of nonsmooth ones what stands in for it."""
+    """The largest curvature of smooth losses and terms at the start; without any, a stiffness."""
     loss, z = program.loss, program.entries.of(begin)
     curvatures = [term.curvature for term in program.terms if term.smooth]
     for piece in loss.pieces:

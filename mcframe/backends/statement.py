@@ -11,8 +11,6 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.term import Composed, Term
 from mcframe.model import Block, Problem
 
-__all__ = ["Statement", "cp", "to_cvxpy"]
-
 # Importing it takes seconds, and the first-order backends run without it.
 cp = Deferred("cvxpy", "the exact reading of a problem (the reference backend, to_cvxpy, laws)")
 

@@ -16,7 +16,7 @@ from mcframe.compile.factor_rows import SHARES, FactorRows
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known
 from mcframe.compile.partitions.entries import PartitionedMatrix
-from mcframe.compile.partitions.factor_rows import factor_rows_near, scaling_costs, tapers
+from mcframe.compile.partitions.factor_rows import factor_rows_near
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.work import Work
 from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
@@ -56,6 +56,4 @@ __all__ = [
     "notes_on_effects",
     "pays_in_factors",
     "refusal",
-    "scaling_costs",
-    "tapers",
 ]

@@ -28,7 +28,7 @@ from mcframe.contracts.term import (
 from mcframe.model import Block, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import Scales
-from mcframe.numerics.unlabeled import Background, Part
+from mcframe.numerics.unlabeled import Background, UnlabeledBlock
 
 
 def refusal(problem: Problem) -> str | None:
@@ -194,7 +194,7 @@ def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> B
         cells: Any = problem.unwritten(block.name)
         if cells is not None:  # whose entries stand where the piece has them
             cells = attrs.evolve(cells, rows=piece.rows, columns=piece.columns)
-            parts.append(Part(cells, problem.columns(block.name), piece.part))
+            parts.append(UnlabeledBlock(cells, problem.columns(block.name), piece.part))
     return Background(tuple(parts), entries.columns, problem.shape)
 
 

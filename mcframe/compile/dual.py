@@ -45,8 +45,7 @@ class DualPoint:
     """A gradient S for the losses and dual matrices Y_t of the terms.
 
     Of unlabeled cells (``behind``) ``share`` times their gradient; of losses without a conjugate
-    F* at ``known`` gradients, of which S is ``share`` times. ``norm`` is a bound on the spectral
-    norm of ``matrix`` where it is known.
+    F* at ``known`` gradients, of which S is ``share`` times.
     """
 
     program: Program
@@ -55,7 +54,6 @@ class DualPoint:
     known: Known
     behind: Behind
     share: float = 1.0
-    norm: float | None = None
     finite: bool = True  # whether no loss overflowed
 
     @property
@@ -75,22 +73,18 @@ class DualPoint:
             return self
         terms = tuple(scale * dual for dual in self.terms)
         share, gradient = scale * self.share, scale * self.gradient
-        return attrs.evolve(self, gradient=gradient, terms=terms, share=share, norm=None)
+        return attrs.evolve(self, gradient=gradient, terms=terms, share=share)
 
     def repair(self, scale: float) -> "DualPoint":
         """Scaled, then moved to the nearest point of every domain but the main regularizer's."""
         scaled = self.multiple(scale)
         gradient = self.program.loss.nearest_gradient(scaled.gradient)
-        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms(), norm=None)
+        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms())
 
     def without_rounding(self) -> "DualPoint":
         """Dual matrices and gradients that rounding left just outside of a domain moved in."""
         gradient = self.program.loss.clip(self.gradient)
-        norm = self.norm
-        if norm is not None and gradient is not self.gradient:
-            entries = self.program.entries
-            norm += entries.stretch * entries.norm(gradient - self.gradient)
-        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms(), norm=norm)
+        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms())
 
     def nearest_terms(self) -> tuple[Array, ...]:
         """The nearest dual matrices at which the terms' conjugates are finite."""
@@ -110,17 +104,10 @@ class DualPoint:
                 rest = term.natural(left[:, term.columns], -1)
                 terms[k] = term.nearest_dual(terms[k] - rest)
                 left[:, term.columns] += term.gradient_of(terms[k] - self.terms[k])
-        own = attrs.evolve(
-            self, gradient=np.zeros(self.gradient.size), terms=tuple(terms), norm=None
-        )
+        own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
         entries = self.program.entries
         against = entries.times_scales(-own.matrix.dense().ravel()[entries.flat], -1)
         return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
-
-    def with_gradient(self, matrix: Any, norm: float) -> "DualPoint":
-        """The point with another gradient of the losses: a sparse matrix, a bound on its norm."""
-        gradient = self.program.entries.numbers_of(matrix)
-        return attrs.evolve(self, gradient=gradient, norm=norm)
 
     def conjugates(self) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t), and the size of the summands."""

@@ -145,10 +145,6 @@ class Entries:
         scaled: Array = numbers * self.scales.at(self.rows, self.columns) ** power
         return scaled
 
-    def numbers_of(self, matrix: Sampled) -> Array:
-        """The numbers of which ``matrix`` makes a sparse one."""
-        return self.times_scales(matrix.values, -1)
-
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""
         return float(np.dot(numbers, others))

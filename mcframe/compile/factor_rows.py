@@ -142,20 +142,6 @@ class FactorRows:
         along += background.curvatures_along(left, right)
         return np.maximum(along, 1e-300)
 
-    def scaling_costs(self, gradient: Array) -> tuple[Any, Any]:
-        """The costs of scaling rows of gradients down, and those of columns.
-
-        Sums of ``-S_ij z_ij`` and of ``S_ij^2 / f''`` over the entries of each.
-        """
-        entries, z = self.program.entries, self.at.place.z
-        second = np.broadcast_to(self.newton_weights, gradient.shape)
-        n_rows, n_columns = self.program.shape
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            costs = -gradient * z, np.square(gradient) / second
-            rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
-            columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
-        return (rows[0], rows[1]), (columns[0], columns[1])
-
     def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:

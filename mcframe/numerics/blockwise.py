@@ -28,7 +28,7 @@ TOGETHER, RESULTS = 16, 20_000_000
 # Up to so many cells the gradients at a point are held, in 32 bits: 0.5 GB. Beyond, each product
 # computes them anew.
 HELD = 125_000_000
-# Numbers in the Hessians of all lines of a factor: up to so many they are formed, in 0.4 GB.
+# Numbers in the Hessians of all rows of a factor: up to so many they are formed, in 0.4 GB.
 HESSIANS = 50_000_000
 # Sums of a block's cells round by so many times what sums of few entries do.
 ROUNDED = 4.0
@@ -93,7 +93,7 @@ class Blockwise(Unwritten):
         return blocks
 
     def over_blocks(self, work: Callable[[int, Array], T], numbers: int = 1) -> Iterator[T]:
-        """``work`` on each block, told by its number, with two buffers of its size.
+        """``work`` on each block, given by its number, with two buffers of its size.
 
         The results come in order, whichever thread they are of; each holds so many numbers.
         """
@@ -241,15 +241,15 @@ class BlockwiseAt(UnwrittenAt):
 
         return blockwise.over_blocks(work, numbers)
 
-    def gradient(self) -> "Gradients":
+    def gradient(self) -> "BlockwiseGradients":
         """T, the gradients, as an operator."""
-        return Gradients(self)
+        return BlockwiseGradients(self)
 
     def hessians(self, by_rows: bool) -> Hessians:
-        """A matrix V' diag(w) V for each line, w its second derivatives.
+        """A matrix V' diag(w) V for each row or column, w its second derivatives.
 
         As one product with the columns' k (k + 1) / 2 products in pairs. Where these take too
-        much memory the highest curvature serves: one Gram matrix for all lines.
+        much memory the highest curvature serves: one Gram matrix for all.
         """
         own, other = self.latent.left, self.latent.right
         if not by_rows:
@@ -317,7 +317,7 @@ def round_to_single(loss: UnlabeledLoss, gradients: Array) -> Array:
 
 
 @attrs.frozen(eq=False)
-class Gradients(Operator):
+class BlockwiseGradients(Operator):
     """T (n_rows x n_columns) by its products: each reads all cells."""
 
     point: BlockwiseAt
@@ -325,8 +325,7 @@ class Gradients(Operator):
     @property
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
-        shape: tuple[int, int] = self.point.latent.shape
-        return shape
+        return self.point.latent.shape
 
     @property
     def rounding(self) -> float:

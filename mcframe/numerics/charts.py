@@ -219,8 +219,7 @@ def append_coordinates(rows: Array, columns: Array) -> Array:
     """Rows with further coordinates before the last, and the norms they had."""
     wider = np.hstack([rows[:, :-1], columns, rows[:, -1:]])
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    turned_rows: Array = wider * (lengths / np.linalg.norm(wider, axis=1, keepdims=True))
-    return turned_rows
+    return wider * (lengths / np.linalg.norm(wider, axis=1, keepdims=True))
 
 
 def on_tangent(rows: Array, smooth_gradient: Array) -> Array:

@@ -9,8 +9,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-__all__ = ["digest_of"]
-
 # In a ``repr``: it is another one in another process.
 ADDRESS = " at 0x"
 

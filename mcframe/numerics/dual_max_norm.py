@@ -48,7 +48,7 @@ class Ascent:
     ----------
     multipliers : array
         D of the last factors, one number for each row of G, then for each column.
-    begun, reached : float
+    begun, final : float
         -<G, U V'> at the factors given, scaled to rows of norm 1 at most, and at the last ones.
         Both are lower bounds on the dual max norm of G; a dual point with the gradient G has at
         the factors given a gap of the norm less ``begun``, in units of their longest row squared.
@@ -58,7 +58,7 @@ class Ascent:
 
     multipliers: Array
     begun: float
-    reached: float
+    final: float
     longest: float
 
 
@@ -71,7 +71,7 @@ def ascend(gradient: Matrix, stacked: Array, allowed_gap: float = 0.0) -> Ascent
     that maximise nearly. Any D gives a bound; that of a maximiser the best. Costs two products of
     G with W a step.
 
-    It ends where a step gains little beside what all have gained, g, which is the gap to be
+    It ends where a step gains little relative to the gain g of all steps, which is the gap to be
     bounded. Factors that are short of the maximum by d cost the bound about sqrt(d), so that a
     step below g^2 keeps that below g. Once g is more than ``allowed_gap``, if that is positive,
     a step of 1e-2 g will do.
@@ -126,7 +126,7 @@ POWER_STEPS = 4
 # the second number for a certificate. A step takes 0.1 s for 600, 0.5 s for 1000 of them.
 POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
 # They are improved where more than this share of the gap is theirs; and where a bound is aimed at
-# that lies at least so far on the way from what an ascent reached to the bound without.
+# that lies at least so far on the way from the final value of the ascent to the bound without.
 OWED, HOPED = 0.1, 0.25
 
 
@@ -181,16 +181,16 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
     """
     ascent, side = ascend(gradient, stacked, allowed_gap), side_of(gradient)
     # A shift that costs this much can make up for more.
-    shift = SHIFTED * max(ascent.reached - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
+    shift = SHIFTED * max(ascent.final - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
     if side.norms.size > LARGEST_POLISHED:
         return shifted
     best, bound = side.best_of(shifted)
     if allowed_gap > 0.0:
         aim = ascent.begun + allowed_gap / ascent.longest
-        polish = ascent.reached + HOPED * (bound - ascent.reached) <= aim < bound
+        polish = ascent.final + HOPED * (bound - ascent.final) <= aim < bound
     else:
-        aim, polish = 0.0, bound - ascent.reached > OWED * (bound - ascent.begun)
+        aim, polish = 0.0, bound - ascent.final > OWED * (bound - ascent.begun)
     if polish:
         best, bound = side.polish(best, bound, aim)
     return side.whole(best, bound)
@@ -254,8 +254,8 @@ class Side(ABC):
             if self.exceeds(self.norms, bound):
                 return best, bound
         # Where there are multipliers a loose bound at the norms of rows and columns will do.
-        reached = self.bound_at(self.norms, 0.0 if np.isfinite(bound) else np.inf)
-        return (self.norms, reached) if reached < bound else (best, bound)
+        other = self.bound_at(self.norms, 0.0 if np.isfinite(bound) else np.inf)
+        return (self.norms, other) if other < bound else (best, bound)
 
     def shifted(self, start: Array) -> tuple[Array, float]:
         """Multipliers with the shift that makes their bound the best, and the bound."""
@@ -268,10 +268,10 @@ class Side(ABC):
         share = min(FIRST_SHIFT * (bound / proven - 1.0), LARGEST_SHIFT) if proven > 0.0 else FLOOR
         while share <= LARGEST_SHIFT:
             diagonal = start + share * mean
-            reached = self.bound_at(diagonal, 1.0)
-            if reached >= bound and np.isfinite(bound):  # larger shifts cost more and more
+            next_bound = self.bound_at(diagonal, 1.0)
+            if next_bound >= bound and np.isfinite(bound):  # larger shifts cost more and more
                 break
-            best, bound, share = diagonal, reached, LONGER_SHIFT * share
+            best, bound, share = diagonal, next_bound, LONGER_SHIFT * share
         return best, bound
 
     def half_sum(self, diagonal: Array) -> float:
@@ -315,8 +315,8 @@ class DenseSide(Side):
             return diagonal, bound
         unit = self.scale
         improved = interior_point(self.kept, diagonal, bound / unit, aim / unit)
-        reached = self.bound_at(improved, 1.0)
-        return (improved, reached) if reached < bound else (diagonal, bound)
+        improved_bound = self.bound_at(improved, 1.0)
+        return (improved, improved_bound) if improved_bound < bound else (diagonal, bound)
 
 
 class SampledSide(Side):
@@ -382,7 +382,7 @@ def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0)
     bound : float
         An upper bound on the dual max norm of S.
     aim : float, optional
-        A bound that will do. It ends where that is reached or known to be out of reach; by
+        A bound that will do. The iteration ends where that is proven or shown to be impossible; by
         default, 0, where the bound is exact to a relative 1e-10.
     """
     n_rows, n_columns = dual.shape

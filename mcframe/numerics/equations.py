@@ -80,7 +80,7 @@ RANGE_ROUNDING = 1e-12
 
 
 @attrs.frozen(eq=False)
-class Group:
+class EquationGroup:
     """The columns of Z of which the same equations are known, and these equations.
 
     ``rows`` and ``columns`` say where in B they stand.
@@ -103,7 +103,7 @@ class KnownEquations:
     coefficients: Array
     values: Array
     known: Mask
-    groups: tuple[Group, ...]
+    groups: tuple[EquationGroup, ...]
 
     @classmethod
     def of(cls, coefficients: Array, values: Array) -> "KnownEquations":
@@ -115,7 +115,7 @@ class KnownEquations:
             rows, columns = np.flatnonzero(pattern), np.flatnonzero(group_of.ravel() == k)
             if rows.size:
                 equations = LinearEquations.of(coefficients[rows], values[np.ix_(rows, columns)])
-                groups.append(Group(rows, columns, equations))
+                groups.append(EquationGroup(rows, columns, equations))
         return cls(coefficients, np.where(known, values, 0.0), known, tuple(groups))
 
     @property

@@ -147,7 +147,7 @@ def newton_move(
     """Newton's move of F + ||.||_* from Z along the matrices of its rank, about.
 
     Preconditioned conjugate gradients, ended where the curvature is not positive. All but the
-    gradient is of 32 bits: the move is a guess, which is judged by where it leads.
+    gradient is of 32 bits: the step is accepted only if it lowers the objective.
 
     Parameters
     ----------

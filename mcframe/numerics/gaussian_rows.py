@@ -14,15 +14,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine import check_time
 
-__all__ = [
-    "Holes",
-    "RowDistribution",
-    "conditional_means",
-    "estimate_rows",
-    "left_out_means",
-    "log_likelihood",
-]
-
 # Numbers in the arrays of one batch of rows.
 BATCH = 2_000_000
 # Rows with the same missing numbers are solved as one where there are so many of them.
@@ -172,16 +163,16 @@ def conditional_means(
     holes = Holes.of(missing) if holes is None else holes
     precision = np.linalg.inv(rows.total)
     filled = np.where(missing, rows.mean, values)
-    pulls = (filled - rows.mean) @ precision  # of the observed numbers alone: the others are 0
+    weighted = (filled - rows.mean) @ precision  # of the observed numbers alone: the others are 0
     unknown = np.zeros((n_columns, n_columns))
     for here, places in holes.alike:
         covariance = np.linalg.inv(precision[np.ix_(places, places)])
-        filled[np.ix_(here, places)] -= pulls[np.ix_(here, places)] @ covariance
+        filled[np.ix_(here, places)] -= weighted[np.ix_(here, places)] @ covariance
         unknown[np.ix_(places, places)] += here.size * covariance
     summed = unknown.ravel()
     for here, places in holes.others:
         covariances = np.linalg.inv(precision[places[:, :, None], places[:, None, :]])
-        own = pulls[here[:, None], places]
+        own = weighted[here[:, None], places]
         filled[here[:, None], places] -= np.einsum("ijk,ik->ij", covariances, own)
         cells = places[:, :, None] * n_columns + places[:, None, :]
         summed += np.bincount(cells.ravel(), covariances.ravel(), summed.size)
@@ -209,15 +200,15 @@ def left_out_means(values: Array, rows: RowDistribution, owners: IntArray) -> Ar
         check_time()
         inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
         own = values[here[:, None], places]
-        pulls = (inverse @ (own - rows.mean[places])[:, :, None])[:, :, 0]
-        found[here[:, None], places] = own - pulls / np.einsum("ijj->ij", inverse)
+        weighted = (inverse @ (own - rows.mean[places])[:, :, None])[:, :, 0]
+        found[here[:, None], places] = own - weighted / np.einsum("ijj->ij", inverse)
         for block in shared:
             its = np.flatnonzero(observed[here, block[0]])
             mine = its if len(inverse) > 1 else np.zeros(min(its.size, 1), dtype=np.intp)
             first = np.count_nonzero(places[mine] < block[0], axis=1)
             at = first[:, None] + np.arange(block.size)
             within = inverse[mine[:, None, None], at[:, :, None], at[:, None, :]]
-            moved = np.linalg.solve(within, pulls[its[:, None], at][:, :, None])[:, :, 0]
+            moved = np.linalg.solve(within, weighted[its[:, None], at][:, :, None])[:, :, 0]
             found[here[its][:, None], block] = own[its[:, None], at] - moved
     return found
 

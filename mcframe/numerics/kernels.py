@@ -173,8 +173,8 @@ def transposed_product(
 ) -> Array:
     """The sums of values[p] thin[row] at across[p]: A' times a thin matrix, by A's own rows.
 
-    Beside ``product`` of the other order it writes where that reads, to the shorter of the two
-    thin matrices: twice as fast where the longer one does not fit the cache.
+    It writes to the shorter of the two thin matrices, where ``product`` of the other order reads
+    the longer one: twice as fast where that does not fit the cache.
     """
     loop = fours.transposed_product_of if thin.shape[1] == FOUR else transposed_product_of
     return sum_of_parts(loop, starts, across, values, thin, n_across)
@@ -217,7 +217,7 @@ def gram_product_of(first, last, starts, across, values, right, out):  # type: i
 
 @compiled(nogil=True)
 def gram_matrix_of(starts, across, values, out):  # type: ignore[no-untyped-def]
-    """out += A'A, of which each line adds the products of all pairs of its entries."""
+    """out += A'A, to which each row adds the products of all pairs of its entries."""
     for line in range(starts.size - 1):
         for p in range(starts[line], starts[line + 1]):
             row, value = out[across[p]], values[p]
@@ -242,13 +242,13 @@ def ridge_solutions(
     across: IntArray,
     places: IntArray,
     curvature: Array,
-    pull: Array,
+    linear: Array,
     right: Array,
     weight: float,
     out: Array,
     shared: Shared | None = None,
 ) -> None:
-    """out[row] = argmin over u of sum of (curvature/2 <u, v>^2 - pull <u, v>) + weight/2 ||u||^2.
+    """out[row] = argmin over u: sum of (curvature/2 <u, v>^2 - linear <u, v>) + weight/2 ||u||^2.
 
     The normal equations of each row, by a Cholesky factorisation. ``curvature`` has one element
     for each entry, or a single one for all. The quadratics ``shared`` are added.
@@ -259,7 +259,7 @@ def ridge_solutions(
         shared = Shared(np.zeros((1, width, width)), np.zeros(n_rows), none)
     behind = (shared.normals, shared.scales, shared.images)
     cost = across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
-    arrays = (across, places, curvature, pull, right, weight, *behind, out)
+    arrays = (across, places, curvature, linear, right, weight, *behind, out)
     over_rows(solve_rows, cost, starts, *arrays)
 
 
@@ -271,7 +271,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
     across,
     places,
     curvature,
-    pull,
+    linear,
     right,
     weight,
     behind,
@@ -289,7 +289,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
             for b in range(c + 1):
                 normal[c, b] = scales[row] * behind[row * step, c, b]
         first, last = starts[row], starts[row + 1]
-        add_row(first, last, across, places, curvature, pull, right, panels, normal, image)
+        add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
         for c in range(width):
             normal[c, c] += weight
         solve_normal(normal, image)
@@ -301,24 +301,24 @@ def normal_sums(
     across: IntArray,
     places: IntArray,
     curvature: Array,
-    pull: Array,
+    linear: Array,
     right: Array,
     normals: Array,
     images: Array,
 ) -> None:
-    """normals[row] = sum of curvature v v', images[row] = sum of pull v over a row's entries.
+    """normals[row] = sum of curvature v v', images[row] = sum of linear v over a row's entries.
 
     Of each matrix the lower triangle, row after row. ``curvature`` as in ``ridge_solutions``,
     which sums alike and solves at once.
     """
     cost = across.size * right.shape[1] * (right.shape[1] + 4) / 2
-    arrays = (across, places, curvature, pull, right, normals, images)
+    arrays = (across, places, curvature, linear, right, normals, images)
     over_rows(sum_rows, cost, starts, *arrays)
 
 
 @compiled(nogil=True, fastmath=FAST)
 def sum_rows(  # type: ignore[no-untyped-def]
-    first_row, last_row, starts, across, places, curvature, pull, right, normals, images
+    first_row, last_row, starts, across, places, curvature, linear, right, normals, images
 ):
     """The sums of some rows."""
     width = right.shape[1]
@@ -327,7 +327,7 @@ def sum_rows(  # type: ignore[no-untyped-def]
         normal[:, :] = 0.0
         image[:] = 0.0
         first, last = starts[row], starts[row + 1]
-        add_row(first, last, across, places, curvature, pull, right, panels, normal, image)
+        add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
         images[row, :] = image
         for c in range(width):
             start = c * (c + 1) // 2
@@ -337,14 +337,14 @@ def sum_rows(  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def normal_of(width):  # type: ignore[no-untyped-def]
-    """Room for a matrix, whose sums are taken two columns by two."""
+    """A buffer for a matrix of an even order, since sums are taken two columns at a time."""
     even = width + width % 2
     return np.empty((even, even))
 
 
 @compiled(nogil=True)
 def panels_of(width):  # type: ignore[no-untyped-def]
-    """Room for some entries of a row: their thin rows, these curved, curvatures and pulls.
+    """Buffers for some entries of a row: rows v, curvature v, curvatures, linear coefficients.
 
     Entries stand along the last axis, so that the sums over them run through vector units.
     """
@@ -359,16 +359,16 @@ def panels_of(width):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, fastmath=FAST)
 def add_row(  # type: ignore[no-untyped-def]
-    start, stop, across, places, curvature, pull, right, panels, normal, image
+    start, stop, across, places, curvature, linear, right, panels, normal, image
 ):
     """Add the sums of one row's entries to the lower triangle of a matrix, and to a vector."""
     width, uniform = right.shape[1], curvature.size == 1
-    panel, curved, curvatures, pulls = panels
+    panel, curved, curvatures, linears = panels
     for first in range(start, stop, PANEL):
         count = min(PANEL, stop - first)
         for p in range(count):
             place = places[first + p]
-            pulls[p] = pull[place]
+            linears[p] = linear[place]
             curvatures[p] = curvature[0 if uniform else place]
         for p in range(count):
             other = across[first + p]
@@ -377,7 +377,7 @@ def add_row(  # type: ignore[no-untyped-def]
         for c in range(width):
             total = 0.0
             for p in range(count):
-                total += pulls[p] * panel[c, p]
+                total += linears[p] * panel[c, p]
                 curved[c, p] = curvatures[p] * panel[c, p]
             image[c] += total
         add_products(curved, panel, count, normal)

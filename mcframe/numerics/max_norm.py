@@ -20,8 +20,7 @@ FIXED_POINT_STEPS = 1000
 
 def squared_row_norms(matrix: Array) -> Array:
     """||row||^2 of every row."""
-    norms: Array = np.einsum("ij,ij->i", matrix, matrix)
-    return norms
+    return np.einsum("ij,ij->i", matrix, matrix)
 
 
 def max_norm(dense: Array) -> float:
@@ -80,9 +79,9 @@ def best_factors(dense: Array, threshold: float) -> tuple[Array, float]:
         stacked, values = balanced_factors(basis, weights, n_rows)
         total = float(np.sum(values))
         norms = squared_row_norms(stacked)
-        reached = float(np.sqrt(np.max(norms[:n_rows]) * np.max(norms[n_rows:])))
-        if reached < upper:
-            best, upper = stacked, reached
+        longest = float(np.sqrt(np.max(norms[:n_rows]) * np.max(norms[n_rows:])))
+        if longest < upper:
+            best, upper = stacked, longest
         sums = float(np.sum(weights[:n_rows]) * np.sum(weights[n_rows:]))
         lower = max(lower, total / np.sqrt(sums))
         if upper - lower <= TOLERANCE * upper or upper < threshold or lower > threshold:

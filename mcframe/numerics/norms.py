@@ -182,7 +182,7 @@ EXHAUSTED, AMPLE = 1e-14, 1e-3
 def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
     """Q R, Q orthonormal, for what of a block is outside of a basis, but for columns too short.
 
-    Once more where what is left is short, since rounding is as large as before.
+    Twice where the remainder is short, since rounding is as large as before.
     """
     rest = without(block, basis)
     fresh, s, turn = np.linalg.svd(rest, full_matrices=False)
@@ -328,7 +328,7 @@ class Lanczos:
         """Bound on the norm of what rounding has changed in M where it is written out, else 0.
 
         A sum of as many products as a column has entries for each number of M, and sums of as
-        many as M has rows in products with it, beside ||M||_F, which ||S||_F^2 is at least.
+        many as M has rows in products with it, relative to ||M||_F <= ||S||_F^2.
         """
         if self.written is None:
             return 0.0

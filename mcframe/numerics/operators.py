@@ -44,13 +44,11 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def gram(self, block: Array) -> Array:
         """A'A V for a block V (n_columns x k)."""
-        images: Array = self.rmatmat(self.matmat(block))
-        return images
+        return self.rmatmat(self.matmat(block))
 
     def gram_of_rows(self, block: Array) -> Array:
         """A A'U for a block U (n_rows x k)."""
-        images: Array = self.matmat(self.rmatmat(block))
-        return images
+        return self.matmat(self.rmatmat(block))
 
     def thin(self, turned: bool = False) -> tuple[Array, Array] | None:
         """Thin F and N with A = F N', or with A' = F N' if it is ``turned``; None by default."""
@@ -70,8 +68,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
-        written: Array = self @ np.eye(self.shape[1])
-        return written
+        return self @ np.eye(self.shape[1])
 
     def _transpose(self) -> "Operator":
         return Transposed(self)
@@ -106,8 +103,7 @@ class Sum(Operator):
     @property
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
-        shape: tuple[int, int] = self.parts[0].shape
-        return shape
+        return self.parts[0].shape
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -164,8 +160,7 @@ class Derived(Operator):
     @property
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
-        shape: tuple[int, int] = self.operator.shape
-        return shape
+        return self.operator.shape
 
     @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -189,12 +184,10 @@ class Scaled(Derived):
         return Scaled(self.operator, factor * self.factor)
 
     def _matmat(self, block: Array) -> Array:
-        product: Array = self.factor * (self.operator @ block)
-        return product
+        return self.factor * (self.operator @ block)
 
     def _rmatmat(self, block: Array) -> Array:
-        product: Array = self.factor * (self.operator.T @ block)
-        return product
+        return self.factor * (self.operator.T @ block)
 
 
 @attrs.frozen(eq=False)
@@ -235,12 +228,10 @@ class Transposed(Operator):
         return self.operator.gram(block)
 
     def _matmat(self, block: Array) -> Array:
-        product: Array = self.operator.rmatmat(block)
-        return product
+        return self.operator.rmatmat(block)
 
     def _rmatmat(self, block: Array) -> Array:
-        product: Array = self.operator.matmat(block)
-        return product
+        return self.operator.matmat(block)
 
 
 @attrs.frozen(eq=False)
@@ -347,12 +338,10 @@ class LowRank(Operator):
         return LowRank(self.right, self.left)
 
     def _matmat(self, block: Array) -> Array:
-        product: Array = self.left @ (self.right.T @ block)
-        return product
+        return self.left @ (self.right.T @ block)
 
     def _rmatmat(self, block: Array) -> Array:
-        product: Array = self.right @ (self.left.T @ block)
-        return product
+        return self.right @ (self.left.T @ block)
 
     def dense(self) -> Array:
         """The whole matrix."""
@@ -367,8 +356,7 @@ class LowRank(Operator):
         n_cells = self.shape[0] * self.shape[1]
         if n_cells <= 4 * rows.size:
             # One flat index is twice as fast as a pair of them.
-            entries: Array = np.take(self.dense(), rows * self.shape[1] + columns)
-            return entries
+            return np.take(self.dense(), rows * self.shape[1] + columns)
         entries = np.empty(rows.size)
         if rows.size * self.width > COMPILED:
             left, right = np.ascontiguousarray(self.left), np.ascontiguousarray(self.right)
@@ -509,8 +497,7 @@ class Placed(Operator):
         return Placed(self.operator.multiple(factor), self.columns, self.n_columns)
 
     def _matmat(self, block: Array) -> Array:
-        product: Array = self.operator @ block[self.columns]
-        return product
+        return self.operator @ block[self.columns]
 
     def _rmatmat(self, block: Array) -> Array:
         product = np.zeros((self.n_columns, block.shape[1]))
@@ -551,7 +538,6 @@ def without(block: Array, basis: Array) -> Array:
     """The part of a block that is orthogonal to an orthonormal basis.
 
     The transposes of both products: BLAS takes half the time for few and long rows that it takes
-    for few and long columns (10,000 x 4 beside 400 others: 8.6 ms, not 16).
+    for few and long columns (10,000 x 4 and a basis of 400: 8.6 ms, not 16).
     """
-    rest: Array = block - ((block.T @ basis) @ basis.T).T
-    return rest
+    return block - ((block.T @ basis) @ basis.T).T

@@ -89,10 +89,11 @@ def wolfe_step(
     best = 0.0
     for _ in range(TRIALS):
         check_time()
-        reached, derivative_there = try_at(step)
-        enough = reached <= value + DECREASE * step * derivative
+        value_there, derivative_there = try_at(step)
+        enough = value_there <= value + DECREASE * step * derivative
         level = (
-            reached <= value + rounding and derivative_there <= (2.0 * DECREASE - 1.0) * derivative
+            value_there <= value + rounding
+            and derivative_there <= (2.0 * DECREASE - 1.0) * derivative
         )
         if not (enough or level):
             high = step
@@ -125,7 +126,7 @@ def quasi_newton_step(
     if derivative == 0.0:
         return None
     lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
-    line = Line(value_and_gradient, point, direction)
+    line = AlongDirection(value_and_gradient, point, direction)
     first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))
     step = wolfe_step(line, value, derivative, first)
     if step == 0.0:
@@ -142,14 +143,14 @@ def descent(
     """So many quasi-Newton steps of a smooth function, fewer where none descends."""
     memory, at = Memory(), (begin, *value_and_gradient(begin))
     for _ in range(steps):
-        reached = quasi_newton_step(value_and_gradient, memory, at, FIRST)
-        if reached is None:
+        after = quasi_newton_step(value_and_gradient, memory, at, FIRST)
+        if after is None:
             break
-        at = reached
+        at = after
     return at[0]
 
 
-class Line:
+class AlongDirection:
     """A function along a direction; it remembers the last point it was asked for."""
 
     def __init__(

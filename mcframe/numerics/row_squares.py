@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.operators import LowRank
 
-__all__ = ["DualOfRows", "RowSquares"]
-
 
 @attrs.frozen
 class DualOfRows:
@@ -93,33 +91,28 @@ class RowSquares:
     @property
     def loadings(self) -> Array:
         """The loadings L of the rows ``z = centre + L t``."""
-        loadings: Array = self.spreads[:, None] * self.factor
-        return loadings
+        return self.spreads[:, None] * self.factor
 
     @cached_property
     def inverse(self) -> Array:
         """The inverse of K."""
-        inverse: Array = solve_triangular(self.factor, np.eye(self.width), lower=True)
-        return inverse
+        return solve_triangular(self.factor, np.eye(self.width), lower=True)
 
     @cached_property
     def defect_by_coordinates(self) -> Array:
         """``K^-1 E K'^-1``: E in the coordinates t, small where its norm is far below 1."""
-        defect: Array = self.inverse @ self.defect @ self.inverse.T
-        return defect
+        return self.inverse @ self.defect @ self.inverse.T
 
     def coordinates(self, dense: Array) -> Array:
         """Return the t of each row (n_rows x d)."""
         away = ((dense - self.centre) / self.spreads).T
-        coordinates: Array = solve_triangular(self.factor, away, lower=True, check_finite=False).T
-        return coordinates
+        return solve_triangular(self.factor, away, lower=True, check_finite=False).T
 
     def scaled_gradient(self, coordinates: Array) -> Array:
         """Return the p of rows with these t: the gradient, in each column times its spread."""
-        gradient: Array = solve_triangular(
+        return solve_triangular(
             self.factor, coordinates.T, lower=True, trans="T", check_finite=False
         ).T
-        return gradient
 
     def latent(self, coordinates: Array) -> LowRank:
         """Return the matrix of rows with these t, ``[1, T] [centre, loadings]'``."""
@@ -134,8 +127,7 @@ class RowSquares:
 
     def gradient(self, dense: Array) -> Array:
         """Return the gradient (n_rows x d)."""
-        gradient: Array = self.scaled_gradient(self.coordinates(dense)) / self.spreads
-        return gradient
+        return self.scaled_gradient(self.coordinates(dense)) / self.spreads
 
     def rounding(self, dense: Array) -> float:
         """Return how far rounding may have moved the value at a matrix.
@@ -177,8 +169,7 @@ class RowSquares:
 
     def best_rows(self, matrix: Array) -> Array:
         """Return the rows at which ``<Y, Z>`` less the value is largest, for a dual matrix Y."""
-        rows: Array = self.centre + (matrix @ self.loadings) @ self.loadings.T
-        return rows
+        return self.centre + (matrix @ self.loadings) @ self.loadings.T
 
     def with_ridge(self, weight: float) -> "RowSquares":
         """Return the squares with ``weight / 2 * ||z||^2`` added to each row's, less a constant.
@@ -225,8 +216,7 @@ def residual_of(matrix: Array, factor: Array) -> Array:
     high = np.round(factor * unit) / unit
     low = factor - high
     mixed = high @ low.T
-    residual: Array = (matrix - high @ high.T) - (mixed + mixed.T + low @ low.T)
-    return residual
+    return (matrix - high @ high.T) - (mixed + mixed.T + low @ low.T)
 
 
 def residual_rounding(width: int) -> float:

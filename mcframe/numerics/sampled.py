@@ -15,7 +15,7 @@ from mcframe.numerics.operators import Operator
 # Sums across rows pay where a matrix has so many entries for each of them: else the parts of such
 # sums take more memory than a second order of the entries.
 DENSE_ENOUGH = 24
-# The entries of a line in the mean up to which Gram matrices are written out: each takes as many
+# The mean number of entries of a row up to which Gram matrices are written out: each takes as many
 # additions as it has pairs.
 SHORT = 64
 
@@ -209,6 +209,6 @@ class Sampled(Operator):
 def gram_matrix_pays(n_entries: int, n_lines: int, side: int) -> bool:
     """True where the Gram matrix of a side takes less time than a few dozen thin products.
 
-    Its memory is that of two numbers an entry at most, and lines are short.
+    Its memory is that of two numbers an entry at most, and rows have few entries.
     """
     return n_lines >= side and side**2 <= 2 * n_entries and n_entries <= SHORT * n_lines

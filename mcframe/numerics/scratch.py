@@ -16,7 +16,7 @@ from mcframe.contracts.errors import BackendError, ModelError
 
 # Arrays begin at multiples of so many bytes, as those that are allocated do.
 ALIGNED = 64
-# A disk, a quota or a limit that has no room for more.
+# Errors of a full disk, quota or size limit.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -85,9 +85,9 @@ class Stored:
 class Scratch:
     """A file without a name, opened when something is put into it.
 
-    Its room is free again when it is closed, and when the process ends in whatever way. What is
+    Its space is free again when it is closed, and when the process ends in whatever way. What is
     read from it are arrays over the file's pages, which the operating system keeps in memory as
-    long as there is room. They can be written to, as the loops have been compiled for such
+    long as there is memory. They can be written to, as the loops have been compiled for such
     arrays; nobody does.
 
     Attributes
@@ -116,12 +116,12 @@ class Scratch:
             ) from None
 
     def put(self, packed: Packed, spare: int, ahead: int = 0) -> Stored:
-        """Write an object, with room for spare bytes behind its arrays.
+        """Write an object, with spare bytes behind its arrays.
 
         Raises
         ------
         BackendError
-            Where there is no room for it, or for so many bytes more as are ``ahead``.
+            Where there is no space for it, or for so many bytes more as are ``ahead``.
         """
         sizes = tuple(array.nbytes for array in packed.arrays)
         start, n_arrays = aligned(self.end, mmap.ALLOCATIONGRANULARITY), packed.n_bytes
@@ -189,7 +189,7 @@ class Scratch:
         return self.file
 
     def close(self) -> None:
-        """Give the room back; what was read before stays readable until it is dropped."""
+        """Free the space; what was read before stays readable until it is dropped."""
         if self.file is not None:
             self.file.close()
         self.file, self.end = None, 0

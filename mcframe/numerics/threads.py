@@ -1,10 +1,10 @@
 """How work is shared among threads: threads that sleep while they wait.
 
-Thread pools of BLAS and of OpenMP wait by spinning. Beside any other busy process a thread that
-spins takes the processor from the one it waits for, and a fit of many short products takes ten
-times its time. So BLAS has one thread inside of a fit, and what is worth it, compiled loops over
-many entries and large products of matrices, is cut into pieces that a pool of Python's threads
-takes one after the other: a thread that is held up by others takes fewer.
+Thread pools of BLAS and of OpenMP wait by spinning. On a machine with other busy processes a
+thread that spins takes the processor from the one it waits for, and a fit of many short products
+takes ten times its time. So BLAS has one thread inside of a fit, and large work, compiled loops
+over many entries and large products of matrices, is cut into pieces that a pool of Python's
+threads takes one after the other: a thread that is held up by others takes fewer.
 """
 
 import os
@@ -119,7 +119,7 @@ def n_pieces(cost: float) -> int:
 
 
 def cuts(cost: float, starts: IntArray) -> Sequence[int]:
-    """Cuts of lines into pieces of about equal size, by where the entries of each begin."""
+    """Cuts of rows into pieces of about equally many entries, by where those of each begin."""
     n_lines, count = starts.size - 1, n_pieces(cost)
     if count == 1:
         return (0, n_lines)
@@ -128,7 +128,7 @@ def cuts(cost: float, starts: IntArray) -> Sequence[int]:
 
 
 def even_cuts(cost: float, size: int) -> Sequence[int]:
-    """Cuts into pieces of equal size, for lines that are alike."""
+    """Cuts into pieces of equal size."""
     count = min(n_pieces(cost), max(size, 1))
     return tuple(size * k // count for k in range(count + 1))
 

@@ -39,7 +39,7 @@ class Unwritten(ABC):
 
 @attrs.frozen(eq=False)
 class Hessians:
-    """``scales[line] * matrices[line]`` for each row of a factor, or of one matrix for all.
+    """``scales[row] * matrices[row]`` for each row of a factor, or of one matrix for all.
 
     ``at_entries`` is the second derivative that they hold where entries are.
     """
@@ -174,8 +174,7 @@ class UniformAt(UnwrittenAt):
     @property
     def at_entries(self) -> Array:  # type: ignore[override]
         """The gradients where entries are."""
-        gradient: Array = self.uniform.weight * (self.z - self.uniform.centre)
-        return gradient
+        return self.uniform.weight * (self.z - self.uniform.centre)
 
     def gradient(self) -> LowRank:
         """The gradients of all cells."""
@@ -188,7 +187,7 @@ class UniformAt(UnwrittenAt):
         return gradient @ self.latent.right, gradient.T @ self.latent.left
 
     def hessians(self, by_rows: bool) -> Hessians:
-        """The weight times one Gram matrix for all lines."""
+        """The weight times one Gram matrix for all rows."""
         own, other = self.latent.left, self.latent.right
         if not by_rows:
             own, other = other, own
@@ -225,7 +224,7 @@ class UniformAt(UnwrittenAt):
 
 
 @attrs.frozen(eq=False)
-class Part:
+class UnlabeledBlock:
     """The unwritten cells of one block: its columns of Z, and its entries among all entries."""
 
     cells: Unwritten
@@ -249,7 +248,7 @@ class Background:
     ``scales``; entries are those of Z.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[UnlabeledBlock, ...]
     columns: IntArray
     shape: tuple[int, int]
     scales: Scales | None = None
@@ -298,8 +297,7 @@ class Background:
         """The entries' curvature beyond that of all cells."""
         if not self.parts:
             return curvature
-        beyond: Array = curvature - self.weights[self.columns]
-        return beyond
+        return curvature - self.weights[self.columns]
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
@@ -314,8 +312,7 @@ class Background:
         """A bound on the second derivative of all cells' sum along each a b', a column of each."""
         moved = self.latent(LowRank(left, right))
         left, right = moved.left, moved.right
-        along: Array = np.sum(left * left, axis=0) * (self.weights @ (right * right))
-        return along
+        return np.sum(left * left, axis=0) * (self.weights @ (right * right))
 
 
 @attrs.frozen(eq=False)
@@ -374,15 +371,15 @@ class Behind:
         return scaled.left, scaled.right
 
     def normal_equations(
-        self, by_rows: bool, curvature: Array, pull: Array
+        self, by_rows: bool, curvature: Array, linear: Array
     ) -> tuple[Shared | None, Array, Array]:
-        """What all cells add to the normal equations of each line of one factor.
+        """The part of all cells in the normal equations of each row of one factor.
 
-        Newton's: with Hessian N and gradient T V of a row u of U, N u - T V is its image. Besides,
-        the entries' ``curvature/2 x^2 - pull x`` beyond what is in there already.
+        Newton's: with Hessian N and gradient T V of a row u of U, N u - T V is its image. Also
+        the entries' ``curvature/2 x^2 - linear x`` less the part that N has already.
         """
         if not self:
-            return None, curvature, pull
+            return None, curvature, linear
         assert isinstance(self.latent, LowRank)
         own = self.latent.left if by_rows else self.latent.right
         held, found = np.zeros(self.z.size), []
@@ -396,7 +393,7 @@ class Behind:
             scales = scales * np.square(stretch.rows if by_rows else stretch.columns)
         images = scales[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
         shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
-        return shared, curvature - held, pull - (held * self.z - self.at_entries)
+        return shared, curvature - held, linear - (held * self.z - self.at_entries)
 
     def curvature_along(self, after: "Behind", moved: LowRank, z: Array) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
@@ -418,10 +415,10 @@ class Behind:
 def together(
     found: list[tuple[slice, Hessians]], n_lines: int, by_rows: bool
 ) -> tuple[Array, Array]:
-    """Factors and matrices of the sum of Hessians at their lines, one for all if each is so."""
+    """Scales and matrices of the sum of Hessians, one matrix for all rows if each has one."""
     scales = np.zeros(n_lines)
     if all(part.matrices.shape[0] == 1 for _, part in found):
-        if by_rows:  # each has the same factor in all lines
+        if by_rows:  # each has the same factor in all rows
             matrices = sum(part.scales[0] * part.matrices for _, part in found)
             return np.asarray(matrices), np.ones(n_lines)
         for lines, part in found:

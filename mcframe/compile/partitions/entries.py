@@ -49,10 +49,6 @@ class PartitionedEntries:
         """The largest number of a Z whose W has entries of at most 1."""
         return 1.0 if self.scales is None else self.scales.largest
 
-    def numbers_of(self, matrix: "PartitionedMatrix") -> EntryValues:
-        """The numbers of which ``matrix`` makes a sparse one."""
-        return matrix.values
-
     @property
     def work(self) -> Work:
         """What was asked of partitions until now."""
@@ -150,12 +146,6 @@ class PartitionedMatrix(Operator):
         values = factor * self.values
         return PartitionedMatrix(self.entries, values, behind, self.square, factor * self.factor)
 
-    def between(self, left: Array, right: Array) -> "PartitionedMatrix":
-        """diag(left) A diag(right)."""
-        assert not self.behind
-        values = self.values.changed(scaled, ENTRIES, self.values, Scattered(left), right)
-        return PartitionedMatrix(self.entries, values)
-
     def _matmat(self, block: Array) -> Array:
         return self.entries.partitions.concatenate(operator.matmul, self.own, block)
 
@@ -232,11 +222,6 @@ def matrix_of(
 def rounding_of(behind: tuple[tuple[Behind, float], ...]) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
     return sum(each.rounding for own, share in behind for each in own.gradients(share))
-
-
-def scaled(entries: Entries, values: Array, left: Array, right: Array) -> Array:
-    """The entry values of diag(left) S diag(right)."""
-    return Sampled(entries.pattern, values).between(np.ascontiguousarray(left), right).values
 
 
 def transposed_product(matrix: Operator, block: Array) -> Array:

@@ -16,7 +16,6 @@ from mcframe.compile.partitions.executor import Later
 from mcframe.compile.partitions.values import PROGRAM, PartValue, Scattered
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.tapering import LineCosts
 from mcframe.numerics.unlabeled import Behind
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
@@ -110,11 +109,6 @@ class PartitionedRows:
         at_first = objectives(np.zeros(own.shape[0]), own)
         return descended(own, fresh, at_first, objectives, tied)
 
-    def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
-        """The costs of scaling the rows, and those of the columns, each linear and quadratic."""
-        rows, columns = self.partitions.rows_and_sum(FactorRows.scaling_costs, self.own, gradient)
-        return tuple(map(np.concatenate, zip(*rows, strict=True))), columns
-
 
 def factor_rows_near(program: Program, at: Evaluation) -> FactorRows | PartitionedRows:
     """F near a point as a quadratic of each entry, wherever the entries are."""
@@ -159,36 +153,3 @@ def column_losses(lines: FactorRows, fresh: Array, other: Array, share: Array) -
     z = lines.at.place.z + share[columns] * moved
     factor = own + share[:, None] * (fresh - own)
     return lines.losses(z, factor, other, by_rows=False)
-
-
-def tapers(program: Program) -> bool:
-    """Whether rows and columns of the gradient may be scaled down one by one.
-
-    Not where sums over rows have to vanish, nor where gradients of several numbers belong
-    together, nor where nothing but multiples of the gradient has a known conjugate.
-    """
-    if program.background:
-        return False
-    if not program.entries.sparse or program.terms:
-        return False
-    if not np.isfinite(program.penalty.dual_radius):
-        return False
-    return all(
-        piece.has_conjugate() and piece.width == 1 and not piece.layout.n_row_effects
-        for piece in program.loss.pieces
-    )
-
-
-def scaling_costs(program: Program, at: Evaluation, gradient: Any) -> LineCosts:
-    """The rise of F* of the gradient at z where rows and columns of it are scaled down.
-
-    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
-    derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
-    stay 0.
-    """
-    rows, columns = factor_rows_near(program, at).scaling_costs(gradient)
-    linear, quadratic = (np.concatenate(own) for own in zip(rows, columns, strict=True))
-    linear = np.maximum(linear, 0.0)
-    if any(piece.layout.n_biases for piece in program.loss.pieces):
-        linear[: program.shape[0]] = np.inf
-    return LineCosts(linear, quadratic)

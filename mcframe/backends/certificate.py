@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.certificate.bound import (
+from mcframe.backends.dual_bound import (
     NO_BOUND,
     Aim,
     Bound,
@@ -16,12 +16,9 @@ from mcframe.compile import (
     Dual,
     DualPoint,
     Evaluation,
-    PartitionedMatrix,
     Program,
     RowPenalty,
     dual_point,
-    scaling_costs,
-    tapers,
 )
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
@@ -30,18 +27,6 @@ from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import NEAREST
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.sampled import Sampled
-from mcframe.numerics.tapering import taper
-
-__all__ = [
-    "Certificate",
-    "Point",
-    "Rounding",
-    "at_zero",
-    "certify",
-    "relative_gap",
-    "uncertified",
-]
 
 # The relative excess allowed of the bound on a norm: this share of the gap asked for in any case,
 # and this share of the excess that leaves the gap as small as that.
@@ -61,16 +46,16 @@ class Rounding:
     Attributes
     ----------
     moved : float
-        By how much rounding may have moved them against each other at the candidate.
+        Bound on the rounding error of their difference at the candidate.
     nothing : float
         An objective up to this is 0: its losses are in every column below 1e-12 of what one
         constant costs there (losses with kinks, which grow as residuals do, below 1e-9; where
         one constant fits a column whole, predictors are off by 1e-9 of their unit), its terms
         below 1e-12 of theirs at Z = 0, and the main regularizer 0.
     resolved : float
-        How far apart they may stay because each entry of Z is known to the rounding of the whole
-        Z alone, as it is by singular vectors; and because norms of sparse gradients are known to
-        1e-9, which changes the objective by that share of the main regularizer.
+        The gap that may remain because singular vectors give each entry of Z up to the rounding
+        of the whole Z only; and because the norm of a sparse gradient is bounded up to a relative
+        1e-9, which costs the bound that share of the main regularizer.
     room : float
         Bound on the change of the optimum where sets count as met up to 1e-9 of their size.
     bound : float
@@ -84,7 +69,7 @@ class Rounding:
     bound: float = 0.0
 
     def with_bound_of(self, other: "Rounding") -> "Rounding":
-        """The rounding of this objective beside a bound that comes from another point.
+        """The rounding of this objective and a bound that comes from another point.
 
         Where there is no bound at this point, its rounding infinite, that of the objective is
         taken from the other one.
@@ -123,8 +108,8 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     """|objective - bound| / max(|objective|, |bound|), the most that it can be.
 
     Never below what rounding may have moved them against each other by, up to 1: a difference
-    that cannot be told from 0 is no proof of it. 0 where the objective is one of residuals that
-    are rounding, and the bound is no farther from 0.
+    smaller than its rounding error proves nothing. 0 where the objective is a sum of residuals
+    that are rounding errors, and the bound is no farther from 0.
     """
     known = Rounding() if rounding is None else rounding
     difference = abs(objective - bound)
@@ -173,9 +158,9 @@ class PrimalValues:
 
     @property
     def vanishes(self) -> bool:
-        """True where all losses and terms are negligible beside their values elsewhere.
+        """True where all losses and terms are negligible relative to their values elsewhere.
 
-        Never beside a square of each row, whose least value may be at any distance from Z = 0.
+        Never under a square of each row, whose minimum may be at any distance from Z = 0.
         """
         if isinstance(self.program.penalty, RowPenalty):
             return False
@@ -195,7 +180,7 @@ class PrimalValues:
         return float(self.program.penalty.value(alike))
 
     def certificate(self, bound: Bound, unsettled: float = 0.0) -> Certificate:
-        """The objective beside a bound, and how exactly both are known."""
+        """The objective with a bound, and the rounding of both."""
         at, length = self.at, self.candidate.latent.length
         lowered_by = bound.rounding + unsettled
         moved = float(self.rounding) + lowered_by
@@ -205,8 +190,8 @@ class PrimalValues:
             moved += attached.rounding(at.place.columns(attached.columns))
         resolved = float(self.resolved)
         if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
-            resolved += NORM_ERROR * self.main  # what a gradient scaled down by so much costs
-        # Beside a bound that is not close to 0 there is nothing to ask.
+            resolved += NORM_ERROR * self.main  # the cost of scaling the gradient down by as much
+        # A bound that is not close to 0 proves that the optimum is not 0.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0
         rounding = Rounding(moved, nothing, resolved, bound.room(length), lowered_by)
@@ -239,35 +224,28 @@ def certify(program: Program, candidate: Candidate, tol: float = 0.0) -> Certifi
 
 
 def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound, float]:
-    """The bound of a candidate's dual point, and of what sums that are not quite 0 change it.
+    """The bound of a candidate's dual point, and the error due to sums that are not quite 0.
 
-    Its norms are as exact as the gap asked for needs.
+    Norms are as exact as ``tol`` needs.
     """
     program, candidate, objective = primal.program, primal.candidate, primal.objective
-    excess, norm_excess = 0.0, SHARE_OF_GAP * tol
+    norm_excess = SHARE_OF_GAP * tol
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
-        excess = allowed_excess(primal, point, tol)
-        norm_excess = max(norm_excess, SHARE_OF_EXCESS * excess)
+        norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_excess(primal, point, tol))
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
-    points = [point]
-    if candidate.dual is None and candidate.latent.width and tapers(program):
-        points = shrink_gradient(point, primal.at, excess, norm_excess)
-    bound = NO_BOUND
-    for each in points:
-        if objective - bound.value > aim.gap:
-            bound = higher_of(bound, fenchel_bound(each, candidate.latent, aim))
+    bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
     if objective - bound.value > aim.gap and is_free_in_a_ball(program, point):
         without = point.without_main()
         # A ball takes at least 0.
         if -without.conjugates()[0] > bound.value:
             bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
-    # Of the point that the bound is of: one moved into every domain has other sums.
+    # Of the dual point that gave the bound: one moved into all domains has other sums.
     taken = point if bound.point is None else bound.point
     return bound, taken.imbalance(primal.at.effects)
 
 
 def higher_of(bound: Bound, other: Bound) -> Bound:
-    """The higher of two bounds: the other one where they are equal, the first beside a NaN."""
+    """The higher of two bounds: the second if they are equal, the first if that is NaN."""
     return other if other.value >= bound.value else bound
 
 
@@ -293,25 +271,6 @@ def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
         return 0.0
     linear = abs(primal.main)
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
-
-
-def shrink_gradient(
-    point: DualPoint, at: Evaluation, excess: float, norm_excess: float
-) -> list[DualPoint]:
-    """Rows and columns of the gradient scaled down where it is too long for the dual ball.
-
-    And the gradient as it was, where that was touched, since the costs are those of small scales:
-    its norm is known by then, so that its bound takes no further products.
-    """
-    gradient = point.matrix
-    assert isinstance(gradient, Sampled | PartitionedMatrix)
-    if isinstance(gradient, PartitionedMatrix):
-        gradient.ask_ahead()
-    costs = scaling_costs(point.program, at, point.gradient)
-    radius = point.program.penalty.dual_radius
-    found, norm, untouched = taper(gradient, radius, costs, excess, norm_excess)
-    shrunk = point.with_gradient(found, norm)
-    return [shrunk] if found is gradient else [shrunk, attrs.evolve(point, norm=untouched)]
 
 
 def uncertified(program: Program, candidate: Candidate) -> Certificate:

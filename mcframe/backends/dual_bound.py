@@ -14,16 +14,6 @@ from mcframe.contracts.term import Constraint, Factored
 from mcframe.numerics.norms import norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank
 
-__all__ = [
-    "NO_BOUND",
-    "Aim",
-    "Bound",
-    "MainRegularizer",
-    "fenchel_bound",
-    "main_regularizer",
-    "summed_rounding",
-]
-
 # How often a scale is tried that brings a dual point into every domain at once.
 ROUNDS = 6
 # How much shorter still gradients are tried that rounding has left just outside of a domain.
@@ -134,8 +124,6 @@ def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegular
 
 def norm_of(point: DualPoint, radius: float, excess: float) -> float:
     """An upper bound on ||S||_2, which need not be close where it is below the radius."""
-    if point.norm is not None:
-        return point.norm
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
