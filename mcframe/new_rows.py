@@ -14,7 +14,7 @@ from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedW
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import row_counts, same_rows
-from mcframe.model.labels import Labels, pandas_index
+from mcframe.model.labels import AxisLabels, pandas_index
 from mcframe.model.layout import origin_of
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
@@ -304,7 +304,7 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
     Columns that are absent count as missing, with one warning for all of them.
     """
     fitted = problem.tables[name]
-    aligned = isinstance(table.names, Labels)  # of triples, see ``in_columns_of``
+    aligned = isinstance(table.names, AxisLabels)  # of triples, see ``in_columns_of``
     if aligned or table.names is None or fitted.names is None:
         if table.shape[1] != fitted.shape[1]:
             raise DataError(

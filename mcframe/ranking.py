@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import whole
 from mcframe.model import Block
-from mcframe.model.labels import Labels, some_in_words
+from mcframe.model.labels import AxisLabels, some_in_words
 from mcframe.model.series import columns_of_frame, frame_of, is_frame
 from mcframe.model.table import Table
 
@@ -30,18 +30,18 @@ class Axes:
     ----------
     block : str
         The name of the block, for messages.
-    rows, columns : Labels
+    rows, columns : AxisLabels
     """
 
     block: str
-    rows: Labels
-    columns: Labels
+    rows: AxisLabels
+    columns: AxisLabels
 
     @classmethod
     def of(cls, block: str, table: Table) -> "Axes":
         """Return the axes of a block's table, with names that a frame can have side by side."""
-        rows = Labels.of(table.index, table.shape[0], "row")
-        columns = Labels.of(table.names, table.shape[1], "column")
+        rows = AxisLabels.of(table.index, table.shape[0], "row")
+        columns = AxisLabels.of(table.names, table.shape[1], "column")
         if len({rows.name, columns.name, PREDICTED}) < 3:
             rows, columns = attrs.evolve(rows, name="row"), attrs.evolve(columns, name="column")
         return cls(block, rows, columns)
@@ -98,7 +98,7 @@ class Axes:
         self.check_known(self.rows, given, found)
         return found
 
-    def check_known(self, labels: Labels, given: Any, found: IntArray) -> None:
+    def check_known(self, labels: AxisLabels, given: Any, found: IntArray) -> None:
         """Raise a ``DataError`` that names labels which the fit does not know."""
         unknown = np.flatnonzero(found < 0)[:LOOKED_AT]
         if unknown.size:

@@ -49,7 +49,7 @@ class ArffTable:
 
 
 @attrs.frozen
-class Line:
+class ArffLine:
     """A line of a file, which errors name."""
 
     file: Path
@@ -85,7 +85,7 @@ def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
     return ArffTable(attributes, np.array(rows))
 
 
-def lines_of(file: Path, encoding: str) -> Iterator[Line]:
+def lines_of(file: Path, encoding: str) -> Iterator[ArffLine]:
     """Give the lines that say something: neither empty nor a comment."""
     try:
         # A byte order mark, which some editors write first, is no part of the text.
@@ -98,10 +98,10 @@ def lines_of(file: Path, encoding: str) -> Iterator[Line]:
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("%"):
-            yield Line(file, number, stripped)
+            yield ArffLine(file, number, stripped)
 
 
-def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
+def header(file: Path, lines: Iterator[ArffLine]) -> Iterator[Attribute]:
     """Read the attributes, up to and with the line @data."""
     empty = True
     for line in lines:
@@ -121,7 +121,7 @@ def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
     raise DataError(f"{file} has no line @data; is it an ARFF file, and complete?")
 
 
-def read_attribute(line: Line) -> Attribute:
+def read_attribute(line: ArffLine) -> Attribute:
     """Read one attribute."""
     found = DECLARATION.fullmatch(line.text)
     if found is None:
@@ -138,7 +138,7 @@ def read_attribute(line: Line) -> Attribute:
     return Attribute(name, tuple(without_quotes(value) for value in values_of(nominal[1], line)))
 
 
-def values_of(text: str, line: Line) -> list[str]:
+def values_of(text: str, line: ArffLine) -> list[str]:
     """Split at commas outside quotation marks."""
     if "'" not in text and '"' not in text:
         return [value.strip() for value in text.split(",")]
@@ -173,7 +173,7 @@ class Row:
     """A line of values."""
 
     attributes: tuple[Attribute, ...]
-    line: Line
+    line: ArffLine
 
     def cells(self) -> list[float]:
         """Read it as numbers."""
@@ -226,7 +226,7 @@ class Row:
         return number
 
 
-def pairs_of(text: str, line: Line) -> Iterator[tuple[int, str]]:
+def pairs_of(text: str, line: ArffLine) -> Iterator[tuple[int, str]]:
     """Split a sparse row into places and values."""
     place = 0
     more = True

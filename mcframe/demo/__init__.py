@@ -2,9 +2,9 @@
 
 from mcframe.demo.experiment import (
     Baseline,
-    Choice,
     Errors,
     Experiment,
+    GridScores,
     best_baseline,
     declare,
     fit_baseline,
@@ -16,10 +16,10 @@ from mcframe.demo.report import Demo, demonstrate
 
 __all__ = [
     "Baseline",
-    "Choice",
     "Demo",
     "Errors",
     "Experiment",
+    "GridScores",
     "best_baseline",
     "declare",
     "demonstrate",

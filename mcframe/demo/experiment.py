@@ -179,7 +179,7 @@ def largest_weight(experiment: Experiment) -> float:
 
 
 @attrs.frozen
-class Choice:
+class GridScores:
     """Every score that was computed, by (scale, weight); the lowest is the choice.
 
     ``interrupted`` says that Ctrl-C ended the search early.
@@ -194,7 +194,7 @@ class Choice:
         return min(self.scores, key=lambda pair: self.scores[pair])
 
 
-def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> Choice:
+def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> GridScores:
     """Score a grid of label scales and nuclear weights on the entries hidden in ``validation``.
 
     At each scale the weights go down, each fit from the one before, until the score rises.
@@ -210,11 +210,11 @@ def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> 
             score = validation.score(start.predict("features"), start.predict("labels"))
             scores[scale, weight] = score
             if start.status == "interrupted":
-                return Choice(scores, interrupted=True)
+                return GridScores(scores, interrupted=True)
             if score > lowest:
                 break
             lowest = score
-    return Choice(scores)
+    return GridScores(scores)
 
 
 def quick_fit(model: Model, experiment: Experiment, start: Fit | None) -> Fit:

@@ -13,9 +13,9 @@ from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedW
 from mcframe.datasets import MultiLabel, digits, read_multilabel
 from mcframe.demo.experiment import (
     Baseline,
-    Choice,
     Errors,
     Experiment,
+    GridScores,
     best_baseline,
     declare,
     fit_baseline,
@@ -181,7 +181,7 @@ def headline(text: str) -> None:
     print(f"\n{text}\n{'-' * len(text)}")
 
 
-def grid(choice: Choice) -> str:
+def grid(choice: GridScores) -> str:
     """Write the scores as a table: a row for each scale, a column for each weight."""
     scales = list(dict.fromkeys(scale for scale, _ in choice.scores))
     weights = sorted({weight for _, weight in choice.scores}, reverse=True)

@@ -44,7 +44,7 @@ class Agreement:
 
 
 @attrs.frozen(eq=False)
-class Trial:
+class TrialFit:
     """A backend's fit of one example beside the reference's: what the laws are held against.
 
     Attributes
@@ -79,7 +79,7 @@ class Trial:
         reference: Fit | None,
         tol: float,
         certified: float | None,
-    ) -> "Trial":
+    ) -> "TrialFit":
         """Fit an example, and its reference if that is not at hand already."""
         model, data = example
         records: list[Record] = []
@@ -163,7 +163,7 @@ def check_solver(
         if reason is not None:
             reasons.append(reason)
             continue
-        trial = Trial.of(backend, example, None, tol, None)
+        trial = TrialFit.of(backend, example, None, tol, None)
         trial.hold(SOLVER_LAWS)
         found.append(trial.agreement)
     with law(backend, "runs something"):
@@ -197,18 +197,18 @@ def check_agreement(
     ``certified`` the gap must be at most that, or as small as double precision tells.
     ``twice=False`` leaves out the second run.
     """
-    trial = Trial.of(backend, (model, data), reference, tol, certified)
+    trial = TrialFit.of(backend, (model, data), reference, tol, certified)
     trial.hold(name for name in OF_ONE_FIT if twice or name != TWICE)
     return trial.agreement
 
 
-def bounds_are_never_too_good(trial: Trial) -> None:
+def bounds_are_never_too_good(trial: TrialFit) -> None:
     """No lower bound lies above any objective that was reached, nor the other way round."""
     overstated = trial.verification.overstated
     demand(overstated is None, f"{overstated} on\n{trial.model}")
 
 
-def one_judge(trial: Trial) -> None:
+def one_judge(trial: TrialFit) -> None:
     """The objective is the problem's own, of a point that meets all constraints."""
     found = trial.found
     objective = found.problem.objective(found.latent, found.effects)
@@ -216,14 +216,14 @@ def one_judge(trial: Trial) -> None:
     demand(np.isfinite(objective), "its answer violates a constraint")
 
 
-def equal_seeds_give_equal_bits(trial: Trial) -> None:
+def equal_seeds_give_equal_bits(trial: TrialFit) -> None:
     """A second run ends with the same numbers, to the last bit."""
     found, again = trial.found, trial.again()
     same = found.objective == again.objective and found.bound == again.bound
     demand(same, f"{found.objective!r} and {again.objective!r} in two equal runs")
 
 
-def certifies(trial: Trial) -> None:
+def certifies(trial: TrialFit) -> None:
     """The gap is what was asked for, or as small as double precision tells."""
     found = trial.found
     if trial.certified is not None:
@@ -231,7 +231,7 @@ def certifies(trial: Trial) -> None:
         demand(small, f"a gap of {found.gap:.1e} (status {found.status}) on\n{trial.model}")
 
 
-def reaches_the_reference(trial: Trial) -> None:
+def reaches_the_reference(trial: TrialFit) -> None:
     """The objective is the reference's, where that is exact."""
     found, difference = trial.found, abs(trial.verification.difference)
     if trial.is_exact:
@@ -242,7 +242,7 @@ def reaches_the_reference(trial: Trial) -> None:
         )
 
 
-def callbacks_see_every_record(trial: Trial) -> None:
+def callbacks_see_every_record(trial: TrialFit) -> None:
     """What a callback is shown is the history."""
     seen, kept = len(trial.records), len(trial.found.history)
     demand(
@@ -251,7 +251,7 @@ def callbacks_see_every_record(trial: Trial) -> None:
     )
 
 
-def a_start_is_gone_on_from(trial: Trial) -> None:
+def a_start_is_gone_on_from(trial: TrialFit) -> None:
     """A start is left unharmed; the answer is no worse, its bound no lower.
 
     A backend that knows no start must say so: ``Backend.start_refusal``.
@@ -276,7 +276,7 @@ def a_start_is_gone_on_from(trial: Trial) -> None:
 
 
 TWICE = "equal seeds give equal bits"
-SOLVER_LAWS: dict[str, Callable[[Trial], None]] = {
+SOLVER_LAWS: dict[str, Callable[[TrialFit], None]] = {
     "bounds are never too good": bounds_are_never_too_good,
     "one judge": one_judge,
     TWICE: equal_seeds_give_equal_bits,

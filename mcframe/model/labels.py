@@ -25,7 +25,7 @@ FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
 
 
 @attrs.frozen(eq=False, repr=False)
-class Labels:
+class AxisLabels:
     """The labels of the rows or of the columns of a table, in the order of the table.
 
     Attributes
@@ -43,9 +43,9 @@ class Labels:
     library: str | None = None
 
     @classmethod
-    def of(cls, labels: Any, count: int, name: str) -> "Labels":
+    def of(cls, labels: Any, count: int, name: str) -> "AxisLabels":
         """Return the labels of an axis of a table: as they are, of pandas, or positions from 0."""
-        if isinstance(labels, Labels):
+        if isinstance(labels, AxisLabels):
             return labels
         if labels is None:
             return cls(tuple(range(count)), name)
@@ -95,7 +95,7 @@ class Labels:
         return self.values[place]
 
     def __repr__(self) -> str:
-        return f"Labels({len(self)} of {self.name!r}: {some_in_words(self.values)})"
+        return f"AxisLabels({len(self)} of {self.name!r}: {some_in_words(self.values)})"
 
 
 def pandas_index(labels: Any, always: bool = False) -> Any:
@@ -103,7 +103,7 @@ def pandas_index(labels: Any, always: bool = False) -> Any:
 
     None where they came from elsewhere, but for ``always``, and where there are none.
     """
-    if not isinstance(labels, Labels):
+    if not isinstance(labels, AxisLabels):
         return labels
     if labels.library != "pandas" and not always:
         return None

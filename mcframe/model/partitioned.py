@@ -33,7 +33,7 @@ class PartitionedData(Protocol):
     ``part`` is deterministic and may be called in any process and any number of times, and the
     object pickles to something small, such as the name of a folder.
 
-    It may have ``row_labels`` and ``column_labels(name)``, ``Labels``, pandas' Index, or None, by
+    It may have ``row_labels`` and ``column_labels(name)``, ``AxisLabels``, an Index or None, by
     which a fit answers; ``block_entries(name, p)``, the stored entries of one block in partition
     p, and ``additions(name)``, which of "weight", "offset" and "exposure" a block has beside its
     values, by which ``explain`` tells bytes.

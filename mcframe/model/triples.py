@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber
-from mcframe.model.labels import Labels, code_labels, in_words, some_in_words
+from mcframe.model.labels import AxisLabels, code_labels, in_words, some_in_words
 from mcframe.model.observations import Observations
 from mcframe.model.series import columns_of_frame, is_series, numbers_of_column, series_of
 from mcframe.model.table import Table
@@ -31,15 +31,15 @@ class Triples:
         For each value the places of its labels, row after row, each cell once.
     values : array (n_entries,)
         Observed ones alone.
-    index, names : Labels
+    index, names : AxisLabels
         Those of the rows and of the columns.
     """
 
     rows: IntArray
     columns: IntArray
     values: Array
-    index: Labels
-    names: Labels
+    index: AxisLabels
+    names: AxisLabels
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -200,11 +200,11 @@ def sequence(what: str, given: Any) -> Any:
         ) from None
 
 
-def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[Labels, IntArray]:
+def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[AxisLabels, IntArray]:
     """Return the labels of an axis, and the place of the label of each triple among them."""
     if known is None:
         places, codes = code_labels(given, name)
-        return Labels(tuple(places), name, library), codes
+        return AxisLabels(tuple(places), name, library), codes
     all_of_them, at = code_labels(sequence(f"{name} labels", known), name)
     if len(all_of_them) < at.size:
         twice = int(np.argmax(np.bincount(at) > 1))
@@ -214,7 +214,7 @@ def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[Label
         )
     if not all_of_them:
         raise DataError(f"{HERE}: not one {name} label was given; at least one is needed")
-    labels = Labels(tuple(all_of_them), name, library)
+    labels = AxisLabels(tuple(all_of_them), name, library)
     codes = labels.find(given)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
@@ -316,7 +316,7 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
         return attrs.evolve(given, values=in_columns_of(fitted, name, given.values))
     if not isinstance(given, Triples):
         return given
-    names = Labels.of(fitted.names, fitted.shape[1], given.names.name)
+    names = AxisLabels.of(fitted.names, fitted.shape[1], given.names.name)
     places = places_among(given.names, names, f"block {name!r}: the new rows", "fit has")
     return sorted_by_cells(attrs.evolve(given, columns=places[given.columns], names=names))
 
@@ -329,8 +329,8 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     DataError
         Where they have a row or a column that the table has not, or none for one of its entries.
     """
-    index = Labels.of(table.index, table.shape[0], given.index.name)
-    names = Labels.of(table.names, table.shape[1], given.names.name)
+    index = AxisLabels.of(table.index, table.shape[0], given.index.name)
+    names = AxisLabels.of(table.names, table.shape[1], given.names.name)
     rows = places_among(given.index, index, what, "values have")[given.rows]
     columns = places_among(given.names, names, what, "values have")[given.columns]
     moved = sorted_by_cells(Triples(rows, columns, given.values, index, names))
@@ -346,7 +346,7 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     return moved
 
 
-def places_among(own: Labels, others: Labels, what: str, have: str) -> IntArray:
+def places_among(own: AxisLabels, others: AxisLabels, what: str, have: str) -> IntArray:
     """Return the place of each label among other ones, or raise a ``DataError``."""
     places = others.find(own.values)
     unknown = own.take(np.flatnonzero(places < 0))

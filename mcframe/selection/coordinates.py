@@ -17,7 +17,7 @@ from mcframe.selection.splitters import generator
 
 
 @attrs.frozen
-class Step:
+class SearchStep:
     """The best of what was tried for one block: its weight, and the score at the best term weight.
 
     ``block`` is None of the model as it was given. ``taken`` says whether the search went there.
@@ -39,12 +39,12 @@ class CoordinateSearch:
     ----------
     chosen : CrossValidation
         The one that the best model comes from.
-    steps : tuple of Step
+    steps : tuple of SearchStep
         The start, then the best try of each block in turn.
     """
 
     chosen: CrossValidation
-    steps: tuple[Step, ...]
+    steps: tuple[SearchStep, ...]
 
     @property
     def best_model(self) -> Model:
@@ -176,11 +176,11 @@ def best_scores(one: CrossValidation, other: CrossValidation) -> Array:
     return np.asarray(one.scores[one.best][one.counted & other.counted])
 
 
-def step_of(found: CrossValidation, block: str | None, taken: bool) -> Step:
+def step_of(found: CrossValidation, block: str | None, taken: bool) -> SearchStep:
     """The best of a cross-validation as a step."""
     weight = 1.0 if block is None else found.best_model.block(block).weight
     mean, error = found.means[found.best], found.standard_errors[found.best]
-    return Step(block, weight, found.best_weight, float(mean), float(error), taken)
+    return SearchStep(block, weight, found.best_weight, float(mean), float(error), taken)
 
 
 def reweighted(model: Model, name: str, factor: float) -> Model:

@@ -187,8 +187,10 @@ def cross_validate(
     folds = folds_of(checked_splitter(cv), problem, data, random_state)
     pairs = zip(compiled, places, strict=True)
     grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
-    work = Work(problems, places, grids, folds, criteria, path, backend, budget, limit, ridge)
-    found = work.scores(n_jobs, checkpoint, progress)
+    scoring = Scoring(
+        problems, places, grids, folds, criteria, path, backend, budget, limit, ridge
+    )
+    found = scoring.scores(n_jobs, checkpoint, progress)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     answer = CrossValidation(
         models=listed,
@@ -320,7 +322,7 @@ class Scores:
 
 
 @attrs.frozen(eq=False)
-class Work:
+class Scoring:
     """Models with their grids (n_models, n_weights), the folds, and how fits are made and judged.
 
     ``path`` is one's own, or None for certified fits; ``problems`` hold all data, ``places`` say

@@ -13,7 +13,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.folder import Folder, FolderLayout, path_of
 from mcframe.model.chunks.entries import data_of, type_of_places
-from mcframe.model.labels import Labels
+from mcframe.model.labels import AxisLabels
 
 __all__ = ["PartitionsOnDisk", "on_disk"]
 
@@ -146,20 +146,20 @@ class PartitionsOnDisk:
         return data_of(arrays, (stop - start, n_columns))
 
     @property
-    def row_labels(self) -> Labels | None:
+    def row_labels(self) -> AxisLabels | None:
         """The labels of the rows, read from the folder; None where it has none."""
         return self.labels(file_of_labels(None), "row")
 
-    def column_labels(self, name: str) -> Labels | None:
+    def column_labels(self, name: str) -> AxisLabels | None:
         """Return the labels of the columns of a block, None where the folder has none."""
         return self.labels(file_of_labels(self.blocks.index(name)), "column")
 
-    def labels(self, file: str, axis: str) -> Labels | None:
+    def labels(self, file: str, axis: str) -> AxisLabels | None:
         """Return the labels of a file, if it is there."""
         if file not in self.stored.files:
             return None
         table = pq.read_table(pa.BufferReader(self.stored.read(file)), use_threads=False)
-        return Labels(tuple(table["label"].to_pylist()), axis)
+        return AxisLabels(tuple(table["label"].to_pylist()), axis)
 
     def __repr__(self) -> str:
         tables = ", ".join(

@@ -25,7 +25,7 @@ Shapes = Mapping[str, tuple[int, int]]
 
 
 @attrs.frozen
-class Facts:
+class ChunkSummary:
     """What is known of one block of one partition.
 
     Attributes
@@ -47,7 +47,7 @@ class Facts:
     additions: tuple[str, ...]
 
 
-AllFacts = Mapping[str, tuple[Facts, ...]]
+Summaries = Mapping[str, tuple[ChunkSummary, ...]]
 
 
 def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chunk:
@@ -71,7 +71,7 @@ def in_scipy(given: Any) -> Any:
 
 def facts_of_part(
     name: str, given: Any, p: int, start: int, shape: tuple[int, int] | None
-) -> Facts:
+) -> ChunkSummary:
     """Return what is to be known of one block of one partition; ``shape`` is that of its rows."""
     chunk = chunk_of(name, given, p, start, shape is not None)
     if shape is not None:
@@ -82,12 +82,14 @@ def facts_of_part(
                 " every partition needs the same columns, and the rows that were said"
             )
     if not chunk.values.size:
-        return Facts(0, 0, -1, -1, digest_of_chunk(chunk), chunk.names)
+        return ChunkSummary(0, 0, -1, -1, digest_of_chunk(chunk), chunk.names)
     last_column = int(chunk.columns.max())
     first, last = int(chunk.rows.min()), int(chunk.rows.max())
     refuse_labels(last, last - first + 1)
     arrays_of(name, chunk, first, (last - first + 1, last_column + 1))  # refuses cells given twice
-    return Facts(chunk.values.size, first, last, last_column, digest_of_chunk(chunk), chunk.names)
+    return ChunkSummary(
+        chunk.values.size, first, last, last_column, digest_of_chunk(chunk), chunk.names
+    )
 
 
 def refuse_labels(row: int, n_rows: int) -> None:
@@ -286,7 +288,7 @@ def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:
         )
 
 
-def width_of(name: str, given: Any, facts: tuple[Facts, ...], shapes: Shapes) -> int:
+def width_of(name: str, given: Any, facts: tuple[ChunkSummary, ...], shapes: Shapes) -> int:
     """Return how many columns a block has."""
     array = values_of(given)
     last = max(each.last_column for each in facts)
@@ -298,7 +300,7 @@ def width_of(name: str, given: Any, facts: tuple[Facts, ...], shapes: Shapes) ->
 
 
 def starts_of(
-    facts: AllFacts,
+    facts: Summaries,
     heights: tuple[int, ...] | None,
     shapes: Shapes,
 ) -> tuple[int, ...]:
@@ -325,7 +327,7 @@ def starts_of(
     return starts
 
 
-def starts_of_frames(facts: AllFacts, n_items: int | None) -> tuple[int, ...]:
+def starts_of_frames(facts: Summaries, n_items: int | None) -> tuple[int, ...]:
     """Return where partitions of triples begin: each with its first entry of any block."""
     by_partition = [
         [each for each in parts if each.n_entries] for parts in zip(*facts.values(), strict=True)
@@ -343,7 +345,7 @@ def starts_of_frames(facts: AllFacts, n_items: int | None) -> tuple[int, ...]:
     return (0, *starts[1:], stop)
 
 
-def refuse_elsewhere(name: str, p: int, facts: Facts, starts: tuple[int, ...]) -> None:
+def refuse_elsewhere(name: str, p: int, facts: ChunkSummary, starts: tuple[int, ...]) -> None:
     """Raise a ``DataError`` where entries of a partition are in rows of another one."""
     if not facts.n_entries or starts[p] <= facts.first_row <= facts.last_row < starts[p + 1]:
         return
@@ -356,7 +358,7 @@ def refuse_elsewhere(name: str, p: int, facts: Facts, starts: tuple[int, ...]) -
     )
 
 
-def refuse_unlike_additions(facts: AllFacts) -> None:
+def refuse_unlike_additions(facts: Summaries) -> None:
     """Raise a ``DataError`` where only some partitions have weights, offsets or exposures."""
     for name, parts in facts.items():
         for p, each in enumerate(parts):
@@ -368,7 +370,7 @@ def refuse_unlike_additions(facts: AllFacts) -> None:
                 )
 
 
-def refuse_empty(facts: AllFacts, rows_known: bool) -> None:
+def refuse_empty(facts: Summaries, rows_known: bool) -> None:
     """Raise a ``DataError`` where a block has no entry, or a partition of unknown rows none."""
     for name, parts in facts.items():
         if not any(each.n_entries for each in parts):

@@ -11,7 +11,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.model import Observations
 from mcframe.model.chunks.dask_checks import (
     BESIDE,
-    Facts,
+    ChunkSummary,
     chunk_of,
     dask,
     digest_of_chunk,
@@ -54,7 +54,7 @@ class DaskPartitions:
         The first row of each partition, and the number of rows.
     columns : dict from block name to int
         The number of columns of each block.
-    facts : dict from block name to tuple of Facts
+    facts : dict from block name to tuple of ChunkSummary
         One for each partition.
     names : dict from block name to pandas' Index or None
         The names of the columns of frames whose rows are items.
@@ -64,7 +64,7 @@ class DaskPartitions:
     rows_given: Mapping[str, bool]
     starts: tuple[int, ...]
     columns: Mapping[str, int]
-    facts: Mapping[str, tuple[Facts, ...]]
+    facts: Mapping[str, tuple[ChunkSummary, ...]]
     names: Mapping[str, Any]
 
     @property
@@ -283,7 +283,7 @@ def facts_of(
     rows_given: Mapping[str, bool],
     heights: tuple[int, ...] | None,
     data: Mapping[str, Any],
-) -> dict[str, tuple[Facts, ...]]:
+) -> dict[str, tuple[ChunkSummary, ...]]:
     """Compute every partition once, and return what is to be known of it."""
     n_partitions = len(next(iter(tasks.values())))
     starts = np.cumsum([0, *(heights or [0] * n_partitions)])
