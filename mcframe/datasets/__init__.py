@@ -2,11 +2,8 @@
 
 from mcframe.datasets.csv_blocks import read_csv
 from mcframe.datasets.files import folder
-from mcframe.datasets.handwritten import digits
-from mcframe.datasets.hiding import hide
-from mcframe.datasets.mulan import read_mulan
-from mcframe.datasets.multilabel import MultiLabel, read_multilabel
-from mcframe.datasets.openml import fetch_multilabel
+from mcframe.datasets.mulan import fetch_multilabel, read_mulan
+from mcframe.datasets.multilabel import MultiLabel, digits, hide, read_multilabel
 from mcframe.datasets.partitions import (
     DaskPartitions,
     ParquetTriples,
