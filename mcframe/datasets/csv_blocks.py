@@ -32,7 +32,7 @@ def read_csv(
     Parameters
     ----------
     path : path of the file
-        The first line names the columns. A relative path that does not exist is looked for in
+        The first line names the columns. A relative path that does not exist is searched for in
         the folder that the environment variable ``MCFRAME_DATA`` names.
     blocks : dict
         For each block its columns by name, in the order they shall have, or one text in which

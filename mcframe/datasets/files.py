@@ -39,7 +39,7 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     DataError
-        Where neither is a file; it names the places that were looked at.
+        Where neither is a file; it names the places that were searched.
     """
     given = Path(path).expanduser()
     if given.is_file():

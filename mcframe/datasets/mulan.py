@@ -27,7 +27,7 @@ def read_mulan(
     ----------
     arff : path of the table
         Dense or sparse; numeric and nominal attributes, ``?`` where a value is missing. A
-        relative path that does not exist is looked for in the folder that the environment
+        relative path that does not exist is searched for in the folder that the environment
         variable ``MCFRAME_DATA`` names; likewise ``xml``.
     xml : path of the list of labels
         Elements ``<label name="...">``, nested or not, in any order.

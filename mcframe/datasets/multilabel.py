@@ -114,14 +114,14 @@ class MultiLabel:
 
 
 def read_multilabel(path: str | os.PathLike[str]) -> MultiLabel:
-    """Read a table of features and labels from an ``.npz`` file of your own.
+    """Read a table of features and labels from an ``.npz`` file.
 
     Parameters
     ----------
     path : path of a file that ``numpy.savez`` or ``numpy.savez_compressed`` wrote
         It holds ``X`` (n_items, n_features), numbers, and ``Y`` (n_items, n_labels), 0 or 1;
         NaN is missing. It may hold ``feature_names`` and ``label_names``; other keys are left
-        alone. A relative path that does not exist is looked for in the folder that the
+        alone. A relative path that does not exist is searched for in the folder that the
         environment variable ``MCFRAME_DATA`` names. Pickled objects are never loaded.
 
     Raises

@@ -75,7 +75,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
         - ``.npz``: arrays ``user``, ``item``, ``rating`` and, or not, ``timestamp``.
 
         What is between the columns is read off the first line. A relative path that does not
-        exist is looked for in the folder that the environment variable ``MCFRAME_DATA`` names.
+        exist is searched for in the folder that the environment variable ``MCFRAME_DATA`` names.
 
     Raises
     ------
