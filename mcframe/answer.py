@@ -18,8 +18,7 @@ from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
 from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import FittedRows, check_size
-from mcframe.ranking import Axes, best_columns, check_ranked
+from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
 
 
 @attrs.frozen(eq=False)

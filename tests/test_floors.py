@@ -26,7 +26,6 @@ FLOORS = {
     "fitting": 6,
     "partitions": 6,
     "prediction": 6,
-    "ranking": 6,
     "storage": 6,
     "verification": 6,
     "laws": 6,

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.datasets import read_ratings
-from mcframe.ranking import largest
+from mcframe.prediction import largest
 from mcframe.selection import RelativeError
 
 NAN = np.nan
@@ -549,7 +549,7 @@ def test_rankings_come_in_the_library_of_the_triples(library):
 
 def test_rankings_of_many_rows_are_made_in_parts(fit, monkeypatch):
     whole = fit.top("stars", ["eve", "ann", "bob"], observed=True)
-    monkeypatch.setattr("mcframe.ranking.BATCH", 5)
+    monkeypatch.setattr("mcframe.prediction.BATCH", 5)
     pd.testing.assert_frame_equal(
         fit.top("stars", np.array(["eve", "ann", "bob"]), observed=True), whole
     )

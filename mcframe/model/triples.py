@@ -9,9 +9,17 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber
-from mcframe.model.labels import AxisLabels, code_labels, in_words, some_in_words
+from mcframe.model.labels import (
+    AxisLabels,
+    code_labels,
+    columns_of_frame,
+    in_words,
+    is_series,
+    numbers_of_column,
+    series_of,
+    some_in_words,
+)
 from mcframe.model.observations import Observations
-from mcframe.model.series import columns_of_frame, is_series, numbers_of_column, series_of
 from mcframe.model.table import Table
 
 __all__ = ["Triples", "from_triples", "in_cells_of", "in_columns_of", "table_of_triples"]

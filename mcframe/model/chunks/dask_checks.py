@@ -13,8 +13,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.chunks.entries import ADDITIONS, MOST_ROWS, Chunk, arrays_of, check_chunk
 from mcframe.model.chunks.sources import PLACES, chunk_of_rows, chunk_of_triples
-from mcframe.model.forms import numbers_of
-from mcframe.model.long_lists import may_list_entries
+from mcframe.model.forms import may_list_entries, numbers_of
 from mcframe.numerics.digest import digest_of
 
 # What stands beside the values of ``Observations``.

@@ -14,9 +14,9 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.chunks.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.model.forms import UNCLEAR_FORMATS
+from mcframe.model.labels import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.partitioned import is_collection
 from mcframe.model.reading import read_numbers
-from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.table import Table
 
 __all__ = ["PLACES", "chunks_of"]
