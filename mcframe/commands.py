@@ -95,8 +95,8 @@ FORMATS = (".png", ".pdf", ".svg")
 
 DEMO = """\
 Hide half of the features and three quarters of the labels of a table, fit a low-rank model
-to what is left, print its certificate, and judge what it predicts for the hidden entries
-beside mean imputation with logistic regression. About 15 seconds on two cores.
+to the others, print its certificate, and compare its predictions of the hidden entries
+with mean imputation and logistic regression. About 15 seconds on two cores.
 
 Without --data the table is scikit-learn's 1797 handwritten digits, nothing is downloaded, and
 a picture of hidden and completed digits is written if matplotlib is installed.
@@ -105,7 +105,7 @@ a picture of hidden and completed digits is written if matplotlib is installed.
 NOTES = """\
 your own data: an npz file with X (items x features, numbers) and Y (items x labels, 0 or 1),
 NaN where missing, as numpy.savez("mine.npz", X=X, Y=Y) writes it. A relative path is also
-looked for in the folder named by the environment variable MCFRAME_DATA.
+searched for in the folder named by the environment variable MCFRAME_DATA.
 
 Ctrl-C during the fit ends it with the best point so far and its certificate.
 

@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.selection import CrossValidation
 
-# Sky blue of the palette of Okabe and Ito (2008): it is told from every grey by all readers.
+# Sky blue of the palette of Okabe and Ito (2008): all readers can distinguish it from every grey.
 HIDDEN = np.array([86, 180, 233]) / 255
 INCH = 0.92
 
@@ -84,7 +84,7 @@ def as_colours(grey: Array) -> Array:
 
 
 def new_figure(inches: tuple[float, float]) -> Any:
-    """Make a figure of its own: pyplot's list of open figures is left alone."""
+    """Make a figure that is not in pyplot's list of open figures."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=inches, layout="constrained", facecolor="white")

@@ -36,7 +36,7 @@ class Rows(ABC):
 
     @abstractmethod
     def predictor(self, name: str) -> Array:
-        """Z + effects + offset of a block (rows x its latent columns), in the data's own units."""
+        """Z + effects + offset of a block (rows x its latent columns), in units of the data."""
 
     def likelihood(self, name: str) -> Likelihood:
         """The likelihood of a block with its fitted parameters."""
@@ -213,10 +213,10 @@ class Axes:
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
         places = []
         for labels, given in zip((self.rows, self.columns), self.sides_of(pairs), strict=True):
-            found = labels.find(given)
+            at = labels.find(given)
             if unknown == "refuse":
-                self.check_known(labels, given, found)
-            places.append(found)
+                self.check_known(labels, given, at)
+            places.append(at)
         return places[0], places[1]
 
     def sides_of(self, pairs: Any) -> list[Any]:
@@ -247,13 +247,13 @@ class Axes:
         """
         several = isinstance(row, list | np.ndarray) or hasattr(row, "to_list")
         given = list(row) if several else [row]
-        found = self.rows.find(given)
-        self.check_known(self.rows, given, found)
-        return found
+        at = self.rows.find(given)
+        self.check_known(self.rows, given, at)
+        return at
 
-    def check_known(self, labels: AxisLabels, given: Any, found: IntArray) -> None:
+    def check_known(self, labels: AxisLabels, given: Any, at: IntArray) -> None:
         """Raise a ``DataError`` that names labels which the fit does not know."""
-        unknown = np.flatnonzero(found < 0)[:LOOKED_AT]
+        unknown = np.flatnonzero(at < 0)[:LOOKED_AT]
         if unknown.size:
             names = list(dict.fromkeys(given[int(place)] for place in unknown))
             remedy = "; fit.predict_rows and fit.top_rows take new rows" * (labels is self.rows)
@@ -313,18 +313,18 @@ def best_columns(
     rows, columns, predictions : arrays, one element each for a row and one of its columns
     """
     most = whole(n, "n", least=1)
-    found = []
+    best = []
     step = max(1, BATCH // table.shape[1])
     for start in range(0, rows.size, step):
         part = rows[start : start + step]
         for row, numbers in zip(part, predictions(part), strict=True):
             left = np.arange(numbers.size) if observed else table.unobserved_columns(row)
             chosen = left[largest(numbers[left], most)]
-            found.append((np.full(chosen.size, row), chosen, numbers[chosen]))
-    if not found:
+            best.append((np.full(chosen.size, row), chosen, numbers[chosen]))
+    if not best:
         nowhere = np.zeros(0, dtype=np.intp)
         return nowhere, nowhere, np.zeros(0)
-    at_rows, at_columns, predicted = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    at_rows, at_columns, predicted = (np.concatenate(parts) for parts in zip(*best, strict=True))
     return at_rows, at_columns, predicted
 
 

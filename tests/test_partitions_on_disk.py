@@ -305,7 +305,7 @@ FAULTS = {
     "rows and triples": ([ONES, ([0], [0], [1.0])], "chunk 0 and chunk 1 are blocks of rows and"),
     "unlike additions": (
         [mc.Observations(ONES, weights=1.0), ONES],
-        "chunk 0 has weight beside its values and chunk 1 has nothing",
+        "chunk 0 has weight with its values and chunk 1 has nothing",
     ),
     "negative weight": ([mc.Observations(ONES, weights=-1.0)], "weight -1 in chunk 0, row 0"),
     "no exposure": (

@@ -214,7 +214,7 @@ def test_a_pair_that_stands_twice_is_refused_with_both_values(library):
     )
     assert refusal(read, frame) == (
         "from_triples: user 'ann' and film 'Up' stand together more than once, with the values 5"
-        " and 2.5 (1 more such pairs); leave one of them, or say what they are worth together by"
+        " and 2.5 (1 more such pairs); leave one of them, or choose their common value by"
         ' duplicates="mean", "last" or "sum"'
     )
     for way, wanted in {"mean": 3.75, "last": 2.5, "sum": 7.5}.items():

@@ -425,8 +425,8 @@ WRONG = {
             mc.Block("x", mc.Gaussian(), standardize="ranks"),
             terms=[mc.Calibration("x", np.ones(3), [1.0])],
         ),
-        "Calibration states sums of block 'x', of which the ranks that standardize='ranks' keeps"
-        " know nothing; take standardize=True or 'robust'",
+        "Calibration states sums of block 'x', which do not follow from the ranks of"
+        " standardize='ranks'; take standardize=True or 'robust'",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The demo, above all floors: half a table hidden, completed, judged, compared, drawn."""
+"""The demo, above all floors: half a table hidden, completed, scored, compared, drawn."""
 
 from mcframe.demo.experiment import (
     Baseline,

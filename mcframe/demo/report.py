@@ -44,7 +44,7 @@ class Demo:
 
 
 def demonstrate(demo: Demo) -> Fit:
-    """Hide entries of a table, complete it with a certificate, judge and compare; print it all.
+    """Hide entries of a table, complete it with a certificate, compare with a baseline; print all.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def declaration(validation: Experiment, demo: Demo) -> tuple[float, float]:
     """Choose the label scale and the nuclear weight, and print how."""
     headline("Choosing the label scale and the nuclear weight")
     print(
-        f"on {SET_ASIDE:.0%} of the observed entries, set aside; no hidden entry is looked at.\n"
+        f"on {SET_ASIDE:.0%} of the observed entries, set aside; no hidden entry is used.\n"
         "score: log loss of labels and squared error of features, each relative to column means,\n"
         "averaged (1: no better than means; 0: perfect). A row ends where the score rises."
     )

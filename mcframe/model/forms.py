@@ -230,7 +230,7 @@ def check_values(block: Block, table: Table) -> None:
 
 
 def check_scale(block: Block, scale: float, table: Table) -> None:
-    """Raise a ``DataError`` where the weight of an entry, times the block's own, overflows."""
+    """Raise a ``DataError`` where the weight of an entry, times that of the block, overflows."""
     heaviest = 1.0 if table.weights is None else np.max(table.weights, initial=0.0)
     with np.errstate(over="ignore"):
         if np.isfinite(scale * heaviest):
@@ -316,7 +316,7 @@ def refuse_long_list(block: Block, frame: Any) -> None:
 
 
 def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
-    """Whether a frame of which no row is seen may list entries: by names, or by kinds of dtypes.
+    """Return True for a frame that may list entries, by its names or by kinds of dtypes.
 
     It has three or four columns, two of which are named as keys are, or hold no measurements.
     """
@@ -327,7 +327,7 @@ def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
 
 
 def are_keys(first: object, second: object) -> bool:
-    """Whether two names are those of rows and of columns, or of two different ids."""
+    """Return True for names of rows and of columns, or of two different ids."""
     one, other = words_of(first), words_of(second)
     crossed = (one & OF_ROWS and other & OF_COLUMNS) or (one & OF_COLUMNS and other & OF_ROWS)
     both = one & OF_KEYS and other & OF_KEYS and one - OF_KEYS and other - OF_KEYS
@@ -336,11 +336,11 @@ def are_keys(first: object, second: object) -> bool:
 
 def words_of(name: object) -> set[str]:
     """The words of a column's name, also in the singular: user and id of ``user_ids``."""
-    found = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", str(name))}
-    found |= {word.removesuffix("s") for word in found}
-    stems = {word.removesuffix("id") for word in found if word.endswith("id")}
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", str(name))}
+    words |= {word.removesuffix("s") for word in words}
+    stems = {word.removesuffix("id") for word in words if word.endswith("id")}
     glued = stems & (OF_ROWS | OF_COLUMNS)  # userid
-    return found | glued | ({"id"} if glued else set())
+    return words | glued | ({"id"} if glued else set())
 
 
 def codes_of(series: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Labels of rows and columns, of any kind, and the place of each among them."""
+"""Columns of frames through narwhals, and labels of rows and columns with their places."""
 
 import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
     Raises
     ------
     DataError
-        Where it is no frame, not in memory, has not one of the columns, or one of its own twice.
+        Where it is no frame, not in memory, lacks one of the columns, or has one twice.
     """
     try:
         table = nw.from_native(frame, pass_through=True)
@@ -87,7 +87,7 @@ def numbers_of_column(given: Any) -> Array:
     except (ValueError, OverflowError):  # lists among the numbers
         array = np.zeros((1, 1))
     if array.ndim != 1 or (array is not given and array.dtype.kind not in REAL_KINDS):
-        array = np.fromiter(given, dtype=object, count=len(given))  # else 1 beside "a" is text
+        array = np.fromiter(given, dtype=object, count=len(given))
     return floats_of(array)
 
 
@@ -132,8 +132,8 @@ class AxisLabels:
             return labels
         if labels is None:
             return cls(tuple(range(count)), name)
-        own = name if labels.name is None else labels.name
-        return cls(tuple(plain_list(labels.to_numpy(dtype=object))), own, "pandas")
+        axis = name if labels.name is None else labels.name
+        return cls(tuple(plain_list(labels.to_numpy(dtype=object))), axis, "pandas")
 
     @cached_property
     def places(self) -> Mapping[Any, int]:
@@ -217,17 +217,17 @@ def code_labels(
     codes: IntArray = np.empty(len(given), dtype=np.intp)
     kinds: set[type] = set()
     start = 0
-    for labels, own in in_parts(given):
+    for labels, part_codes in in_parts(given):
         kinds.update(map(type, labels))
         try:
             if known is None:
-                found = [places.setdefault(label, len(places)) for label in labels]
+                at = [places.setdefault(label, len(places)) for label in labels]
             else:
-                found = [known.get(label, -1) for label in labels]
+                at = [known.get(label, -1) for label in labels]
         except TypeError:
             raise not_hashable(labels, what) from None
-        stop = start + (len(labels) if own is None else own.size)
-        codes[start:stop] = found if own is None else np.asarray(found, dtype=np.intp)[own]
+        stop = start + (len(labels) if part_codes is None else part_codes.size)
+        codes[start:stop] = at if part_codes is None else np.asarray(at, dtype=np.intp)[part_codes]
         start = stop
     check_truth_values(kinds, what)
     if known is not None:
@@ -245,7 +245,7 @@ def code_labels(
 def in_parts(given: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
     """Yield the labels part by part as Python's objects, and which of them stands where.
 
-    Numbers, and what pandas has a dtype for, are distinguished by their own library, and yielded
+    Numbers, and what pandas has a dtype for, are distinguished by its library, and yielded
     once each; of others all are yielded, many at a time, and the second is None.
     """
     if is_series(given) and given.dtype.is_numeric() and not given.dtype.is_decimal():
@@ -279,26 +279,26 @@ def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
 def plain_list(given: Any) -> list[Any]:
     """Return labels as Python's objects, which are equal where they mean the same."""
     if isinstance(given, np.ndarray):
-        found = (in_microseconds(given) if given.dtype.kind in "mM" else given).tolist()
+        labels = (in_microseconds(given) if given.dtype.kind in "mM" else given).tolist()
     elif is_series(given):
         unit = getattr(given.dtype, "time_unit", None)
         if unit in FINER_THAN_MICROSECONDS and not given.implementation.is_pandas_like():
             in_microseconds(given.to_numpy())  # which refuses what lists would round
-        found = given.to_list()
+        labels = given.to_list()
     else:
-        found = list(given)
-    if {np.datetime64, np.timedelta64} & set(map(type, found)):
+        labels = list(given)
+    if {np.datetime64, np.timedelta64} & set(map(type, labels)):
         return [
             in_microseconds(np.asarray(label)).item()
             if isinstance(label, np.datetime64 | np.timedelta64)
             else label
-            for label in found
+            for label in labels
         ]
-    return found
+    return labels
 
 
 def in_microseconds(times: Any) -> Any:
-    """Return NumPy's times in units that Python's own times have, or raise a ``DataError``."""
+    """Return NumPy's times in units that Python's times have, or raise a ``DataError``."""
     if np.datetime_data(times.dtype)[0] not in FINER_THAN_MICROSECONDS:
         return times
     coarse = times.astype(f"{times.dtype.kind}8[us]")

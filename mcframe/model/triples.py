@@ -22,8 +22,6 @@ from mcframe.model.labels import (
 from mcframe.model.observations import Observations
 from mcframe.model.table import Table
 
-__all__ = ["Triples", "from_triples", "in_cells_of", "in_columns_of", "table_of_triples"]
-
 WAYS = ("refuse", "mean", "last", "sum")
 # What ``DataError``s begin with.
 HERE = "from_triples"
@@ -93,23 +91,23 @@ def from_triples(
 ) -> Triples:
     """Read a list of (row, column, value), one entry of a table each, as data of a block.
 
-    The table is never written out: what is kept is the value of each entry and the place of its
-    row and of its column. Answers speak in the labels: ``Fit.predict_pairs``, ``Fit.top``.
+    The table is never written out: each entry has its value and the places of its row and its
+    column. Answers are by label: ``Fit.predict_pairs``, ``Fit.top``.
 
     Parameters
     ----------
     frame : DataFrame of pandas or polars, or table of pyarrow, optional
         One entry in each row. Without it ``row``, ``column`` and ``value`` are sequences.
     row, column, value : name of a column, or sequence
-        The labels of rows and of columns: text, numbers, times, tuples, whatever can be looked up
-        in a dict. Values are numbers; an entry whose value is missing is not observed, and its
+        The labels of rows and of columns: text, numbers, times, tuples, anything that can be a key
+        of a dict. Values are numbers; an entry whose value is missing is not observed, and its
         labels stand in the table all the same.
     rows, columns : sequence of labels, optional
         All rows or columns of the table, in order; an entry elsewhere is refused. Rows that other
         blocks have too are given so: ``rows=features.index``. By default those that occur, by
         their first appearance.
     duplicates : "refuse", "mean", "last" or "sum", default "refuse"
-        What a pair is worth that stands more than once.
+        The value of a pair that occurs more than once.
 
     Returns
     -------
@@ -164,7 +162,7 @@ def three_columns(
 ) -> tuple[str | None, tuple[Any, Any], Sequence[Any]]:
     """Return the library of the triples, what their labels are called, and the three columns."""
     if frame is not None:
-        library, found = columns_of_frame(frame, given, HERE)
+        library, three = columns_of_frame(frame, given, HERE)
         if len(set(given)) < len(given):
             raise DataError(
                 f"{HERE}: row={given[0]!r}, column={given[1]!r}, value={given[2]!r} were given;"
@@ -173,8 +171,8 @@ def three_columns(
         names = (given[0], given[1])
     else:
         library, names = None, ("row", "column")
-        found = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
-    lengths = [len(column) for column in found]
+        three = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
+    lengths = [len(column) for column in three]
     if len(set(lengths)) > 1:
         raise DataError(
             f"{HERE}: row, column and value have {lengths[0]}, {lengths[1]} and {lengths[2]}"
@@ -182,7 +180,7 @@ def three_columns(
         )
     if not lengths[0]:
         raise DataError(f"{HERE}: not one triple was given; at least one is needed")
-    return library, names, found
+    return library, names, three
 
 
 def sequence(what: str, given: Any) -> Any:
@@ -196,11 +194,11 @@ def sequence(what: str, given: Any) -> Any:
         raise DataError(
             f"{HERE}: {what} is an array of shape {given.shape}; one dimension is needed"
         )
-    found = series_of(given)
-    if is_series(found) or isinstance(found, np.ndarray | list | tuple | range):
-        return found
+    series = series_of(given)
+    if is_series(series) or isinstance(series, np.ndarray | list | tuple | range):
+        return series
     try:
-        return list(found)
+        return list(series)
     except TypeError:
         raise DataError(
             f"{HERE}: {what} is a {type(given).__name__}; a sequence is needed, one element for"
@@ -300,8 +298,8 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     return DataError(
         f"{HERE}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
         f" {in_words(triples.names[column])} stand together more than once, with the values"
-        f" {values[second - 1]:g} and {values[second]:g}{others}; leave one of them, or say what"
-        ' they are worth together by duplicates="mean", "last" or "sum"'
+        f" {values[second - 1]:g} and {values[second]:g}{others}; leave one of them, or"
+        ' choose their common value by duplicates="mean", "last" or "sum"'
     )
 
 
@@ -330,7 +328,7 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
 
 
 def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
-    """Return numbers beside the entries of a table, by its rows and columns.
+    """Return weights or offsets of the entries of a table, by its rows and columns.
 
     Raises
     ------
@@ -354,10 +352,10 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     return moved
 
 
-def places_among(own: AxisLabels, others: AxisLabels, what: str, have: str) -> IntArray:
+def places_among(labels: AxisLabels, others: AxisLabels, what: str, have: str) -> IntArray:
     """Return the place of each label among other ones, or raise a ``DataError``."""
-    places = others.find(own.values)
-    unknown = own.take(np.flatnonzero(places < 0))
+    places = others.find(labels.values)
+    unknown = labels.take(np.flatnonzero(places < 0))
     if unknown:
         raise DataError(
             f"{what} have {others.name} {some_in_words(unknown)}, which the {have} not; leave such"
