@@ -166,7 +166,7 @@ def check_picture(picture: str | None, data: str | None) -> None:
 
 def run_demo(given: argparse.Namespace) -> int:
     """Run the demo; the exit code says whether its fit is certified."""
-    from mcframe.demo import Demo, demonstrate
+    from mcframe.demo.report import Demo, demonstrate
 
     check_picture(given.picture, given.data)
     answer = demonstrate(

@@ -51,7 +51,7 @@ WIDTH = 16
 
 
 def in_partitions(data: object) -> bool:
-    """Whether rows come in partitions, or are collections of Dask, which are read as such."""
+    """Return True for rows in partitions, and for collections of Dask."""
     if isinstance(data, Mapping):
         return any(map(is_collection, data.values()))
     return is_partitioned(data)
@@ -211,7 +211,7 @@ def checked_folder(scratch: object) -> str | None:
 
 @attrs.frozen(eq=False, repr=False)
 class PartitionsExplanation:
-    """What a fit of rows in partitions holds and sends, estimated before any work.
+    """Memory and traffic of a fit of rows in partitions, estimated before any work.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class PartitionsExplanation:
 
 
 def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplanation:
-    """What a fit of rows in partitions holds and sends, without reading a partition."""
+    """Estimate memory and traffic of a fit of rows in partitions, without reading one."""
     n_partitions = data.n_partitions
     n_columns = sum(
         data.shape(block.name)[1] * block.likelihood.width

@@ -333,7 +333,7 @@ def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str,
 
 
 def dual_from(entry: Entry) -> Dual | None:
-    """What a stored point knows of the dual."""
+    """The dual information of a stored point."""
     if entry.facts["dual"] is None:
         return None
     arrays, (n_terms, n_pieces) = entry.arrays, entry.facts["dual"]

@@ -10,7 +10,7 @@ import pytest
 import mcframe as mc
 from mcframe.__main__ import main
 from mcframe.datasets import MultiLabel, digits
-from mcframe.demo import (
+from mcframe.demo.experiment import (
     Errors,
     Experiment,
     GridScores,

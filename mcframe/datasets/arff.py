@@ -34,7 +34,7 @@ class Attribute:
 
 @attrs.frozen(eq=False)
 class ArffTable:
-    """What an ARFF file holds.
+    """The content of an ARFF file.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ FEWEST = 20
 
 @attrs.frozen
 class Errors:
-    """What a method got wrong on hidden entries, as Goldberg et al. (2010) define it.
+    """Errors of a method on hidden entries, as Goldberg et al. (2010) define them.
 
     ``labels`` is the share of wrong labels; ``features`` the sum of squared errors over the
     sum of squares of the truth.
@@ -44,7 +44,7 @@ class Experiment:
 
     @property
     def observed(self) -> dict[str, Array]:
-        """What a method may see: NaN where hidden, the blocks by name."""
+        """The entries that a method is given: NaN where hidden, the blocks by name."""
         return {
             "features": np.where(self.hidden_features, np.nan, self.features),
             "labels": np.where(self.hidden_labels, np.nan, self.labels),
@@ -232,7 +232,7 @@ MAX_ITER = 5000
 
 @attrs.frozen(eq=False)
 class Baseline:
-    """What the baseline predicts: features (hidden ones by means) and label probabilities.
+    """Predictions of the baseline: features (hidden ones by means) and label probabilities.
 
     ``unconverged`` counts labels whose regression stopped at its iteration limit.
     """

@@ -33,7 +33,7 @@ PICTURE = "demo.png"
 
 @attrs.frozen
 class Demo:
-    """What to demonstrate: the arguments of ``python -m mcframe demo``."""
+    """The arguments of ``python -m mcframe demo``."""
 
     data: str | None = None
     items: int | None = None

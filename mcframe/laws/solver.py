@@ -34,7 +34,7 @@ class Agreement:
     """Comparison of one backend with the reference on one example.
 
     ``difference`` is |objective - reference| / max of both; ``exact`` says whether the
-    reference reached its own tolerance: where it did not, only the bounds were compared.
+    gap of the reference is at most its tolerance: otherwise only the bounds were compared.
     """
 
     difference: float
@@ -94,7 +94,7 @@ class TrialFit:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the reference reached its own tolerance."""
+        """True if the gap of the reference is at most its tolerance."""
         return self.exact.gap <= REFERENCE_TOL
 
     @property

@@ -356,7 +356,7 @@ def codes_of(series: Any) -> Any:
 
 
 def list_cells(rows: IntArray, columns: IntArray) -> bool:
-    """Whether pairs of codes are all different, and their number and repetitions say something."""
+    """Return True where all pairs of codes differ, although some would be equal by chance."""
     n_pairs, n_columns = rows.size, int(columns.max()) + 1
     if n_pairs < int(rows.max()) + 1 + n_columns:
         return False

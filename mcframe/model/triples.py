@@ -271,7 +271,7 @@ def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
 
 
 def begins(ascending: IntArray) -> Mask:
-    """Whether each number is another one than the one before it."""
+    """Return a mask of the numbers that differ from the one before."""
     first = np.ones(ascending.size, dtype=bool)
     first[1:] = ascending[1:] != ascending[:-1]
     return first

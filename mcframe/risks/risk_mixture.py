@@ -203,22 +203,22 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     @property
     def z_name(self) -> str | None:  # type: ignore[override]
-        """What it is to the likelihood."""
+        """The value of the same property of the likelihood."""
         return self.likelihood.z_name
 
     @property
     def reads_unlabeled(self) -> bool:  # type: ignore[override]
-        """Whether PU or NU takes part: PN alone has no loss where there is no label."""
+        """True if PU or NU has a weight: PN alone has no loss where there is no label."""
         return self.pu + self.nu > 0.0
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
-        """Whether d is a line in z, or takes no part."""
+        """True if d is linear in z, or has no weight."""
         return self.likelihood.label_difference is not None or not self.reads_unlabeled
 
     @property
     def quadratic(self) -> bool:  # type: ignore[override]
-        """Whether l is quadratic, and d a line."""
+        """True if l is quadratic, and d linear."""
         return bool(self.likelihood.quadratic and self.convex)
 
     @property

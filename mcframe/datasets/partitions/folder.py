@@ -38,7 +38,7 @@ class FolderLayout:
     files: str  # a regular expression
 
     def is_ours(self, path: Path) -> bool:
-        """Whether a path inside a folder was written by that function, which may just move it."""
+        """Return True for a path inside a folder that the function has written."""
         if path.name == WORKSHOP and not path.is_file():
             return all(file.name == LOCK or self.is_ours(file) for file in path.iterdir())
         named = path.name == self.manifest or re.fullmatch(self.files, path.name) is not None

@@ -229,7 +229,7 @@ class Spool:
 
 
 def is_single(numbers: Array) -> bool:
-    """Whether numbers are the same in single precision, to the last bit."""
+    """Return True for numbers that single precision represents exactly."""
     with np.errstate(over="ignore", under="ignore"):
         return bool(np.all(numbers.astype(np.float32) == numbers))
 

@@ -102,13 +102,13 @@ def remedy_for(source: Any) -> str:
 
 
 def is_rows(given: Any) -> bool:
-    """Whether an element is a block of rows."""
+    """Return True for a block of rows."""
     array = isinstance(given, np.ndarray)
     return array or sp.issparse(given) or isinstance(given, Observations)
 
 
 def is_single(element: Any) -> bool:
-    """Whether an element is one triple of numbers, and not three sequences of them."""
+    """Return True for one triple of numbers, and not three sequences of them."""
     return isinstance(element, tuple) and all(np.ndim(part) == 0 for part in element)
 
 
