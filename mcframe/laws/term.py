@@ -180,31 +180,6 @@ def gradient_is_derivative(term: Any, points: list[Array]) -> None:
                 )
 
 
-@law_of(TERM_LAWS, "arguments unharmed")
-def arguments_unharmed(term: Term, points: list[Array]) -> None:
-    """Arguments stay as they were; a copy is equal; the formula says something."""
-    for point in points:
-        kept = point.copy()
-        if isinstance(term, Prox):
-            answer = term.prox(point, 1.0)[0]
-            demand(answer.shape == point.shape, f"a prox of shape {answer.shape}")
-            answer[...] = -7.0
-        term.value(point)
-        term.conjugate(point)
-        near = term.nearest_dual(point)
-        demand(near.shape == point.shape, f"a nearest dual of shape {near.shape}")
-        demand_unharmed(kept, point, "the latent matrix")
-    if isinstance(term, Factored):
-        for stacked in stacked_samples(points):
-            kept = stacked.copy()
-            term.of_factors(stacked)
-            term.prox_factors(stacked, 1.0)[...] = -7.0
-            demand_unharmed(kept, stacked, "the stacked factors")
-    twin = copy.deepcopy(term)
-    demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
-    demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")
-
-
 @law_of(TERM_LAWS, "prox returns the value there", Prox)
 def value_at_prox(term: Any, points: list[Array]) -> None:
     """The value that prox returns is the value there."""
@@ -340,3 +315,28 @@ def composition(term: Composed, points: list[Array]) -> None:
         dual = term.adjoint(inner_dual)
         for rival in points:
             at_least(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
+
+
+@law_of(TERM_LAWS, "arguments unharmed")
+def arguments_unharmed(term: Term, points: list[Array]) -> None:
+    """Arguments stay as they were; a copy is equal; the formula says something."""
+    for point in points:
+        kept = point.copy()
+        if isinstance(term, Prox):
+            answer = term.prox(point, 1.0)[0]
+            demand(answer.shape == point.shape, f"a prox of shape {answer.shape}")
+            answer[...] = -7.0
+        term.value(point)
+        term.conjugate(point)
+        near = term.nearest_dual(point)
+        demand(near.shape == point.shape, f"a nearest dual of shape {near.shape}")
+        demand_unharmed(kept, point, "the latent matrix")
+    if isinstance(term, Factored):
+        for stacked in stacked_samples(points):
+            kept = stacked.copy()
+            term.of_factors(stacked)
+            term.prox_factors(stacked, 1.0)[...] = -7.0
+            demand_unharmed(kept, stacked, "the stacked factors")
+    twin = copy.deepcopy(term)
+    demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
+    demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")
