@@ -4,8 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from mcframe import __version__
-from mcframe.commands.arguments import LAYOUT, Parser, run_command
-from mcframe.commands.demo import add_demo
+from mcframe.commands import LAYOUT, Parser, add_demo, run_command
 
 __all__ = ["main"]
 

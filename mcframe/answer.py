@@ -18,8 +18,7 @@ from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
 from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import FittedRows, check_size
-from mcframe.ranking import Axes, best_columns, check_ranked
+from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
 
 
 @attrs.frozen(eq=False)
@@ -165,7 +164,7 @@ class Fit:
     def natural(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The linear predictor of a block: Z, its biases and row effects, and its offset if any.
 
-        Of a standardised location in the data's own units: centre + spread * (Z + effects).
+        Of a standardised location in the units of the data: centre + spread * (Z + effects).
         (n_items x its columns); for classes one column for each class of each. Entries by
         ``rows`` and ``columns`` as in ``predict``.
         """
@@ -275,7 +274,7 @@ class Fit:
         ``OnesColumn`` is 1. V and all that items share stay as they were fitted: this is the rule
         of Zheng and Hastie (2015, section 3) for any convex loss. Under ``GaussianRows`` a row
         costs what a row of the fit does; with a ``count_share`` the square is times that of its
-        scale, by the counts of its own data. On the rows of the fit it gives
+        scale, by the counts of its entries. On the rows of the fit it gives
         the fitted rows, as exactly as the fit is optimal; of an item without an entry V u is 0, or
         as close to it as bounds and a column of ones allow. Refitting with the new rows would let
         them change V.
@@ -335,7 +334,7 @@ class Fit:
         block : str
         pairs : list of tuples, array (n x 2), or DataFrame of pandas, polars or pyarrow
             A frame has a column of row labels and one of column labels, called as in the triples
-            that were fitted; others are not looked at.
+            that were fitted; others are ignored.
         unknown : "refuse" or "nan", default "refuse"
             A pair with a label that was not in the fit is an error, or has no prediction.
 
@@ -363,9 +362,9 @@ class Fit:
         axes = Axes.of(block, self.problem.tables[block])
         rows, columns = axes.places_of_pairs(pairs, unknown)
         known = (rows >= 0) & (columns >= 0)
-        found = self.predict(block, rows=rows[known], columns=columns[known])
-        predicted = np.full((rows.size, *found.shape[1:]), np.nan)
-        predicted[known] = found
+        known_answers = self.predict(block, rows=rows[known], columns=columns[known])
+        predicted = np.full((rows.size, *known_answers.shape[1:]), np.nan)
+        predicted[known] = known_answers
         return predicted
 
     def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
@@ -418,8 +417,8 @@ class Fit:
             cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
             return self.predict(block, *cells).reshape(rows.size, columns.size)
 
-        found = best_columns(table, axes.places_of_rows(row), predictions, n, observed)
-        return axes.as_triples(*found)
+        best = best_columns(table, axes.places_of_rows(row), predictions, n, observed)
+        return axes.as_triples(*best)
 
     def top_rows(
         self, block: str, data: Mapping[str, Any], n: int = 10, *, observed: bool = False
@@ -460,8 +459,8 @@ class Fit:
         check_ranked(self.model.block(block))
         new = new_rows(self, data)
         mean, table = new.mean(block), new.table(block)
-        found = best_columns(table, np.arange(len(mean)), mean.__getitem__, n, observed)
-        return Axes.of(block, table).as_triples(*found)
+        best = best_columns(table, np.arange(len(mean)), mean.__getitem__, n, observed)
+        return Axes.of(block, table).as_triples(*best)
 
     def compact(self) -> "Fit":
         """The fit without the data that it was fitted to: small, and fast to pickle.
@@ -510,7 +509,7 @@ class Fit:
         For classes an array, one for each class of each column, (columns x classes). Where all
         observed labels of a column are alike the best bias is infinite; one is given that is
         large enough for a loss of exactly 0. An ``offset`` of the data is no part of it. Of a
-        standardised location the value of each column where Z is 0, in the data's own units.
+        standardised location the value of each column where Z is 0, in the units of the data.
         """
         declared = self.model.block(block)
         if not declared.bias:
@@ -549,7 +548,7 @@ class Fit:
     def log_likelihood(self, block: str) -> Any:
         """log p(y | z) of each observed entry with every constant, NaN where none is observed.
 
-        Of a standardised block the density of the data in their own units; of ranks there is none.
+        Of a standardised block the density in the units of the data; of ranks there is none.
         """
         if self.model.block(block).standardize == "ranks":
             raise ModelError(
@@ -583,7 +582,7 @@ class Fit:
         return self._rows.losses_at(block, rows, columns, values)
 
     def residual(self, block: str) -> float:
-        """||A Z - B||_F of a block's calibration, in the data's own units."""
+        """||A Z - B||_F of a block's calibration, in the units of the data."""
         self.model.block(block)
         given = self.problem.tables[block].given
         for stated, bound in zip(self.model.terms, self.problem.terms, strict=True):
@@ -610,7 +609,7 @@ class Fit:
 
 
 def withdrawn(fit: Fit, tol: float) -> Fit:
-    """The fit without the certificate of its backend, which its own gap contradicts.
+    """The fit without the certificate of its backend, which its gap contradicts.
 
     Where rounding explains the difference the message says so; else it is a bug of the package.
     """

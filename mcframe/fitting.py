@@ -71,7 +71,7 @@ def fit(
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes one of a ladder by a rule (see the notes), and hands over to another where it
         makes little headway; ``explain`` says which one and why, and why others cannot run. A
-        solver of one's own stands as an object, too.
+        solver that you have written is an object, too.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
@@ -109,7 +109,7 @@ def fit(
     scratch : str or Path, optional
         Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
         for each entry; by default the system's temporary one, and that of each worker of a
-        cluster. Its room is given back when the fit ends, however it ends.
+        cluster. Its space is given back when the fit ends, however it ends.
 
     Returns
     -------

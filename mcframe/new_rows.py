@@ -14,7 +14,7 @@ from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedW
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import row_counts, same_rows
-from mcframe.model.labels import Labels, pandas_index
+from mcframe.model.labels import AxisLabels, pandas_index
 from mcframe.model.layout import origin_of
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
@@ -68,19 +68,19 @@ class NewRows(Rows):
         tables = tables_of_new_rows(problem, data)
         n_new, index = same_rows(tables.items())
         scores: Array = np.empty((n_new, space.directions.shape[1]))
-        own = {name: np.full(n_new, value) for name, value in space.idle.items()}
+        of_rows = {name: np.full(n_new, value) for name, value in space.idle.items()}
         off, size = np.zeros(n_new, dtype=bool), rows_at_a_time(problem, tables, space)
         costs = row_costs(problem, tables)
         for first in range(0, n_new, size):
             part = slice(first, min(first + size, n_new))
             batch = Batch.of(problem, effects, tables, part, costs)
-            found = best_rows(batch.n_rows, batch.pieces, batch.columns, space)
-            scores[part], off[part] = found.scores, found.off
-            for name, numbers in batch.row_effects(found.effects, space.idle).items():
-                own[name][part] = numbers
+            best = best_rows(batch.n_rows, batch.pieces, batch.columns, space)
+            scores[part], off[part] = best.scores, best.off
+            for name, numbers in batch.row_effects(best.effects, space.idle).items():
+                of_rows[name][part] = numbers
         if off.any():
             report(problem, tables, off, index)
-        return cls(problem, effects, space.rows(scores), own, tables, index)
+        return cls(problem, effects, space.rows(scores), of_rows, tables, index)
 
     def table(self, name: str) -> Table:
         """The observed entries of a block, if it was given, with the labels of an answer."""
@@ -94,7 +94,7 @@ class NewRows(Rows):
     def predictor(self, name: str) -> Array:
         """z + b + a of a block (n_new x its latent columns), with the offset of the new data.
 
-        In the data's own units, by the units of the fit.
+        In the units of the data, by the units of the fit.
         """
         z = self.latent.columns(self.problem.columns(name)).dense()
         fitted, centres = known_effects(self.problem, name, self.effects)
@@ -193,14 +193,14 @@ class Batch:
         self, solved: tuple[Array | None, ...], idle: Mapping[str, float]
     ) -> dict[str, Array]:
         """Row effects counted from 0, those of rows without an entry at their idle value."""
-        found = {}
-        for name, piece, own, origin in zip(
+        effects_of = {}
+        for name, piece, of_piece, origin in zip(
             self.names, self.pieces, solved, self.origins, strict=True
         ):
-            if own is not None:
+            if of_piece is not None:
                 known = np.bincount(piece.rows, minlength=self.n_rows) > 0
-                found[name] = np.where(known, own + origin, idle[name])
-        return found
+                effects_of[name] = np.where(known, of_piece + origin, idle[name])
+        return effects_of
 
 
 def row_costs(problem: Problem, tables: Mapping[str, Table]) -> Array | None:
@@ -249,7 +249,7 @@ def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpac
     numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
     classes = max(widths.values())
     each = numbers / n_rows + width * (width + classes if classes > 1 else 1)
-    each += sum(own.stop - own.start for own, _, _ in space.bounds)
+    each += sum(part.stop - part.start for part, _, _ in space.bounds)
     return max(1, int(BATCH / (1.0 + each)))
 
 
@@ -304,7 +304,7 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
     Columns that are absent count as missing, with one warning for all of them.
     """
     fitted = problem.tables[name]
-    aligned = isinstance(table.names, Labels)  # of triples, see ``in_columns_of``
+    aligned = isinstance(table.names, AxisLabels)  # of triples, see ``in_columns_of``
     if aligned or table.names is None or fitted.names is None:
         if table.shape[1] != fitted.shape[1]:
             raise DataError(

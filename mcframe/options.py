@@ -52,15 +52,15 @@ def checked_jobs(n_jobs: int | None) -> int | None:
     if n_jobs is None:
         return None
     try:
-        found = whole(n_jobs, "n_jobs", least=-1)
+        threads = whole(n_jobs, "n_jobs", least=-1)
     except ModelError:
-        found = 0
-    if found == -1:
+        threads = 0
+    if threads == -1:
         import joblib
 
         return int(joblib.cpu_count())
-    if 1 <= found <= MOST_THREADS:
-        return found
+    if 1 <= threads <= MOST_THREADS:
+        return threads
     raise ModelError(
         f"n_jobs={n_jobs!r} was given; a whole number of threads, 1 to {MOST_THREADS}, is needed,"
         " -1 for one on each processor, or None for as many as the environment says"

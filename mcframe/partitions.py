@@ -46,12 +46,12 @@ __all__ = [
 LATEST = "latest"
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
-# Columns of factors with which sizes are told before any is known.
+# The number of columns of factors with which sizes are estimated.
 WIDTH = 16
 
 
 def in_partitions(data: object) -> bool:
-    """Whether rows come in partitions, or are collections of Dask, which are read as such."""
+    """Return True for rows in partitions, and for collections of Dask."""
     if isinstance(data, Mapping):
         return any(map(is_collection, data.values()))
     return is_partitioned(data)
@@ -74,8 +74,8 @@ def fit_partitions(
 ) -> Fit:
     """The fit of a model to data in partitions, or to collections of Dask, options checked.
 
-    With a ``checkpoint`` the best point of each look at the certificate is put into that file, and
-    between two looks that are long apart a better one; where there is one the fit goes on there.
+    With a ``checkpoint`` the best point of each certificate is written into that file, and a
+    better one between certificates that are far apart; a fit continues from such a file.
     """
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
@@ -132,7 +132,7 @@ def fit_on(
         for block, piece in zip(model.blocks, loss.pieces, strict=True)
     }
     space = None
-    with suppress(ModelError):  # where new rows have no meaning, who asks for one is told so
+    with suppress(ModelError):  # without it a question about new rows raises an error
         space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
     # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
     partitions = problem.partitions.bound_to(problem.partitions.source)
@@ -142,7 +142,7 @@ def fit_on(
 
 @attrs.define
 class Keeper:
-    """Puts what a run has found into a checkpoint, a point that is there already unevaluated."""
+    """Writes the best point of a run into a checkpoint, unless it is there already."""
 
     archive: Archive
     fit_of: Callable[[Outcome], Fit]
@@ -190,9 +190,9 @@ def executor_for(
     Data that live on a cluster bring their ``client`` themselves; one that is given is checked.
     """
     source = Source(data, model, scratch=checked_folder(scratch))
-    own = getattr(data, "client", None) if client is None else None
-    if client is None and own is not None:
-        client = checked_client(own)
+    of_data = getattr(data, "client", None) if client is None else None
+    if client is None and of_data is not None:
+        client = checked_client(of_data)
     if client is not None:
         return OnDask(source, client)
     file = Scratch(source.scratch)
@@ -211,7 +211,7 @@ def checked_folder(scratch: object) -> str | None:
 
 @attrs.frozen(eq=False, repr=False)
 class PartitionsExplanation:
-    """What a fit of rows in partitions holds and sends, told before any work is done.
+    """Memory and traffic of a fit of rows in partitions, estimated before any work.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ class PartitionsExplanation:
         What travels at most in a round: both factors to the partitions, and normal equations of
         a slab of columns back, added up on the way where they are large.
     width : int
-        The columns of the factors that sizes are told for; they grow with it.
+        The columns of the factors for which sizes are estimated; they grow with it.
     """
 
     refusal: str | None
@@ -253,7 +253,7 @@ class PartitionsExplanation:
 
 
 def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplanation:
-    """What a fit of rows in partitions holds and sends, without reading a partition."""
+    """Estimate memory and traffic of a fit of rows in partitions, without reading one."""
     n_partitions = data.n_partitions
     n_columns = sum(
         data.shape(block.name)[1] * block.likelihood.width

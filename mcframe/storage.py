@@ -32,7 +32,7 @@ CHECKSUM_BYTES = 4
 READABLE = 24
 # Before the names of the columns of a history.
 HISTORY = "history."
-# Of a solver's state what is found anew by whoever goes on: it is no number, or one an entry.
+# Parts of a solver's state that are computed anew: they are no numbers, or have one per entry.
 FOUND_ANEW = frozenset({"evaluation", "rng", "dtype"})
 
 
@@ -134,10 +134,10 @@ class Archive:
             header = file.read(HEADER).decode()
         arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
         facts = {f"{name}/facts.json": json.dumps(dict(entry.facts))}
-        self.write({HEADER: header, **arrays, **facts}, beside=False)
+        self.write({HEADER: header, **arrays, **facts}, keep=False)
 
     def remove(self) -> None:
-        """Delete the file, and what a process has left of one that died while it wrote."""
+        """Delete the file, and unfinished ones of processes that died."""
         self.path.unlink(missing_ok=True)
         self.unfinished.unlink(missing_ok=True)
 
@@ -146,12 +146,12 @@ class Archive:
         """The file that is written before it takes the place of the other."""
         return self.path.with_name(self.path.name + ".writing")
 
-    def write(self, members: Mapping[str, Any], beside: bool = True) -> None:
-        """Put a file with more members in its place, ``beside`` those that are there or not."""
+    def write(self, members: Mapping[str, Any], keep: bool = True) -> None:
+        """Replace the file by one with more members; ``keep`` those that are there, or not."""
         try:
             with held(self.unfinished) as file:
                 try:
-                    self.fill(file, members, beside)
+                    self.fill(file, members, keep)
                     os.replace(self.unfinished, self.path)
                 except BaseException:  # half a file would fill the disk for others, too
                     self.unfinished.unlink(missing_ok=True)
@@ -167,10 +167,10 @@ class Archive:
                 " folder that exists, on a disk with room"
             ) from None
 
-    def fill(self, file: IO[bytes], members: Mapping[str, Any], beside: bool) -> None:
+    def fill(self, file: IO[bytes], members: Mapping[str, Any], keep: bool) -> None:
         """Write members into an open file, and the checksum of all; it is on the disk then."""
         file.truncate(0)  # a process may have left it that died
-        if beside and self.path.exists():
+        if keep and self.path.exists():
             with self.reading(), self.path.open("rb") as before:  # no damage gets a new checksum
                 shutil.copyfileobj(before, file)
         with zipfile.ZipFile(file, "a") as archive:
@@ -196,8 +196,8 @@ class Archive:
         """The file to read from; where it is no archive, or a damaged one, a ``DataError``."""
         try:
             with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                stamp = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                status = os.fstat(file.fileno())
+                stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
                 if stamp not in self.whole:
                     checksum, there = checksums_of(file)
                     if checksum != there:
@@ -291,31 +291,31 @@ def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
         return None
     state = attrs.asdict(paused.state, filter=lambda field, _: field.name not in FOUND_ANEW)
 
-    def told(value: Any, name: str) -> Any:
+    def plain(value: Any, name: str) -> Any:
         if isinstance(value, np.ndarray):
             arrays[name] = value
             return {"array": name}
         if isinstance(value, dict):
-            return {key: told(part, f"{name}.{key}") for key, part in value.items()}
+            return {key: plain(part, f"{name}.{key}") for key, part in value.items()}
         if isinstance(value, tuple | list):
-            return [told(part, f"{name}.{k}") for k, part in enumerate(value)]
+            return [plain(part, f"{name}.{k}") for k, part in enumerate(value)]
         return value.item() if isinstance(value, np.generic) else value
 
-    beside = {"wait": paused.wait, "gap_ratio": paused.gap_ratio, "judged": paused.certified}
-    return {"state": told(state, "paused"), **beside}
+    facts = {"wait": paused.wait, "gap_ratio": paused.gap_ratio, "judged": paused.certified}
+    return {"state": plain(state, "paused"), **facts}
 
 
 def paused_from(entry: Entry) -> Paused | None:
     """The paused state of alternation in an entry; None in files of earlier versions."""
 
-    def read(told: Any) -> Any:
-        if isinstance(told, list):
-            return tuple(map(read, told))
-        if not isinstance(told, dict):
-            return told
-        if told.keys() == {"array"}:
-            return entry.arrays[told["array"]]
-        return {key: read(part) for key, part in told.items()}
+    def read(plain: Any) -> Any:
+        if isinstance(plain, list):
+            return tuple(map(read, plain))
+        if not isinstance(plain, dict):
+            return plain
+        if plain.keys() == {"array"}:
+            return entry.arrays[plain["array"]]
+        return {key: read(part) for key, part in plain.items()}
 
     facts = read(entry.facts.get("paused"))
     if facts is None:
@@ -333,7 +333,7 @@ def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str,
 
 
 def dual_from(entry: Entry) -> Dual | None:
-    """What a stored point knows of the dual."""
+    """The dual information of a stored point."""
     if entry.facts["dual"] is None:
         return None
     arrays, (n_terms, n_pieces) = entry.arrays, entry.facts["dual"]

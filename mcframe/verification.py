@@ -204,12 +204,12 @@ class Verification:
     def inexact(self) -> tuple[str, ...]:
         """The readings whose objective is not within ``tol`` of the larger bound."""
         best = max(self.fast, self.reference, key=lambda fit: fit.bound)
-        found = []
+        backends = []
         for name, fit in (("reference", self.reference), ("fast reading", self.fast)):
             rounding = fit.rounding.with_bound_of(best.rounding)
             if not relative_gap(fit.objective, best.bound, rounding) <= self.tol:
-                found.append(name)
-        return tuple(found)
+                backends.append(name)
+        return tuple(backends)
 
     @property
     def verdict(self) -> Literal["agree", "differ", "too inexact"]:

@@ -503,7 +503,7 @@ def test_models_may_differ_in_their_norm(table):
     ("means", "edge", "said"),
     [
         ([1.0, 2.0, 3.0], "largest", "give weights that begin higher"),
-        ([3.0, 2.0, 1.0], "smallest", "give a smaller ratio, or weights that go on"),
+        ([3.0, 2.0, 1.0], "smallest", "give a smaller ratio, or smaller weights"),
         ([3.0, 1.0, 2.0], None, "* is the lowest"),
         ([3.0], None, "* is the lowest"),
     ],

@@ -224,7 +224,7 @@ def test_frames_that_are_no_partitions_are_refused():
         (frame_of(ordered).rename(columns={"value": "stars"}), {}, "'row', 'column', 'stars'. If"),
         (frame_of([(0, 0, 1.0), (0, 0, 2.0), (1, 0, 1.0), (2, 0, 1.0)]), {}, "1 entries of part"),
         (frame_of([(0, 0, 1.0), (1, 0, np.nan)]), {}, "value nan in partition 1, row 1, column 0"),
-        (unlike, {}, "partition 1 has weight beside its values and partition 0 has nothing"),
+        (unlike, {}, "partition 1 has weight with its values and partition 0 has nothing"),
     ]:
         with pytest.raises(mc.DataError, match=sentence):
             datasets.from_dask({"y": frame}, shapes=shapes)

@@ -10,10 +10,10 @@ import pytest
 import mcframe as mc
 from mcframe.__main__ import main
 from mcframe.datasets import MultiLabel, digits
-from mcframe.demo import (
-    Choice,
+from mcframe.demo.experiment import (
     Errors,
     Experiment,
+    GridScores,
     best_baseline,
     declare,
     fit_baseline,
@@ -283,7 +283,7 @@ def test_an_interrupted_search_keeps_what_it_has(monkeypatch):
 
 
 def test_the_grid_leaves_out_what_was_not_tried():
-    shown = grid(Choice({(0.3, 0.2): 0.9, (0.3, 0.1): 0.8, (0.1, 0.2): 0.85})).splitlines()
+    shown = grid(GridScores({(0.3, 0.2): 0.9, (0.3, 0.1): 0.8, (0.1, 0.2): 0.85})).splitlines()
     assert shown[1].split() == ["0.3", "0.9000", "0.8000*"]
     assert shown[2].split() == ["0.1", "0.8500"]
 

@@ -10,13 +10,12 @@ import mcframe
 
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
-    *("model", "datasets", "selection", "demo", "papers", "plots"),
+    *("model", "datasets", "selection", "demo", "papers", "plots.py"),
     *(
-        "commands",
+        "commands.py",
         "storage.py",
         "new_rows.py",
         "prediction.py",
-        "ranking.py",
         "compile",
         "numerics",
         "backends",

@@ -339,7 +339,10 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         (lambda: RowFolds(2, order=list("abcdef")), r"order of dtype <U1 was given; numbers or"),
         (lambda: RowFolds(2, order=[1, 2, 3, np.nan, 5, 6]), "a time is missing or infinite"),
         (lambda: RowFolds(2, order=[1, 1, 1, 1, 1, 2]), "2 distinct times cannot be cut into 3"),
-        (lambda: RowFolds(2, given=["x"]), r"given=\('x',\) are all blocks, so that none is left"),
+        (
+            lambda: RowFolds(2, given=["x"]),
+            r"given=\('x',\) are all blocks, so that none can be scored",
+        ),
         (lambda: RowFolds(2, given=["z"]), "no block 'z'"),
         (lambda: TimeFolds([1, 2]), "TimeFolds: order of type list was given; a dict from block"),
         (lambda: TimeFolds({"z": [[1, 2, 3, 4]]}, 2), "no block 'z'"),

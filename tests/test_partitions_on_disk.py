@@ -305,7 +305,7 @@ FAULTS = {
     "rows and triples": ([ONES, ([0], [0], [1.0])], "chunk 0 and chunk 1 are blocks of rows and"),
     "unlike additions": (
         [mc.Observations(ONES, weights=1.0), ONES],
-        "chunk 0 has weight beside its values and chunk 1 has nothing",
+        "chunk 0 has weight with its values and chunk 1 has nothing",
     ),
     "negative weight": ([mc.Observations(ONES, weights=-1.0)], "weight -1 in chunk 0, row 0"),
     "no exposure": (
@@ -429,7 +429,8 @@ def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
         monkeypatch.setattr(writing, "save_table", full)
     needed = f"{len(TRIPLES)} entries were read, which need {3 * 20 * len(TRIPLES)} bytes"
     with pytest.raises(
-        mc.DataError, match=f"no room in folder .*No space left.*{needed}.* bytes are free"
+        mc.DataError,
+        match=f"the disk of folder .* is full.*No space left.*{needed}.* bytes are free",
     ):
         datasets.write_partitions(folder, {"y": TRIPLES})
     assert not folder.exists()
@@ -482,7 +483,7 @@ def test_files_that_may_not_grow_are_a_full_disk(folder, where):
         [sys.executable, "-c", FILLS, str(folder), where], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("no room in folder")
+    assert done.stdout.startswith("the disk of folder")
     assert ("(IO Error: " in done.stdout) == (where == "engine")
     assert "File too large" in done.stdout
     assert not folder.exists()
@@ -777,7 +778,7 @@ def classes():
 
 @pytest.mark.parametrize("name", ["dates", "kinds"])
 def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
-    monkeypatch.setattr("mcframe.datasets.partitions.imputing.AT_ONCE", 6)
+    monkeypatch.setattr("mcframe.datasets.partitions.saving.AT_ONCE", 6)
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
     table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=3)

@@ -134,7 +134,7 @@ class WrongMean(mc.Bernoulli):
         (HalfGradient(), "one value|gradient"),
         (SmallCurvature(), "curvature"),
         (LooseConjugate(), "Fenchel"),
-        (OverflowingLoss(), "finite far out"),
+        (OverflowingLoss(), "finite at large values"),
         (HarmfulLoss(), "unharmed|one value"),
         (OtherExpression(), "expression"),
         (WideDomain(), "domain"),
@@ -414,7 +414,7 @@ class RefusesEverything(Proximal):
 @pytest.mark.parametrize(
     ("backend", "law"),
     [
-        (HarmsItsStart(), "a start is gone on from"),
+        (HarmsItsStart(), "a start is continued"),
         (ForgetsItsCallback(), "callbacks see every record"),
         (DrawsItsOwnNumbers(), "equal seeds give equal bits"),
         (RefusesEverything(), "runs something.*it is not in the mood"),

@@ -86,7 +86,7 @@ def test_gamma_is_for_soft_impute_alone(table):
     with pytest.raises(mc.ModelError, match="soft_impute alone"):
         gamma(mc.fit(other, table))
     alone = mc.fit(soft_impute(2.0, ["features"]), {"features": table["features"]})
-    with pytest.raises(mc.ModelError, match="no block beside"):
+    with pytest.raises(mc.ModelError, match="no other block than"):
         gamma(alone, "features")
 
 

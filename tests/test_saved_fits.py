@@ -104,7 +104,9 @@ def test_a_writing_that_fails_leaves_what_was_there(folder, fitted, monkeypatch,
 
     save = saving.save_array
     monkeypatch.setattr(saving, "save_array", fail)
-    with pytest.raises(mc.DataError, match=r"no room in folder.*factors take \d+ bytes"):
+    with pytest.raises(
+        mc.DataError, match=r"the disk of folder .* is full.*factors take \d+ bytes"
+    ):
         datasets.save_fit(folder, fit_of(seed=1)[0], overwrite=True)
     assert datasets.load_fit(folder).objective == fitted[0].objective
     assert not (folder / folders.WORKSHOP).exists()

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.datasets import read_ratings
-from mcframe.ranking import largest
+from mcframe.prediction import largest
 from mcframe.selection import RelativeError
 
 NAN = np.nan
@@ -214,7 +214,7 @@ def test_a_pair_that_stands_twice_is_refused_with_both_values(library):
     )
     assert refusal(read, frame) == (
         "from_triples: user 'ann' and film 'Up' stand together more than once, with the values 5"
-        " and 2.5 (1 more such pairs); leave one of them, or say what they are worth together by"
+        " and 2.5 (1 more such pairs); leave one of them, or choose their common value by"
         ' duplicates="mean", "last" or "sum"'
     )
     for way, wanted in {"mean": 3.75, "last": 2.5, "sum": 7.5}.items():
@@ -549,7 +549,7 @@ def test_rankings_come_in_the_library_of_the_triples(library):
 
 def test_rankings_of_many_rows_are_made_in_parts(fit, monkeypatch):
     whole = fit.top("stars", ["eve", "ann", "bob"], observed=True)
-    monkeypatch.setattr("mcframe.ranking.BATCH", 5)
+    monkeypatch.setattr("mcframe.prediction.BATCH", 5)
     pd.testing.assert_frame_equal(
         fit.top("stars", np.array(["eve", "ann", "bob"]), observed=True), whole
     )

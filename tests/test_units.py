@@ -425,8 +425,8 @@ WRONG = {
             mc.Block("x", mc.Gaussian(), standardize="ranks"),
             terms=[mc.Calibration("x", np.ones(3), [1.0])],
         ),
-        "Calibration states sums of block 'x', of which the ranks that standardize='ranks' keeps"
-        " know nothing; take standardize=True or 'robust'",
+        "Calibration states sums of block 'x', which do not follow from the ranks of"
+        " standardize='ranks'; take standardize=True or 'robust'",
     ),
 }
 
@@ -484,7 +484,7 @@ def test_the_sentence_says_it(way, said):
     text = str(model_of(*blocks))
     assert "Σ_(i,j)∈x 1/ℓ_j (z_ij − x°_ij)²/2" in text
     assert f"\n      {said}\n      Z_x is in the units of x°_ij\n" in text
-    assert text.count("what column j loses per entry at its best constant") == 1
+    assert text.count("loss per entry of column j at its best constant") == 1
     assert "y°" not in text
     assert "1/ℓ_j log(" in text
     latex = model_of(*blocks)._repr_latex_()

@@ -18,8 +18,8 @@ __all__ = ["Box"]
 def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a finite number or an infinity, kept as a Python float."""
     infinite = isinstance(value, float | np.floating) and math.isinf(value)
-    found = float(value) if infinite else number(value, f"Box: {attribute.name}")  # type: ignore[arg-type]
-    object.__setattr__(instance, attribute.name, found)
+    bound = float(value) if infinite else number(value, f"Box: {attribute.name}")  # type: ignore[arg-type]
+    object.__setattr__(instance, attribute.name, bound)
 
 
 @attrs.frozen

@@ -66,7 +66,7 @@ class NuclearBall(Constraint, Spectral, Factored):
             return singular_values.copy()
         # With the k largest kept, t = (their sum - radius) / k; the right k gives the largest.
         k = int(np.argmax((sums - self.radius) / np.arange(1, sums.size + 1))) + 1
-        # Their mean is taken off first: beside large values a small radius would be rounded away.
+        # Their mean is taken off first: a small radius would be lost to rounding in large values.
         shrunk = np.maximum((singular_values - sums[k - 1] / k) + self.radius / k, 0.0)
         return shrunk * min(1.0, self.radius / float(np.sum(shrunk)))
 

@@ -1,25 +1,15 @@
-"""Floor 7: real tables to try things on, read from what is installed or from your own files."""
+"""Floor 7: real tables to try things on, read from what is installed or from your files."""
 
 from mcframe.datasets.csv_blocks import read_csv
 from mcframe.datasets.files import folder
-from mcframe.datasets.handwritten import digits
-from mcframe.datasets.hiding import hide
-from mcframe.datasets.mulan import read_mulan
-from mcframe.datasets.multilabel import MultiLabel, read_multilabel
-from mcframe.datasets.openml import fetch_multilabel
-from mcframe.datasets.partitions import (
-    DaskPartitions,
-    ParquetTriples,
-    PartitionsOnDisk,
-    from_dask,
-    impute_to,
-    load_fit,
-    on_disk,
-    parquet_triples,
-    save_fit,
-    write_partitions,
-)
+from mcframe.datasets.mulan import fetch_multilabel, read_mulan
+from mcframe.datasets.multilabel import MultiLabel, digits, hide, read_multilabel
+from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
+from mcframe.datasets.partitions.parquet import ParquetTriples, parquet_triples
+from mcframe.datasets.partitions.saving import impute_to, load_fit, save_fit
+from mcframe.datasets.partitions.writing import write_partitions
 from mcframe.datasets.ratings import Ratings, read_ratings
+from mcframe.model.chunks.from_dask import DaskPartitions, from_dask
 
 __all__ = [
     "DaskPartitions",

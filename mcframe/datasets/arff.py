@@ -10,12 +10,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-
-__all__ = ["ArffTable", "Attribute", "as_number", "read_arff"]
+from mcframe.datasets.files import read_text, refuse_repeated, some_names
 
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 # A value up to the next comma; commas between quotation marks are part of it.
 VALUE = re.compile(rf"""\s*({QUOTED}|[^,'"]*?)\s*(,|$)""")
+PAIR = re.compile(rf"\s*(\d+)\s+{VALUE.pattern}")
 DECLARATION = re.compile(rf"""@attribute\s+({QUOTED}|[^\s{{'"]+)\s*(.*)""", re.IGNORECASE)
 NOMINAL = re.compile(rf"""\{{((?:{QUOTED}|[^'"}}])*)\}}\s*(%.*)?""")
 NUMERIC = re.compile(r"(numeric|real|integer)\s*(%.*)?", re.IGNORECASE)
@@ -34,7 +34,7 @@ class Attribute:
 
 @attrs.frozen(eq=False)
 class ArffTable:
-    """What an ARFF file holds.
+    """The content of an ARFF file.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ArffTable:
 
 
 @attrs.frozen
-class Line:
+class ArffLine:
     """A line of a file, which errors name."""
 
     file: Path
@@ -75,33 +75,22 @@ def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
     """
     lines = lines_of(file, encoding)
     attributes = tuple(header(file, lines))
-    names = [attribute.name for attribute in attributes]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"{file}: two attributes are called {repeated!r}; rename one of them")
+    refuse_repeated(file, [attribute.name for attribute in attributes], "attributes")
     rows = [Row(attributes, line).cells() for line in lines]
     if not rows:
         raise DataError(f"{file} has no rows after its line @data; is it complete?")
     return ArffTable(attributes, np.array(rows))
 
 
-def lines_of(file: Path, encoding: str) -> Iterator[Line]:
-    """Give the lines that say something: neither empty nor a comment."""
-    try:
-        # A byte order mark, which some editors write first, is no part of the text.
-        text = file.read_text(encoding="utf-8-sig" if encoding == "utf-8" else encoding)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file} is not text in {encoding} (byte {error.start}); give its encoding, such as"
-            ' encoding="latin-1"'
-        ) from None
-    for number, line in enumerate(text.splitlines(), 1):
+def lines_of(file: Path, encoding: str) -> Iterator[ArffLine]:
+    """Yield the lines that are neither empty nor a comment."""
+    for number, line in enumerate(read_text(file, encoding).splitlines(), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("%"):
-            yield Line(file, number, stripped)
+            yield ArffLine(file, number, stripped)
 
 
-def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
+def header(file: Path, lines: Iterator[ArffLine]) -> Iterator[Attribute]:
     """Read the attributes, up to and with the line @data."""
     empty = True
     for line in lines:
@@ -121,12 +110,12 @@ def header(file: Path, lines: Iterator[Line]) -> Iterator[Attribute]:
     raise DataError(f"{file} has no line @data; is it an ARFF file, and complete?")
 
 
-def read_attribute(line: Line) -> Attribute:
+def read_attribute(line: ArffLine) -> Attribute:
     """Read one attribute."""
-    found = DECLARATION.fullmatch(line.text)
-    if found is None:
+    declared = DECLARATION.fullmatch(line.text)
+    if declared is None:
         raise line.wrong(f"{line.text[:60]!r} declares nothing; @attribute NAME TYPE is needed")
-    name, kind = without_quotes(found[1]), found[2]
+    name, kind = without_quotes(declared[1]), declared[2]
     if NUMERIC.fullmatch(kind):
         return Attribute(name)
     nominal = NOMINAL.fullmatch(kind)
@@ -138,24 +127,24 @@ def read_attribute(line: Line) -> Attribute:
     return Attribute(name, tuple(without_quotes(value) for value in values_of(nominal[1], line)))
 
 
-def values_of(text: str, line: Line) -> list[str]:
+def values_of(text: str, line: ArffLine) -> list[str]:
     """Split at commas outside quotation marks."""
     if "'" not in text and '"' not in text:
         return [value.strip() for value in text.split(",")]
     values, place, more = [], 0, True
     while more:
-        found = VALUE.match(text, place)
-        if found is None:
+        match = VALUE.match(text, place)
+        if match is None:
             raise line.wrong(f"quotation marks do not match at {text[place : place + 40]!r}")
-        values.append(found[1])
-        place, more = found.end(), found[2] == ","
+        values.append(match[1])
+        place, more = match.end(), match[2] == ","
     return values
 
 
 def without_quotes(text: str) -> str:
     """Take off quotation marks and undo backslashes between them."""
     if text[:1] in ("'", '"') and len(text) > 1:
-        return ESCAPED.sub(lambda found: CONTROL.get(found[1], found[1]), text[1:-1])
+        return ESCAPED.sub(lambda match: CONTROL.get(match[1], match[1]), text[1:-1])
     return text
 
 
@@ -173,7 +162,7 @@ class Row:
     """A line of values."""
 
     attributes: tuple[Attribute, ...]
-    line: Line
+    line: ArffLine
 
     def cells(self) -> list[float]:
         """Read it as numbers."""
@@ -195,8 +184,15 @@ class Row:
         cells = [0.0] * len(self.attributes)
         taken = set()
         inner = text[1:-1].strip()
-        for pair in pairs_of(inner, self.line) if inner else ():
-            place, value = pair
+        at, more = 0, bool(inner)
+        while more:
+            pair = PAIR.match(inner, at)
+            if pair is None:
+                raise self.line.wrong(
+                    f"{inner[at : at + 40]!r} is no pair of a place and a value, such as 3 1.5"
+                )
+            place, value = int(pair[1]), pair[2]
+            at, more = pair.end(), pair[3] == ","
             if place >= len(cells) or place in taken:
                 reason = "twice" if place in taken else f"but {len(cells) - 1} is the last"
                 raise self.line.wrong(f"place {place} is named, {reason}; places count from 0")
@@ -212,10 +208,9 @@ class Row:
             value = without_quotes(text)
             if value in attribute.values:
                 return float(attribute.values.index(value))
-            some = ", ".join(attribute.values[:8]) + ", ..." * (len(attribute.values) > 8)
             raise self.line.wrong(
-                f"{value!r} was given for {attribute.name!r}, which is declared as {{{some}}};"
-                " declare it, or write ? where it is missing"
+                f"{value!r} was given for {attribute.name!r}, which is declared as"
+                f" {{{some_names(attribute.values)}}}; declare it, or write ? where it is missing"
             )
         number = as_number(text)
         if number is None:
@@ -224,18 +219,3 @@ class Row:
                 " needed, or ? where it is missing"
             )
         return number
-
-
-def pairs_of(text: str, line: Line) -> Iterator[tuple[int, str]]:
-    """Split a sparse row into places and values."""
-    place = 0
-    more = True
-    while more:
-        start = re.compile(r"\s*(\d+)\s+").match(text, place)
-        found = VALUE.match(text, start.end()) if start else None
-        if start is None or found is None:
-            raise line.wrong(
-                f"{text[place : place + 40]!r} is no pair of a place and a value, such as 3 1.5"
-            )
-        yield int(start[1]), found[1]
-        place, more = found.end(), found[2] == ","

@@ -4,19 +4,15 @@ import csv
 import difflib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.arff import as_number
-from mcframe.datasets.files import find_file
-
-__all__ = ["read_csv"]
+from mcframe.datasets.files import find_file, read_text, refuse_repeated, some_names
 
 MISSING = ("", "NA", "NaN", "nan")
 
@@ -36,7 +32,7 @@ def read_csv(
     Parameters
     ----------
     path : path of the file
-        The first line names the columns. A relative path that does not exist is looked for in
+        The first line names the columns. A relative path that does not exist is searched for in
         the folder that the environment variable ``MCFRAME_DATA`` names.
     blocks : dict
         For each block its columns by name, in the order they shall have, or one text in which
@@ -83,45 +79,44 @@ def read_csv(
         raise DataError(f"delimiter={delimiter!r} was given; one character is needed")
     if index is not None and not as_frame:
         raise DataError(f"index={index!r} needs as_frame=True: arrays have no names of items")
-    header, lines = read_header(file, delimiter, encoding)
+    reader = csv.reader(read_text(file, encoding).splitlines(keepends=True), delimiter=delimiter)
+    header = [name.strip() for name in next(reader, [])]
+    if not any(header):
+        raise DataError(f"{file}, line 1, is empty; the names of the columns are needed there")
+    refuse_repeated(file, header, "columns")
     names = {
         block: choose_columns(file, header, block, wanted) for block, wanted in blocks.items()
     }
     places = find_columns(file, header, names, index)
-    cells = Cells(file, header, frozenset(missing))
+    absent = frozenset(missing)
     rows, items = [], []
-    for number, line in lines:
-        cells.check_length(number, line)
-        rows.append([cells.number(number, line, place) for place in places])
+    for line in filter(None, reader):
+        where = f"{file}, line {reader.line_num}"
+        if len(line) != len(header):
+            raise DataError(
+                f"{where}, has {len(line)} cells and the header {len(header)}; put cells that hold"
+                " the delimiter between quotation marks, or give delimiter="
+            )
+        rows.append([number_in(where, header[place], line[place], absent) for place in places])
         items.append(line[header.index(index)] if index is not None else "")
     if not rows:
         raise DataError(f"{file} has a header and no rows; is it complete?")
     table = np.array(rows, dtype=np.float64)
     ends = np.cumsum([len(columns) for columns in names.values()])[:-1]
     arrays = dict(zip(names, np.split(table, ends, axis=1), strict=True))
-    return frames(arrays, names, items, index) if as_frame else arrays
-
-
-def read_header(
-    file: Path, delimiter: str, encoding: str
-) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Read the header, and give the other lines with their numbers; empty ones are left out."""
+    if not as_frame:
+        return arrays
     try:
-        # A byte order mark, which spreadsheets write first, is no part of a name.
-        text = file.read_text(encoding="utf-8-sig" if encoding == "utf-8" else encoding)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file} is not text in {encoding} (byte {error.start}); give its encoding, such as"
-            ' encoding="latin-1"'
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "as_frame=True needs pandas; get it with pip install pandas, or leave as_frame out"
         ) from None
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
-    header = [name.strip() for name in next(reader, [])]
-    if not any(header):
-        raise DataError(f"{file}, line 1, is empty; the names of the columns are needed there")
-    repeated = next((name for name in header if header.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"{file}: two columns are called {repeated!r}; rename one of them")
-    return header, ((reader.line_num, line) for line in reader if line)
+    labels = None if index is None else pd.Index(items, name=index)
+    return {
+        block: pd.DataFrame(array, columns=names[block], index=labels)
+        for block, array in arrays.items()
+    }
 
 
 def choose_columns(
@@ -129,29 +124,23 @@ def choose_columns(
 ) -> list[str]:
     """Name the columns of a block."""
     if not isinstance(wanted, str):
-        found = list(wanted)
+        names = list(wanted)
     elif "*" in wanted:
         pattern = re.compile(".*".join(re.escape(part) for part in wanted.split("*")))
-        found = [name for name in header if pattern.fullmatch(name)]
+        names = [name for name in header if pattern.fullmatch(name)]
     else:
-        found = [wanted]
-    if not found:
-        raise DataError(
-            f"{file}: no column fits block {block!r}, {wanted!r}; the columns are {some(header)}"
-        )
-    for name in found:
+        names = [wanted]
+    known = f"the columns are {some_names(header)}"
+    if not names:
+        raise DataError(f"{file}: no column fits block {block!r}, {wanted!r}; {known}")
+    for name in names:
         if name not in header:
             near = difflib.get_close_matches(name, header, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the columns are {some(header)}"
+            hint = f"did you mean {near[0]!r}?" if near else known
             raise DataError(
                 f"{file}: block {block!r} names the column {name!r}, which is not there; {hint}"
             )
-    return found
-
-
-def some(names: list[str]) -> str:
-    """List names, the first of them where there are many."""
-    return ", ".join(names[:8]) + ", ..." * (len(names) > 8)
+    return names
 
 
 def find_columns(
@@ -174,52 +163,15 @@ def find_columns(
     return [header.index(name) for columns in names.values() for name in columns]
 
 
-@attrs.frozen
-class Cells:
-    """How the cells of a file are read."""
-
-    file: Path
-    header: list[str]
-    missing: frozenset[str]
-
-    def check_length(self, number: int, line: list[str]) -> None:
-        """Demand as many cells as there are names."""
-        if len(line) != len(self.header):
-            raise DataError(
-                f"{self.file}, line {number}, has {len(line)} cells and the header"
-                f" {len(self.header)}; put cells that hold the delimiter between quotation marks,"
-                " or give delimiter="
-            )
-
-    def number(self, number: int, line: list[str], place: int) -> float:
-        """Read a cell."""
-        text = line[place].strip()
-        if text in self.missing:
-            return np.nan
-        value = as_number(text)
-        if value is None or np.isnan(value):
-            raise DataError(
-                f"{self.file}, line {number}, column {self.header[place]!r}: {text!r} is no finite"
-                f" number; recode it, or, if it means missing, add it to missing="
-            )
-        return value
-
-
-def frames(
-    arrays: Mapping[str, Array],
-    names: Mapping[str, list[str]],
-    items: list[str],
-    index: str | None,
-) -> dict[str, Any]:
-    """Put names on columns and items."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "as_frame=True needs pandas; get it with pip install pandas, or leave as_frame out"
-        ) from None
-    rows = None if index is None else pd.Index(items, name=index)
-    return {
-        block: pd.DataFrame(array, columns=names[block], index=rows)
-        for block, array in arrays.items()
-    }
+def number_in(where: str, column: str, text: str, missing: Collection[str]) -> float:
+    """Return the number in a cell, NaN for a text that means that it is missing."""
+    text = text.strip()
+    if text in missing:
+        return np.nan
+    value = as_number(text)
+    if value is None or np.isnan(value):
+        raise DataError(
+            f"{where}, column {column!r}: {text!r} is no finite number; recode it, or, if it means"
+            " missing, add it to missing="
+        )
+    return value

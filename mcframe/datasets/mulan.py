@@ -1,4 +1,4 @@
-"""The multi-label data sets of the Mulan project: an ARFF file, and an XML file of its labels."""
+"""Multi-label data sets of the Mulan project (an ARFF and an XML file) and of OpenML."""
 
 import difflib
 import os
@@ -10,11 +10,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.arff import ArffTable, Attribute, as_number, read_arff
+from mcframe.datasets.arff import Attribute, as_number, read_arff
 from mcframe.datasets.files import find_file
 from mcframe.datasets.multilabel import MultiLabel
 
-__all__ = ["read_mulan"]
+# How OpenML's data sets write the two values of a label.
+VALUES = {"1": 1.0, "TRUE": 1.0, "1.0": 1.0, "0": 0.0, "FALSE": 0.0, "0.0": 0.0}
 
 
 def read_mulan(
@@ -26,7 +27,7 @@ def read_mulan(
     ----------
     arff : path of the table
         Dense or sparse; numeric and nominal attributes, ``?`` where a value is missing. A
-        relative path that does not exist is looked for in the folder that the environment
+        relative path that does not exist is searched for in the folder that the environment
         variable ``MCFRAME_DATA`` names; likewise ``xml``.
     xml : path of the list of labels
         Elements ``<label name="...">``, nested or not, in any order.
@@ -72,7 +73,15 @@ def read_mulan(
     file, list_of_labels = find_file(arff), find_file(xml)
     table = read_arff(file, encoding)
     wanted = label_names(list_of_labels)
-    check_names(table, wanted, file, list_of_labels)
+    names = [attribute.name for attribute in table.attributes]
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"its {near[0]!r} is near" if near else "do the files belong together?"
+            raise DataError(
+                f"{list_of_labels} names the label {name!r}, which is no attribute of {file};"
+                f" {hint}"
+            )
     features: list[tuple[str, Array]] = []
     labels: list[tuple[str, Array]] = []
     for attribute, cells in zip(table.attributes, table.cells.T, strict=True):
@@ -99,27 +108,13 @@ def label_names(file: Path) -> list[str]:
         raise DataError(f"{file} is not XML ({error}); is it the list of labels?") from None
     # A tag is "{name space}label" where the file declares a name space.
     elements = [e for e in root.iter() if e.tag.rpartition("}")[2] == "label"]
-    names = [element.get("name") for element in elements]
-    found = [name for name in names if name is not None]
-    if not found or len(found) < len(names):
+    names = [name for e in elements if (name := e.get("name")) is not None]
+    if not names or len(names) < len(elements):
         raise DataError(
-            f'{file} has {len(names)} labels, {len(found)} of them with a name; <label name="...">'
-            " is needed for each"
+            f"{file} has {len(elements)} labels, {len(names)} of them with a name;"
+            ' <label name="..."> is needed for each'
         )
-    return found
-
-
-def check_names(table: ArffTable, wanted: list[str], file: Path, list_of_labels: Path) -> None:
-    """Demand that every label is an attribute."""
-    names = [attribute.name for attribute in table.attributes]
-    for name in wanted:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"its {near[0]!r} is near" if near else "do the files belong together?"
-            raise DataError(
-                f"{list_of_labels} names the label {name!r}, which is no attribute of {file};"
-                f" {hint}"
-            )
+    return names
 
 
 def label_column(attribute: Attribute, cells: Array, file: Path) -> Array:
@@ -160,4 +155,76 @@ def codes_of(cells: Array, numbers: list[float]) -> Array:
     """Replace places among the declared values by numbers."""
     places = np.where(np.isnan(cells), len(numbers), cells).astype(np.intp)
     column: Array = np.array([*numbers, np.nan])[places]
+    return column
+
+
+def fetch_multilabel(name: str | int, *, version: int | str = "active") -> MultiLabel:
+    """Download a data set from openml.org, or take it from scikit-learn's cache.
+
+    Parameters
+    ----------
+    name : str or int
+        A name, such as ``"emotions"``, or the number of a data set, such as 40589.
+    version : int or "active"
+        Of that name; names are not unique at OpenML. Left alone where a number is given.
+
+    Returns
+    -------
+    MultiLabel
+        The labels are the targets that the data set declares. Nominal features become numbers
+        as in ``read_mulan``; NaN is missing.
+
+    Raises
+    ------
+    DataError
+        Where its targets are not labels of two values, such as classes.
+    OSError
+        Where openml.org cannot be reached.
+    ValueError
+        From scikit-learn, where there is no such data set.
+
+    Notes
+    -----
+    Nothing else in mcframe uses the network. ``sklearn.datasets.fetch_openml`` does the work and
+    keeps the file in its ``data_home``.
+    """
+    from sklearn.datasets import fetch_openml  # only here: importing it is slow
+
+    wanted = {"data_id": name} if isinstance(name, int) else {"name": name, "version": version}
+    bunch = fetch_openml(**wanted, as_frame=False, parser="liac-arff")
+    targets = np.asarray(bunch.target, dtype=object).reshape(len(bunch.target), -1)
+    labels = [
+        label_of(bunch.target_names[place], values, name) for place, values in enumerate(targets.T)
+    ]
+    # What a sparse table does not store is 0.
+    sparse = hasattr(bunch.data, "toarray")
+    table: Array = np.asarray(bunch.data.toarray() if sparse else bunch.data, dtype=float)
+    nominal = {name: tuple(map(str, values)) for name, values in (bunch.categories or {}).items()}
+    columns = [
+        column
+        for feature, values in zip(bunch.feature_names, table.T, strict=True)
+        for column in feature_columns(Attribute(feature, nominal.get(feature)), values)
+    ]
+    return MultiLabel(
+        str(bunch.details["name"]),
+        np.column_stack([values for _, values in columns]),
+        np.column_stack(labels),
+        [feature for feature, _ in columns],
+        list(bunch.target_names),
+    )
+
+
+def label_of(label: str, values: Array, name: str | int) -> Array:
+    """Read a label as 0 and 1, NaN where it is missing."""
+    column = np.empty(len(values))
+    for row, value in enumerate(values):
+        if value is None or value != value:  # NaN alone differs from itself
+            column[row] = np.nan
+        elif str(value).upper() in VALUES:
+            column[row] = VALUES[str(value).upper()]
+        else:
+            raise DataError(
+                f"{name}: target {label!r} is {value!r} in row {row}; this is no label of two"
+                " values (0 and 1, or TRUE and FALSE): another data set or version is needed"
+            )
     return column

@@ -6,12 +6,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.archives import read_arrays
-from mcframe.datasets.files import find_file
+from mcframe.datasets.files import find_file, read_arrays
 
-__all__ = ["MultiLabel", "read_multilabel"]
+# Grey values of scikit-learn's digits run from 0 to 16.
+DARKEST = 16.0
 
 
 def as_matrix(value: Any) -> Array:
@@ -114,14 +114,14 @@ class MultiLabel:
 
 
 def read_multilabel(path: str | os.PathLike[str]) -> MultiLabel:
-    """Read a table of features and labels from an ``.npz`` file of your own.
+    """Read a table of features and labels from an ``.npz`` file.
 
     Parameters
     ----------
     path : path of a file that ``numpy.savez`` or ``numpy.savez_compressed`` wrote
         It holds ``X`` (n_items, n_features), numbers, and ``Y`` (n_items, n_labels), 0 or 1;
         NaN is missing. It may hold ``feature_names`` and ``label_names``; other keys are left
-        alone. A relative path that does not exist is looked for in the folder that the
+        alone. A relative path that does not exist is searched for in the folder that the
         environment variable ``MCFRAME_DATA`` names. Pickled objects are never loaded.
 
     Raises
@@ -151,3 +151,68 @@ def read_multilabel(path: str | os.PathLike[str]) -> MultiLabel:
         return MultiLabel(file.stem, arrays["X"], arrays["Y"], **names)
     except DataError as error:
         raise DataError(f"{file}: {error}") from None
+
+
+def digits() -> MultiLabel:
+    """Load 1797 handwritten digits: 64 pixels in [0, 1], ten one-against-the-rest labels.
+
+    Nothing is downloaded: scikit-learn installs them. Each item is an 8 x 8 picture, row by
+    row; label k is 1 where the digit is k, so that one label of ten is 1.
+
+    References
+    ----------
+    E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine
+    Learning Repository.
+
+    Examples
+    --------
+    >>> from mcframe.datasets import digits
+    >>> digits()
+    digits: 1797 items, 64 features (0% missing), 10 labels (0% missing, 10% of the rest are 1)
+    """
+    from sklearn.datasets import load_digits  # only here: importing it takes half a second
+
+    source = load_digits()
+    return MultiLabel(
+        name="digits",
+        features=source.data / DARKEST,
+        labels=np.equal.outer(source.target, np.arange(10)),
+        feature_names=source.feature_names,
+        label_names=[str(k) for k in range(10)],
+    )
+
+
+def hide(entries: Array, share: float, random_state: int | np.random.Generator = 0) -> Mask:
+    """Make a mask that is True at a random share of the entries that are not NaN.
+
+    Exactly ``round(share * number of entries that are not NaN)`` of them, all subsets of that
+    size equally likely.
+
+    Parameters
+    ----------
+    entries : array (n_items, n_columns)
+    share : float, from 0 up to 1
+        Below 1: an array with nothing left to see is no experiment.
+    random_state : int or numpy Generator
+        Equal seeds give equal masks; a Generator moves on.
+
+    Raises
+    ------
+    DataError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.datasets import hide
+    >>> int(hide(np.zeros((4, 5)), 0.25).sum())
+    5
+    """
+    if not 0.0 <= share < 1.0:
+        raise DataError(f"share={share!r} was given; a share from 0 up to 1, without 1, is needed")
+    values: Any = np.asarray(entries, dtype=np.float64)
+    known = np.flatnonzero(~np.isnan(values))
+    rng = np.random.default_rng(random_state)
+    chosen = rng.choice(known, size=round(share * known.size), replace=False)
+    hidden: Mask = np.zeros(values.shape, dtype=bool)
+    hidden.ravel()[chosen] = True
+    return hidden

@@ -1,10 +1,9 @@
 """Ratings of items by users: triples, as the MovieLens files hold them."""
 
-import math
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from scipy import sparse
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-from mcframe.datasets.archives import read_arrays
-from mcframe.datasets.files import find_file
-
-__all__ = ["Ratings", "read_ratings"]
+from mcframe.datasets.arff import as_number
+from mcframe.datasets.files import find_file, read_arrays
 
 Integers = npt.NDArray[np.int64]
 COLUMNS = ("userId", "movieId", "rating", "timestamp")
@@ -78,7 +75,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
         - ``.npz``: arrays ``user``, ``item``, ``rating`` and, or not, ``timestamp``.
 
         What is between the columns is read off the first line. A relative path that does not
-        exist is looked for in the folder that the environment variable ``MCFRAME_DATA`` names.
+        exist is searched for in the folder that the environment variable ``MCFRAME_DATA`` names.
 
     Raises
     ------
@@ -106,12 +103,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     users, items, ratings, timestamps = columns
     user_ids, user_places = np.unique(users, return_inverse=True)
     item_ids, item_places = np.unique(items, return_inverse=True)
-    check_pairs(file, users, items, user_places * len(item_ids) + item_places)
-    return Ratings(file.stem, user_ids, item_ids, user_places, item_places, ratings, timestamps)
-
-
-def check_pairs(file: Path, users: Integers, items: Integers, pairs: Integers) -> None:
-    """Demand one rating for a user and an item."""
+    pairs = user_places * len(item_ids) + item_places
     _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
     if (counts > 1).any():
         row = first[np.argmax(counts > 1)]
@@ -119,6 +111,7 @@ def check_pairs(file: Path, users: Integers, items: Integers, pairs: Integers) -
             f"{file}: user {users[row]} rated item {items[row]} more than once; keep one rating"
             " for each user and item"
         )
+    return Ratings(file.stem, user_ids, item_ids, user_places, item_places, ratings, timestamps)
 
 
 def from_archive(file: Path) -> tuple[Integers, Integers, Array, Integers | None]:
@@ -185,21 +178,13 @@ def csv_places(file: Path, first: str) -> tuple[int, ...]:
 
 def numbers(file: Path, separator: str, places: tuple[int, ...], skipped: int) -> Array:
     """Read columns of numbers, (n_ratings, n_columns)."""
-
-    def single(lines: Iterator[str]) -> Iterator[str]:
-        # numpy wants a separator of one character.
-        return (line.replace("::", "\t") for line in lines)
-
-    with file.open(encoding="utf-8-sig", errors="replace") as lines:
-        for _ in range(skipped):
-            next(lines)
-        delimiter = "\t" if separator == "::" else separator
+    # numpy needs a separator of one character.
+    delimiter = "\t" if separator == "::" else separator
+    with file.open(encoding="utf-8-sig", errors="replace") as lines, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of no data, an error below
+        text = (line.replace("::", "\t") for line in islice(lines, skipped, None))
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of no data, an error below
-                cells = np.loadtxt(
-                    single(lines), delimiter=delimiter, usecols=places, ndmin=2, comments=None
-                )
+            cells = np.loadtxt(text, delimiter=delimiter, usecols=places, ndmin=2, comments=None)
         except ValueError:
             cells = np.empty((0, 0))
     if not cells.size:
@@ -216,21 +201,12 @@ def error_of_line(file: Path, separator: str, places: tuple[int, ...], skipped: 
                 continue
             values = line.rstrip("\n").split(separator)
             for name, place in zip(COLUMNS, places, strict=False):
-                value = values[place].strip() if place < len(values) else ""
-                if not readable(value, whole=name != "rating"):
+                text = values[place].strip() if place < len(values) else ""
+                value = as_number(text)
+                readable = value is not None and not np.isnan(value)
+                if not (readable and (name == "rating" or float(text).is_integer())):
                     return DataError(
-                        f"{file}, line {number}: {value!r} was given as {name};"
+                        f"{file}, line {number}: {text!r} was given as {name};"
                         f" a {'number' if name == 'rating' else 'whole number'} is needed"
                     )
     return DataError(f"{file} has no ratings in its {number} lines; is it complete?")
-
-
-def readable(text: str, *, whole: bool) -> bool:
-    """Whether a text is a number, or a whole one."""
-    try:
-        value = float(text)
-    except ValueError:
-        return False
-    if "_" in text or not math.isfinite(value):
-        return False
-    return value.is_integer() or not whole

@@ -23,7 +23,7 @@ FEWEST = 20
 
 @attrs.frozen
 class Errors:
-    """What a method got wrong on hidden entries, as Goldberg et al. (2010) define it.
+    """Errors of a method on hidden entries, as Goldberg et al. (2010) define them.
 
     ``labels`` is the share of wrong labels; ``features`` the sum of squared errors over the
     sum of squares of the truth.
@@ -44,7 +44,7 @@ class Experiment:
 
     @property
     def observed(self) -> dict[str, Array]:
-        """What a method may see: NaN where hidden, the blocks by name."""
+        """The entries that a method is given: NaN where hidden, the blocks by name."""
         return {
             "features": np.where(self.hidden_features, np.nan, self.features),
             "labels": np.where(self.hidden_labels, np.nan, self.labels),
@@ -179,7 +179,7 @@ def largest_weight(experiment: Experiment) -> float:
 
 
 @attrs.frozen
-class Choice:
+class GridScores:
     """Every score that was computed, by (scale, weight); the lowest is the choice.
 
     ``interrupted`` says that Ctrl-C ended the search early.
@@ -194,7 +194,7 @@ class Choice:
         return min(self.scores, key=lambda pair: self.scores[pair])
 
 
-def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> Choice:
+def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> GridScores:
     """Score a grid of label scales and nuclear weights on the entries hidden in ``validation``.
 
     At each scale the weights go down, each fit from the one before, until the score rises.
@@ -210,11 +210,11 @@ def search(validation: Experiment, weights: tuple[float, ...] | None = None) -> 
             score = validation.score(start.predict("features"), start.predict("labels"))
             scores[scale, weight] = score
             if start.status == "interrupted":
-                return Choice(scores, interrupted=True)
+                return GridScores(scores, interrupted=True)
             if score > lowest:
                 break
             lowest = score
-    return Choice(scores)
+    return GridScores(scores)
 
 
 def quick_fit(model: Model, experiment: Experiment, start: Fit | None) -> Fit:
@@ -232,7 +232,7 @@ MAX_ITER = 5000
 
 @attrs.frozen(eq=False)
 class Baseline:
-    """What the baseline predicts: features (hidden ones by means) and label probabilities.
+    """Predictions of the baseline: features (hidden ones by means) and label probabilities.
 
     ``unconverged`` counts labels whose regression stopped at its iteration limit.
     """

@@ -13,9 +13,9 @@ from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedW
 from mcframe.datasets import MultiLabel, digits, read_multilabel
 from mcframe.demo.experiment import (
     Baseline,
-    Choice,
     Errors,
     Experiment,
+    GridScores,
     best_baseline,
     declare,
     fit_baseline,
@@ -33,7 +33,7 @@ PICTURE = "demo.png"
 
 @attrs.frozen
 class Demo:
-    """What to demonstrate: the arguments of ``python -m mcframe demo``."""
+    """The arguments of ``python -m mcframe demo``."""
 
     data: str | None = None
     items: int | None = None
@@ -44,7 +44,7 @@ class Demo:
 
 
 def demonstrate(demo: Demo) -> Fit:
-    """Hide entries of a table, complete it with a certificate, judge and compare; print it all.
+    """Hide entries of a table, complete it with a certificate, compare with a baseline; print all.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def declaration(validation: Experiment, demo: Demo) -> tuple[float, float]:
     """Choose the label scale and the nuclear weight, and print how."""
     headline("Choosing the label scale and the nuclear weight")
     print(
-        f"on {SET_ASIDE:.0%} of the observed entries, set aside; no hidden entry is looked at.\n"
+        f"on {SET_ASIDE:.0%} of the observed entries, set aside; no hidden entry is used.\n"
         "score: log loss of labels and squared error of features, each relative to column means,\n"
         "averaged (1: no better than means; 0: perfect). A row ends where the score rises."
     )
@@ -181,7 +181,7 @@ def headline(text: str) -> None:
     print(f"\n{text}\n{'-' * len(text)}")
 
 
-def grid(choice: Choice) -> str:
+def grid(choice: GridScores) -> str:
     """Write the scores as a table: a row for each scale, a column for each weight."""
     scales = list(dict.fromkeys(scale for scale, _ in choice.scores))
     weights = sorted({weight for _, weight in choice.scores}, reverse=True)

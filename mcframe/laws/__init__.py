@@ -5,9 +5,11 @@
 """
 
 from mcframe.contracts.errors import LawViolation
-from mcframe.laws.likelihood import LIKELIHOOD_LAWS, check_likelihood
+from mcframe.laws import losses as losses  # which adds its laws first
+from mcframe.laws.checking import LIKELIHOOD_LAWS, TERM_LAWS
+from mcframe.laws.likelihood import check_likelihood
 from mcframe.laws.solver import SOLVER_LAWS, Agreement, check_agreement, check_solver
-from mcframe.laws.term import TERM_LAWS, check_regularizer
+from mcframe.laws.term import check_regularizer
 
 __all__ = [
     "LIKELIHOOD_LAWS",
@@ -20,3 +22,5 @@ __all__ = [
     "check_regularizer",
     "check_solver",
 ]
+
+from mcframe.laws import factors as factors

@@ -1,8 +1,8 @@
-"""What laws are checked with: demands, directions, random data, feasible points."""
+"""Parts of the laws: demands, directions, random data, feasible points."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,10 +20,10 @@ def demand(holds: object, message: str) -> None:
         raise LawViolation(message)
 
 
-def close(found: object, wanted: object, tol: float, what: str) -> None:
-    """Demand |found - wanted| <= tol (1 + |wanted|) entrywise."""
-    a = np.asarray(found, dtype=float)
-    b = np.asarray(wanted, dtype=float)
+def close(value: object, expected: object, tol: float, what: str) -> None:
+    """Demand |value - expected| <= tol (1 + |expected|) entrywise."""
+    a = np.asarray(value, dtype=float)
+    b = np.asarray(expected, dtype=float)
     demand(a.shape == b.shape, f"{what}: shape {a.shape} where {b.shape} is needed")
     with np.errstate(invalid="ignore"):
         wrong = ~(np.abs(a - b) <= tol * (1.0 + np.abs(b)))
@@ -32,9 +32,33 @@ def close(found: object, wanted: object, tol: float, what: str) -> None:
     if np.any(wrong):
         i = np.flatnonzero(wrong.ravel())[0]
         raise LawViolation(
-            f"{what}: {float(a.ravel()[i])!r} was found where {float(b.ravel()[i])!r} is needed"
+            f"{what}: {float(a.ravel()[i])!r} where {float(b.ravel()[i])!r} is needed"
             f" (tolerance {tol:g}; {int(wrong.sum())} of {wrong.size} entries)"
         )
+
+
+# The laws by their names, in the order in which they are checked.
+TERM_LAWS: dict[str, Callable[..., None]] = {}
+LIKELIHOOD_LAWS: dict[str, Callable[..., None]] = {}
+# Laws of the likelihood as it is given; all others hold with its parameters fitted.
+PARAMETRIC_LAWS: dict[str, Callable[..., None]] = {}
+LawT = TypeVar("LawT", bound=Callable[..., None])
+
+
+def law_of(
+    laws: dict[str, Callable[..., None]], name: str, ability: type = object
+) -> Callable[[LawT], LawT]:
+    """Add a function to the laws under a name, for words that have an ability."""
+
+    def add(check: LawT) -> LawT:
+        def checked(word: object, *arguments: Array) -> None:
+            if isinstance(word, ability):
+                check(word, *arguments)
+
+        laws[name] = checked
+        return check
+
+    return add
 
 
 @contextmanager
@@ -84,7 +108,7 @@ def along(gradient: Array, direction: Array) -> Array:
 
 
 def unit_of(z: Array) -> float:
-    """The size of the predictors at which the loss bends."""
+    """The size of the predictors at which the curvature of the loss is largest."""
     return float(np.max(np.abs(z))) / 6
 
 
@@ -100,14 +124,14 @@ def data_of(
 
 def feasible_samples(term: Term, points: list[Array]) -> list[Array]:
     """Points at which a term is finite: the given ones and those that a prox leads to."""
-    found = [point for point in points if np.isfinite(term.value(point))]
+    samples = [point for point in points if np.isfinite(term.value(point))]
     if isinstance(term, Prox):
-        found += [term.prox(point, 1.0)[0] for point in points]
+        samples += [term.prox(point, 1.0)[0] for point in points]
     elif isinstance(term, Factored):
         shape = points[0].shape
         cut = [term.prox_factors(stacked, 0.1) for stacked in stacked_samples(points)]
-        found += [product(stacked, shape) for stacked in cut]
-    return found
+        samples += [product(stacked, shape) for stacked in cut]
+    return samples
 
 
 def stacked_samples(points: list[Array]) -> list[Array]:
@@ -115,9 +139,9 @@ def stacked_samples(points: list[Array]) -> list[Array]:
     rng = np.random.default_rng(0)
     n_rows = sum(points[0].shape)
     size = np.sqrt(max(float(np.max(np.abs(point))) for point in points))
-    found = [size * rng.standard_normal((n_rows, rank)) for rank in (1, 2, 4)]
-    found.append(np.zeros((n_rows, 2)))
-    return found
+    samples = [size * rng.standard_normal((n_rows, rank)) for rank in (1, 2, 4)]
+    samples.append(np.zeros((n_rows, 2)))
+    return samples
 
 
 def product(stacked: Array, shape: tuple[int, ...]) -> Array:

@@ -3,13 +3,15 @@
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Factored, Term
+from mcframe.contracts.term import Factored
 from mcframe.laws.checking import (
     STEPS,
+    TERM_LAWS,
     at_least,
     close,
     demand,
     feasible_samples,
+    law_of,
     product,
     stacked_samples,
 )
@@ -17,27 +19,25 @@ from mcframe.laws.checking import (
 DESCENT_STEPS = 3000
 
 
-def factors_bound_the_value(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "factors bound the value", Factored)
+def factors_bound_the_value(term: Factored, points: list[Array]) -> None:
     """h(W) is at least the value at U V', and does not see a rotation of the columns."""
-    if not isinstance(term, Factored):
-        return
     shape = points[0].shape
     for stacked in stacked_samples(points):
         cut = term.prox_factors(stacked, 1.0)
         for factors in (stacked, 0.3 * stacked, cut):
-            reached, value = term.of_factors(factors), term.value(product(factors, shape))
+            at_factors, value = term.of_factors(factors), term.value(product(factors, shape))
             demand(
-                value <= reached + 1e-9 * (1 + abs(reached)),
-                f"the value {value:g} is above the {reached:g} of some factors",
+                value <= at_factors + 1e-9 * (1 + abs(at_factors)),
+                f"the value {value:g} is above the {at_factors:g} of some factors",
             )
             turn = np.linalg.qr(np.vander(np.arange(1.0, 1.0 + factors.shape[1])))[0]
-            close(term.of_factors(factors @ turn), reached, 1e-9, "value of turned factors")
+            close(term.of_factors(factors @ turn), at_factors, 1e-9, "value of turned factors")
 
 
-def prox_of_factors(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "the prox of factors beats rivals", Factored)
+def prox_of_factors(term: Factored, points: list[Array]) -> None:
     """No random rival has a lower h(X) + ||X - W||^2 / (2 step)."""
-    if not isinstance(term, Factored):
-        return
     rng = np.random.default_rng(0)
     for stacked in stacked_samples(points):
         for step in STEPS:
@@ -48,7 +48,7 @@ def prox_of_factors(term: Term, points: list[Array]) -> None:
                 squared = float(np.sum(np.square(factors - start)))
                 return term.of_factors(factors) + squared / (2 * step)
 
-            reached = total(there)
+            lowest = total(there)
             for size in (1e-3, 0.1, 1.0):
                 back = size * (stacked - there)
                 shaken = there + size * rng.standard_normal(stacked.shape)
@@ -56,16 +56,15 @@ def prox_of_factors(term: Term, points: list[Array]) -> None:
                 rows = (there + np.eye(len(back))[:, [k]] * back for k in range(len(back)))
                 for other in (there + back, shaken, term.prox_factors(shaken, 1e-6), *rows):
                     demand(
-                        total(other) >= reached - 1e-8 * (1 + abs(reached)),
+                        total(other) >= lowest - 1e-8 * (1 + abs(lowest)),
                         f"rival factors reach {total(other):g} where the prox reaches"
-                        f" {reached:g} with step {step:g}",
+                        f" {lowest:g} with step {step:g}",
                     )
 
 
-def multipliers_bound_the_conjugate(term: Term, points: list[Array]) -> None:
-    """Whatever the multipliers, the bound from them holds, and is finite at the feasible scale."""
-    if not isinstance(term, Factored):
-        return
+@law_of(TERM_LAWS, "multipliers bound the conjugate", Factored)
+def multipliers_bound_the_conjugate(term: Factored, points: list[Array]) -> None:
+    """The bound from any multipliers holds, and is finite at the feasible scale."""
     rng = np.random.default_rng(0)
     order = sum(points[0].shape)
     inside = feasible_samples(term, points)
@@ -80,20 +79,19 @@ def multipliers_bound_the_conjugate(term: Term, points: list[Array]) -> None:
                 at_least(bound, scale * float(np.vdot(dual, point)) - value)
 
 
-def factors_reach_the_conjugate(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "the best factors reach the conjugate", Factored)
+def factors_reach_the_conjugate(term: Factored, points: list[Array]) -> None:
     """h is the value, and multipliers close the gap, where ||U V' - Y||^2 / 2 + h is least.
 
     There S = Y - U V' has h(W) + f*(S) = <S, U V'>, so that h(W) is f(U V') and
     ``row_multipliers`` must give ``conjugate_from`` what it needs. The first points only: a
     plain descent takes many steps.
     """
-    if not isinstance(term, Factored):
-        return
     for target in points[:2]:
         stacked = descend(term, target)
         latent = product(stacked, target.shape)
-        dual, reached = target - latent, term.of_factors(stacked)
-        demand(np.isfinite(reached), "the prox of factors leads outside of the domain")
+        dual, at_factors = target - latent, term.of_factors(stacked)
+        demand(np.isfinite(at_factors), "the prox of factors leads outside of the domain")
         size = 1e-4 * (1 + float(np.vdot(target, target)))
         multipliers = term.row_multipliers(-dual, stacked)
         demand(
@@ -110,10 +108,13 @@ def factors_reach_the_conjugate(term: Term, points: list[Array]) -> None:
         demand(lowest >= -size, f"the dual matrix has the eigenvalue {lowest:g}")
         scale = term.feasible_scale(dual, multipliers)
         conjugate = term.conjugate_from(scale * dual, scale * multipliers)
-        gap = reached + conjugate - scale * float(np.vdot(dual, latent))
+        gap = at_factors + conjugate - scale * float(np.vdot(dual, latent))
         demand(-size <= gap <= size, f"the best factors leave a gap of {gap:g}")
         value = term.value(latent)
-        demand(abs(reached - value) <= size, f"the best factors reach {reached:g}, not {value:g}")
+        demand(
+            abs(at_factors - value) <= size,
+            f"the best factors reach {at_factors:g}, not {value:g}",
+        )
 
 
 def descend(term: Factored, target: Array) -> Array:

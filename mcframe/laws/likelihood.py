@@ -13,35 +13,21 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Approximated,
-    Conjugate,
     Distribution,
     Likelihood,
     Parametric,
-    Proximable,
     TwiceDifferentiable,
 )
-from mcframe.laws.checking import close, demand, demand_unharmed, law, unit_of
-from mcframe.laws.losses import (
-    bounded_below,
-    conjugate_keeps_its_digits,
-    convex,
-    curvature_bounds,
-    far_out_finite,
-    fenchel_young,
-    gradient_is_derivative,
-    indicator_is_one,
-    labels_differ_linearly,
-    location_is_one,
-    one_value,
-    prox_gradient_is_derivative,
-    prox_is_minimiser,
-    prox_solves_its_program,
-    second_derivative_bends,
-    units_are_exchangeable,
+from mcframe.laws.checking import (
+    LIKELIHOOD_LAWS,
+    PARAMETRIC_LAWS,
+    close,
+    demand,
+    law,
+    law_of,
+    unit_of,
 )
 from mcframe.model import Layout
-
-Law = Callable[[Likelihood, Array, Array], None]
 
 
 def check_likelihood(
@@ -57,11 +43,11 @@ def check_likelihood(
     Parameters
     ----------
     likelihood : Likelihood
-        Yours or ours.
+        Of this package or your own.
     valid, invalid : sequences of numbers
         Observations inside and outside its domain; each must be recognised.
     scale : float, default 1
-        The size of linear predictors at which the loss bends.
+        The size of linear predictors at which the curvature of the loss is largest.
     random_state : int
         Of the random points.
 
@@ -75,7 +61,7 @@ def check_likelihood(
     >>> import mcframe as mc
     >>> mc.laws.check_likelihood(mc.Gaussian(), valid=[-2.0, 0.5], invalid=[float("inf")])
     """
-    with law(likelihood, "the domain holds its own"):
+    with law(likelihood, "the domain"):
         domain_ends(likelihood, valid, invalid)
     z, y = points(likelihood, valid, scale, np.random.default_rng(random_state))
     for name, holds in PARAMETRIC_LAWS.items():
@@ -113,33 +99,8 @@ def domain_ends(likelihood: Likelihood, valid: Sequence[float], invalid: Sequenc
         demand(likelihood.invalid(np.array([y]))[0], f"y={y!r} is taken as valid")
 
 
-def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """Arguments stay as they were, answers are float64 arrays of their shape."""
-    kept_z, kept_y = z.copy(), y.copy()
-    value, gradient = likelihood.value_and_gradient(z, y)
-    answers = [gradient, likelihood.mean(z), likelihood.start(y)]
-    if isinstance(likelihood, TwiceDifferentiable):
-        answers += [
-            likelihood.second_derivative(z, y),
-            likelihood.hessian_product(z, y, np.ones_like(z)),
-        ]
-    if isinstance(likelihood, Proximable):
-        step = np.ones_like(z)
-        answers += [likelihood.prox(z, y, step), likelihood.prox_gradient(z, y, step)]
-    shaped = [(answer, z.shape) for answer in answers]
-    values = [value, likelihood.value(z, y), likelihood.filling(z)]
-    if isinstance(likelihood, Conjugate):
-        values.append(likelihood.conjugate(gradient, y))
-    shaped += [(answer, y.shape) for answer in values]
-    for answer, shape in shaped:
-        demand(answer.shape == shape, f"an answer of shape {answer.shape} where {shape} is needed")
-        demand(answer.dtype == np.float64, f"an answer of dtype {answer.dtype}")
-    for answer, _ in shaped:
-        answer[...] = -7.0
-    demand_unharmed(kept_z, z, "z")
-    demand_unharmed(kept_y, y, "y")
-
-
+@law_of(PARAMETRIC_LAWS, "compared by value")
+@law_of(LIKELIHOOD_LAWS, "compared by value")
 def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     """A frozen object: equal copies are equal, hash alike, and cannot be changed."""
     twin = copy.deepcopy(likelihood)
@@ -148,9 +109,10 @@ def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     demand(likelihood.latex("z", "y").strip() != "", "its LaTeX is empty")
 
 
-def bias_is_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the bias is best", TwiceDifferentiable)
+def bias_is_best(likelihood: Any, z: Array, y: Array) -> None:
     """The bias solved for is the best constant: moving it either way does not help."""
-    if not isinstance(likelihood, TwiceDifferentiable) or not likelihood.convex:
+    if not likelihood.convex:
         return
     if likelihood.width > 1:
         biases_of_classes_are_best(likelihood, z, y)
@@ -197,14 +159,13 @@ def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> No
             demand(other >= best - 1e-12 * (1 + abs(best)), f"a bias moved by {move:g} is better")
 
 
-def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "samples match", Distribution)
+def samples_match(likelihood: Any, z: Array, y: Array) -> None:
     """Over many draws the mean is the mean response and the gradient averages to 0.
 
     Within six standard errors. The second is the zero mean of the score: it ties the mean,
     through the sampler, to the loss.
     """
-    if not isinstance(likelihood, Distribution):
-        return
     few = z[:: max(1, len(z) // 8)]
     many = np.concatenate([few] * 20_000)
     draws = likelihood.sample(many, np.random.default_rng(1))
@@ -223,10 +184,9 @@ def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(away < 6.0, f"{what} is {away:.1f} standard errors off")
 
 
-def log_likelihood_is_loss(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the log-likelihood is the loss", Distribution)
+def log_likelihood_is_loss(likelihood: Any, z: Array, y: Array) -> None:
     """log p(y | z) + l(z, y) is a function of y alone."""
-    if not isinstance(likelihood, Distribution):
-        return
     sums, size = [], np.ones(y.shape)
     for w in (z, np.roll(z, 7, axis=0), 0.0 * z):
         value, log_likelihood = likelihood.value(w, y), likelihood.log_likelihood(w, y)
@@ -238,8 +198,9 @@ def log_likelihood_is_loss(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(change <= 1e-12, f"with z it changes by {change:g}, relatively")
 
 
+@law_of(LIKELIHOOD_LAWS, "z has its name")
 def z_has_its_name(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """z has a name of its own where the mean response is something else, and only there."""
+    """z has a name where the mean response is something else, and only there."""
     mean = np.allclose(likelihood.mean(z), z, rtol=1e-9)
     demand(
         mean == (likelihood.z_name is None),
@@ -247,9 +208,10 @@ def z_has_its_name(likelihood: Likelihood, z: Array, y: Array) -> None:
     )
 
 
-def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(PARAMETRIC_LAWS, "the parameters are best", Parametric)
+def parameters_are_best(likelihood: Any, z: Array, y: Array) -> None:
     """No move of the parameters helps, their gradient vanishes, a weight of 2 counts twice."""
-    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
+    if likelihood.n_parameters == 0:
         return
     weights = 1.0 + np.arange(y.size) % 2
     kept = [z.copy(), y.copy(), weights.copy()]
@@ -258,12 +220,12 @@ def parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
     for before, after in zip(kept, (z, y, weights), strict=True):
         demand(np.array_equal(before, after), "an argument was changed in place")
     total = total_loss(likelihood, z, y, weights)
-    reached, unit = total(best), unit_of(z)
-    size = 1.0 + abs(reached)
+    lowest, unit = total(best), unit_of(z)
+    size = 1.0 + abs(lowest)
     moves = [*np.eye(best.size), np.ones(best.size)]
     for move, far in itertools.product(moves, (1e-3, -1e-3, 0.1, -0.1, 1.0, -1.0)):
         other = total(best + far * unit * move)
-        demand(other >= reached - 1e-12 * size, f"parameters moved by {far:g} are better")
+        demand(other >= lowest - 1e-12 * size, f"parameters moved by {far:g} are better")
     h = 1e-4 * unit
     for move in moves:
         ahead, behind = (total(best + sign * h * move) for sign in (1.0, -1.0))
@@ -303,6 +265,7 @@ def total_loss(
     return total
 
 
+@law_of(LIKELIHOOD_LAWS, "the expression is the definition")
 def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The CVXPY expression has the same value, entry by entry, and is convex by its rules.
 
@@ -323,7 +286,7 @@ def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None
     expression, constraints = likelihood.statement(cp, variable, y)
     demand(expression.shape == y.shape, f"its expression has shape {expression.shape}")
     demand(expression.is_convex(), "its expression is not convex by CVXPY's rules")
-    with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
+    with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
         found = np.asarray(expression.value)
     if not is_exact(likelihood, z, y):
         found = np.maximum(found, value)
@@ -338,9 +301,10 @@ def constraints_hold(constraints: list[Any]) -> None:
         demand(np.all(constraint.value()), "its CVXPY constraints are broken where it is finite")
 
 
-def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(PARAMETRIC_LAWS, "the joint statement is the definition", Parametric)
+def joint_statement_is_definition(likelihood: Any, z: Array, y: Array) -> None:
     """The joint CVXPY statement has the losses at given parameters, and is convex in both."""
-    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
+    if likelihood.n_parameters == 0:
         return
     variable, parameters = cp.Variable(z.shape), cp.Variable(likelihood.n_parameters)
     expression, constraints = likelihood.statement(cp, variable, y, parameters=parameters)
@@ -350,7 +314,7 @@ def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) ->
     variable.value = z
     for moved in (best, best + 0.5 * unit_of(z), 1.5 * best):
         parameters.value = moved
-        with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
+        with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
             found = np.asarray(expression.value)
         wanted = likelihood.with_parameters(moved).value(z, y)
         close(found, wanted, 1e-9, "joint statement")
@@ -358,20 +322,19 @@ def joint_statement_is_definition(likelihood: Likelihood, z: Array, y: Array) ->
 
 
 def is_exact(likelihood: Likelihood, z: Array, y: Array) -> bool:
-    """Whether its expression is the loss itself: no error is stated, however far it looks."""
+    """Check that the expression is the loss: no error is stated, even for a large spread."""
     if not isinstance(likelihood, Approximated):
         return True
     return not np.any(likelihood.statement_error((np.roll(z, 5), 1.0), z, y))
 
 
-def approximation_is_bound(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the expression is a bound", Approximated)
+def approximation_is_bound(likelihood: Any, z: Array, y: Array) -> None:
     """The bound near some points lies below the loss by the error that it states.
 
     It touches the loss at those points, and within the spread s of them it misses no more than
     a tangent there does: curvature s^2 / 2.
     """
-    if not isinstance(likelihood, Approximated):
-        return
     unit = float(np.max(np.abs(z))) / 6
     for spread in (1e-3 * unit, unit):
         for near in (z, z + 0.9 * spread, z - 0.9 * spread, np.roll(z, 5)):
@@ -383,46 +346,10 @@ def approximation_is_bound(likelihood: Likelihood, z: Array, y: Array) -> None:
             constraints_hold(constraints)
             demand(bound.shape == y.shape, f"its bound has shape {bound.shape}")
             demand(bound.is_convex(), "its bound is not convex by CVXPY's rules")
-            with np.errstate(all="ignore"):  # CVXPY's own arithmetic is not ours to judge
+            with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
                 found = np.asarray(bound.value)
             close(found + error, value, 1e-9, "the bound and its error")
             missed = error - 0.5 * likelihood.curvature * np.square(z - near)
             missed[np.abs(z - near) > spread] = 0.0
             worst = float(np.max(missed / (1.0 + np.abs(value))))
             demand(worst <= 1e-9, f"within the spread it misses {worst:g} more than a tangent")
-
-
-LIKELIHOOD_LAWS: dict[str, Law] = {
-    # First: a word that harms its arguments breaks all other laws in misleading ways.
-    "arguments unharmed": arguments_unharmed,
-    "one value": one_value,
-    "an indicator is one": indicator_is_one,
-    "a location is one": location_is_one,
-    "units are exchangeable": units_are_exchangeable,
-    "the gradient is the derivative": gradient_is_derivative,
-    "convex": convex,
-    "the curvature bounds": curvature_bounds,
-    "the second derivative bends": second_derivative_bends,
-    "the labels differ linearly": labels_differ_linearly,
-    "bounded below by its infimum": bounded_below,
-    "Fenchel and Young": fenchel_young,
-    "the expression is the definition": expression_is_definition,
-    "the bias is best": bias_is_best,
-    "the expression is a bound": approximation_is_bound,
-    "samples match": samples_match,
-    "the log-likelihood is the loss": log_likelihood_is_loss,
-    "the prox is the minimiser": prox_is_minimiser,
-    "the gradient of the prox": prox_gradient_is_derivative,
-    "the prox solves its program": prox_solves_its_program,
-    "z has its name": z_has_its_name,
-    "finite far out": far_out_finite,
-    "the conjugate keeps its digits": conjugate_keeps_its_digits,
-    "compared by value": compared_by_value,
-}
-
-# Held to the likelihood as it is given; all others see it with its parameters fitted.
-PARAMETRIC_LAWS: dict[str, Law] = {
-    "the parameters are best": parameters_are_best,
-    "the joint statement is the definition": joint_statement_is_definition,
-    "compared by value": compared_by_value,
-}

@@ -1,6 +1,7 @@
 """The laws of a loss: values, gradients, curvature and bounds, its conjugate, its prox."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -13,28 +14,68 @@ from mcframe.contracts.likelihood import (
     Proximable,
     TwiceDifferentiable,
 )
-from mcframe.laws.checking import along, close, demand, directions, unit_of
+from mcframe.laws.checking import (
+    LIKELIHOOD_LAWS,
+    along,
+    close,
+    demand,
+    demand_unharmed,
+    directions,
+    law_of,
+    unit_of,
+)
 
 # Prox steps, in units of the predictors.
 STEPS = (0.01, 0.3, 1.0, 10.0)
 
 
+@law_of(LIKELIHOOD_LAWS, "arguments unharmed")
+def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """Arguments stay as they were, answers are float64 arrays of their shape."""
+    kept_z, kept_y = z.copy(), y.copy()
+    value, gradient = likelihood.value_and_gradient(z, y)
+    answers = [gradient, likelihood.mean(z), likelihood.start(y)]
+    if isinstance(likelihood, TwiceDifferentiable):
+        answers += [
+            likelihood.second_derivative(z, y),
+            likelihood.hessian_product(z, y, np.ones_like(z)),
+        ]
+    if isinstance(likelihood, Proximable):
+        step = np.ones_like(z)
+        answers += [likelihood.prox(z, y, step), likelihood.prox_gradient(z, y, step)]
+    shaped = [(answer, z.shape) for answer in answers]
+    values = [value, likelihood.value(z, y), likelihood.filling(z)]
+    if isinstance(likelihood, Conjugate):
+        values.append(likelihood.conjugate(gradient, y))
+    shaped += [(answer, y.shape) for answer in values]
+    for answer, shape in shaped:
+        demand(answer.shape == shape, f"an answer of shape {answer.shape} where {shape} is needed")
+        demand(answer.dtype == np.float64, f"an answer of dtype {answer.dtype}")
+    for answer, _ in shaped:
+        answer[...] = -7.0
+    demand_unharmed(kept_z, z, "z")
+    demand_unharmed(kept_y, y, "y")
+
+
+@law_of(LIKELIHOOD_LAWS, "one value")
 def one_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     """value_and_gradient gives the value that value gives."""
     close(likelihood.value_and_gradient(z, y)[0], likelihood.value(z, y), 1e-12, "value")
 
 
+@law_of(LIKELIHOOD_LAWS, "an indicator is one")
 def indicator_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """An indicator is 0 or infinite, and has room around its set; other losses are finite."""
-    value, room = likelihood.value(z, y), likelihood.room(y)
+    """An indicator is 0 or infinite, with a feasibility tolerance; other losses are finite."""
+    value, tolerance = likelihood.value(z, y), likelihood.room(y)
     if likelihood.indicator:
         demand(np.all((value == 0.0) | (value == np.inf)), "a value is neither 0 nor inf")
-        demand(np.all(room > 0.0), "an indicator leaves no room for rounding")
+        demand(np.all(tolerance > 0.0), "an indicator has no feasibility tolerance")
     else:
         demand(not np.any(value == np.inf), "a loss that is no indicator is infinite")
-        demand(np.all(room == 0.0), "a loss that is no indicator has room")
+        demand(np.all(tolerance == 0.0), "a loss that is no indicator has a feasibility tolerance")
 
 
+@law_of(LIKELIHOOD_LAWS, "a location is one")
 def location_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
     """A loss of a location is one of z - y alone: l(z + c, y + c) = l(z, y)."""
     if not likelihood.location:
@@ -44,17 +85,52 @@ def location_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
         close(shifted, likelihood.value(z, y), 1e-9, "value at z + c and y + c")
 
 
+@law_of(LIKELIHOOD_LAWS, "units are exchangeable")
 def units_are_exchangeable(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The loss in other units is the loss: l(u z, u y) = c g(z, y)."""
     for unit in (1e-3, 7.0):
-        found = likelihood.in_units(unit)
-        if found is None:
+        converted = likelihood.in_units(unit)
+        if converted is None:
             return
-        other, factor = found
+        other, factor = converted
         ours = likelihood.value(unit * z, unit * y)
         close(factor * other.value(z, y), ours, 1e-9, f"value in units of {unit}")
 
 
+@law_of(LIKELIHOOD_LAWS, "the gradient is the derivative")
+def gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The gradient is the derivative, by a central difference of fourth order."""
+    if not likelihood.smooth:
+        return
+    for direction in directions(z):
+        h = 1e-3 * max(float(np.max(np.abs(z))) / 6, 1e-300)
+        move = h * direction
+        ahead, behind = likelihood.value(z + move, y), likelihood.value(z - move, y)
+        far_ahead, far_behind = (
+            likelihood.value(z + 2 * move, y),
+            likelihood.value(z - 2 * move, y),
+        )
+        numeric = (8 * (ahead - behind) - (far_ahead - far_behind)) / (12 * h)
+        gradient = along(likelihood.value_and_gradient(z, y)[1], direction)
+        size = float(np.max(np.abs(gradient)))
+        # Within reach of a kink no difference quotient is accurate, but a convex loss keeps it
+        # between the gradients on both sides.
+        before, after = (
+            along(likelihood.value_and_gradient(z + s * move, y)[1], direction) for s in (-2, 2)
+        )
+        kink = np.abs(after - 2 * gradient + before) > 0.05 * (after - before) + 1e-9 * size
+        kink &= likelihood.convex  # a concave stretch has falling gradients, and must have no kink
+        demand(np.mean(kink) < 0.2, "its gradient jumps or changes sharply nearly everywhere")
+        close(gradient[~kink] / size, numeric[~kink] / size, 1e-6, "gradient")
+        low, high = (
+            before[kink] - 0.5 * (after - before)[kink],
+            after[kink] + 0.5 * (after - before)[kink],
+        )
+        held = np.all((numeric[kink] >= low) & (numeric[kink] <= high))
+        demand(held, "at a kink the values rise faster or slower than the gradients on both sides")
+
+
+@law_of(LIKELIHOOD_LAWS, "convex")
 def convex(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The tangent lies below the curve: l(w) >= l(z) + l'(z) (w - z)."""
     if not likelihood.convex:
@@ -71,6 +147,7 @@ def convex(likelihood: Likelihood, z: Array, y: Array) -> None:
         demand(np.all(above >= -size), f"a tangent passes {-above.min():g} above the curve")
 
 
+@law_of(LIKELIHOOD_LAWS, "bounded below by its infimum")
 def bounded_below(likelihood: Likelihood, z: Array, y: Array) -> None:
     """No value lies below the infimum."""
     lowest = min(float(np.min(likelihood.value(factor * z, y))) for factor in (0.1, 1.0, 100.0))
@@ -80,16 +157,18 @@ def bounded_below(likelihood: Likelihood, z: Array, y: Array) -> None:
     )
 
 
+@law_of(LIKELIHOOD_LAWS, "the labels differ linearly")
 def labels_differ_linearly(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """l(z, 1) - l(z, 0) is the line that it says it is."""
-    line = likelihood.label_difference if isinstance(likelihood, LinearDifference) else None
-    if line is None:
+    """l(z, 1) - l(z, 0) is the linear function that the likelihood states."""
+    difference = likelihood.label_difference if isinstance(likelihood, LinearDifference) else None
+    if difference is None:
         return
     one, zero = (likelihood.value(z, np.full_like(z, label)) for label in (1.0, 0.0))
-    close(one - zero, line[0] * z + line[1], 1e-9, "difference of the labels")
+    close(one - zero, difference[0] * z + difference[1], 1e-9, "difference of the labels")
 
 
-def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "finite at large values")
+def finite_at_large_values(likelihood: Likelihood, z: Array, y: Array) -> None:
     """Nothing is NaN at z = +-1e4 scales, and nothing overflows for a bounded curvature."""
     far = np.where(z >= 0, 1e4, -1e4) * (float(np.max(np.abs(z))) / 6)
     value, gradient = likelihood.value_and_gradient(far, y)
@@ -100,42 +179,7 @@ def far_out_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
     demand(not np.any(np.isnan(likelihood.mean(far))), "a mean at +-1e4 is NaN")
 
 
-def gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """The gradient is the derivative, by a central difference of fourth order."""
-    if not likelihood.smooth:
-        return
-    for direction in directions(z):
-        gradient_is_derivative_along(likelihood, z, y, direction)
-
-
-def gradient_is_derivative_along(
-    likelihood: Likelihood, z: Array, y: Array, direction: Array
-) -> None:
-    """The gradient along one direction is the derivative along it."""
-    h = 1e-3 * max(float(np.max(np.abs(z))) / 6, 1e-300)
-    move = h * direction
-    ahead, behind = likelihood.value(z + move, y), likelihood.value(z - move, y)
-    far_ahead, far_behind = likelihood.value(z + 2 * move, y), likelihood.value(z - 2 * move, y)
-    numeric = (8 * (ahead - behind) - (far_ahead - far_behind)) / (12 * h)
-    gradient = along(likelihood.value_and_gradient(z, y)[1], direction)
-    size = float(np.max(np.abs(gradient)))
-    # Within reach of a kink no difference quotient is accurate, but a convex loss keeps it
-    # between the gradients on both sides.
-    before, after = (
-        along(likelihood.value_and_gradient(z + s * move, y)[1], direction) for s in (-2, 2)
-    )
-    kink = np.abs(after - 2 * gradient + before) > 0.05 * (after - before) + 1e-9 * size
-    kink &= likelihood.convex  # a concave stretch has falling gradients, and must have no kink
-    demand(np.mean(kink) < 0.2, "its gradient jumps or bends sharply nearly everywhere")
-    close(gradient[~kink] / size, numeric[~kink] / size, 1e-6, "gradient")
-    low, high = (
-        before[kink] - 0.5 * (after - before)[kink],
-        after[kink] + 0.5 * (after - before)[kink],
-    )
-    held = np.all((numeric[kink] >= low) & (numeric[kink] <= high))
-    demand(held, "at a kink the values rise faster or slower than the gradients on both sides")
-
-
+@law_of(LIKELIHOOD_LAWS, "the curvature bounds")
 def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
     """|l'(z) - l'(w)| <= curvature |z - w|, close and far."""
     curvature = likelihood.curvature
@@ -157,10 +201,9 @@ def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
             close(rise, curvature, 1e-7, "curvature of a quadratic loss")
 
 
-def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the second derivative", TwiceDifferentiable)
+def second_derivative_is_derivative(likelihood: Any, z: Array, y: Array) -> None:
     """The second derivative is the derivative of the gradient, and at most the curvature."""
-    if not isinstance(likelihood, TwiceDifferentiable):
-        return
     h = 1e-4 * float(np.max(np.abs(z))) / 6
     second = likelihood.second_derivative(z, y)
     size = float(np.max(np.abs(second)))
@@ -168,26 +211,27 @@ def second_derivative_bends(likelihood: Likelihood, z: Array, y: Array) -> None:
         move = h * direction
         ahead = likelihood.value_and_gradient(z + move, y)[1]
         behind = likelihood.value_and_gradient(z - move, y)[1]
-        found = likelihood.hessian_product(z, y, direction)
+        product = likelihood.hessian_product(z, y, direction)
         sides = [likelihood.hessian_product(z + side * move, y, direction) for side in (-1, 1)]
         smooth = np.abs(sides[1] - sides[0]) <= 0.05 * size
         demand(np.mean(smooth) > 0.8, "it jumps nearly everywhere")
         numeric = (ahead - behind) / (2 * h)
-        close(found[smooth] / size, numeric[smooth] / size, 1e-5, "second derivative")
+        close(product[smooth] / size, numeric[smooth] / size, 1e-5, "second derivative")
         if k < likelihood.width:
-            own = along(found, direction)
+            expected = along(product, direction)
             diagonal = along(second, direction)
-            close(diagonal / size, own / size, 1e-12, "diagonal of the Hessian")
+            close(diagonal / size, expected / size, 1e-12, "diagonal of the Hessian")
     demand(np.all(second <= likelihood.curvature * (1 + 1e-12)), "it exceeds the curvature")
 
 
-def fenchel_young(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "Fenchel and Young", Conjugate)
+def fenchel_young(likelihood: Any, z: Array, y: Array) -> None:
     """l*(s) >= s w - l(w) for every w, with equality at the gradient s of w.
 
     And ``nearest_gradient`` leads shorter gradients back into the domain, and leaves gradients
     alone.
     """
-    if not isinstance(likelihood, Conjugate) or not likelihood.convex:
+    if not likelihood.convex:
         return
     finite = np.isfinite(likelihood.value(z, y))
     z, y = z[finite], y[finite]
@@ -219,12 +263,13 @@ def fenchel_young(likelihood: Likelihood, z: Array, y: Array) -> None:
         )
 
 
-def conjugate_keeps_its_digits(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the conjugate keeps its digits", Conjugate)
+def conjugate_keeps_its_digits(likelihood: Any, z: Array, y: Array) -> None:
     """l*(s) = s z - l(z) relative to its summands, where a loss is almost 0.
 
     An entry may count a million times.
     """
-    if not isinstance(likelihood, Conjugate) or likelihood.location:
+    if likelihood.location:
         return
     if not (likelihood.smooth and likelihood.convex and likelihood.infimum == 0.0):
         return
@@ -237,10 +282,9 @@ def conjugate_keeps_its_digits(likelihood: Likelihood, z: Array, y: Array) -> No
         demand(bool(np.all(off <= 1e-9 * sizes[small])), "digits of the conjugate are lost")
 
 
-def prox_is_minimiser(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the prox is the minimiser", Proximable)
+def prox_is_minimiser(likelihood: Any, z: Array, y: Array) -> None:
     """The prox minimises l(x) + (x - z)^2 / (2 step), and (z - prox) / step is a subgradient."""
-    if not isinstance(likelihood, Proximable):
-        return
     unit = unit_of(z)
     for size in STEPS:
         step = steps_for(z, size)
@@ -251,15 +295,15 @@ def prox_is_minimiser(likelihood: Likelihood, z: Array, y: Array) -> None:
         def objective(x: Array, step: Array = step) -> Array:
             return likelihood.value(x, y) + along(x - z, (x - z) / (2.0 * step))
 
-        reached, gradient = objective(there), (z - there) / step
+        lowest, gradient = objective(there), (z - there) / step
         moves = (sign * far * unit for sign in (-1.0, 1.0) for far in (1e-3, 0.1, 1.0))
         rivals: list[Array] = [there + move for move in moves]
         rivals += [z, likelihood.start(y), 0.5 * (there + z)]
         for rival in rivals:
             theirs = objective(rival)
             demand(
-                np.all(theirs >= reached - 1e-10 * (1.0 + np.abs(reached))),
-                f"another point is better than the prox by {float(np.max(reached - theirs)):g}",
+                np.all(theirs >= lowest - 1e-10 * (1.0 + np.abs(lowest))),
+                f"another point is better than the prox by {float(np.max(lowest - theirs)):g}",
             )
             tangent = value + along(gradient, rival - there)
             above = likelihood.value(rival, y) - tangent
@@ -273,32 +317,33 @@ def prox_is_minimiser(likelihood: Likelihood, z: Array, y: Array) -> None:
             close(likelihood.conjugate(nearest, y), wanted, 1e-9, "conjugate at (z - prox) / step")
 
 
-def prox_gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the gradient of the prox", Proximable)
+def prox_gradient_is_derivative(likelihood: Any, z: Array, y: Array) -> None:
     """The gradient of the prox is its derivative; at a kink of the prox it is one side's."""
-    if not isinstance(likelihood, Proximable):
-        return
     h = 1e-4 * unit_of(z)
     for size in STEPS:
         step = steps_for(z, size)
         here = likelihood.prox(z, y, step)
         after = (likelihood.prox(z + h, y, step) - here) / h
         before = (here - likelihood.prox(z - h, y, step)) / h
-        found = likelihood.prox_gradient(z, y, step)
-        demand(np.all((found >= 0.0) & (found <= 1.0)), "a gradient of the prox is not in [0, 1]")
+        gradient = likelihood.prox_gradient(z, y, step)
+        demand(
+            np.all((gradient >= 0.0) & (gradient <= 1.0)),
+            "a gradient of the prox is not in [0, 1]",
+        )
         low, high = np.minimum(before, after), np.maximum(before, after)
-        held = (found >= low - 1e-3) & (found <= high + 1e-3)
+        held = (gradient >= low - 1e-3) & (gradient <= high + 1e-3)
         demand(np.all(held), "a gradient of the prox is not its derivative")
         smooth = np.abs(after - before) <= 1e-3
         # A third of the points may stand at a kink of the prox, where losses start.
         demand(np.mean(smooth) > 0.5, "the gradient of the prox jumps nearly everywhere")
         middle = 0.5 * (before + after)
-        close(found[smooth], middle[smooth], 1e-6, "gradient of the prox")
+        close(gradient[smooth], middle[smooth], 1e-6, "gradient of the prox")
 
 
-def prox_solves_its_program(likelihood: Likelihood, z: Array, y: Array) -> None:
+@law_of(LIKELIHOOD_LAWS, "the prox solves its program", Proximable)
+def prox_solves_its_program(likelihood: Any, z: Array, y: Array) -> None:
     """The prox is what CVXPY finds for the definition."""
-    if not isinstance(likelihood, Proximable):
-        return
     z, y = z[::9], y[::9]
     unit = unit_of(z)
     for size in (0.3, 3.0):

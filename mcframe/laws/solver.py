@@ -22,19 +22,19 @@ from mcframe.verification import Verification
 
 # The relative gap up to which a reference counts as exact.
 REFERENCE_TOL = 1e-6
-# What two readings may differ by, relatively.
+# The relative difference that is allowed between two readings.
 AGREEMENT_TOL = 1e-5
-# A fit that others go on from: short enough to leave them something to do.
+# Iterations of a fit that others start from: few enough to leave them something to do.
 SHORT = 4
 Example = tuple[Model, Mapping[str, Any]]
 
 
 @attrs.frozen
 class Agreement:
-    """One backend beside the reference on one example.
+    """Comparison of one backend with the reference on one example.
 
     ``difference`` is |objective - reference| / max of both; ``exact`` says whether the
-    reference reached its own tolerance: where it did not, only the bounds were compared.
+    gap of the reference is at most its tolerance: otherwise only the bounds were compared.
     """
 
     difference: float
@@ -44,8 +44,8 @@ class Agreement:
 
 
 @attrs.frozen(eq=False)
-class Trial:
-    """A backend's fit of one example beside the reference's: what the laws are held against.
+class TrialFit:
+    """Fits of one example by a backend and by the reference, on which the laws are checked.
 
     Attributes
     ----------
@@ -56,10 +56,10 @@ class Trial:
         The gap that the backend is asked for.
     certified : float or None
         The gap that it must reach, if any.
-    found, exact : Fit
+    fit, exact : Fit
         The backend's and the reference's.
     records : list of Record
-        What a callback saw of ``found``.
+        The records that a callback saw of ``fit``.
     """
 
     asked: BackendLike
@@ -67,7 +67,7 @@ class Trial:
     data: Mapping[str, Any]
     tol: float
     certified: float | None
-    found: Fit
+    fit: Fit
     exact: Fit
     records: list[Record]
 
@@ -79,29 +79,29 @@ class Trial:
         reference: Fit | None,
         tol: float,
         certified: float | None,
-    ) -> "Trial":
+    ) -> "TrialFit":
         """Fit an example, and its reference if that is not at hand already."""
         model, data = example
         records: list[Record] = []
         exact = quiet(model, data, backend="reference") if reference is None else reference
-        found = quiet(model, data, backend=asked, tol=tol, callback=records.append)
-        return cls(asked, model, data, tol, certified, found, exact, records)
+        answer = quiet(model, data, backend=asked, tol=tol, callback=records.append)
+        return cls(asked, model, data, tol, certified, answer, exact, records)
 
     @property
     def verification(self) -> Verification:
         """The example's fit and the reference's, side by side."""
-        return Verification(self.found, self.exact, AGREEMENT_TOL)
+        return Verification(self.fit, self.exact, AGREEMENT_TOL)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the reference reached its own tolerance."""
+        """True if the gap of the reference is at most its tolerance."""
         return self.exact.gap <= REFERENCE_TOL
 
     @property
     def agreement(self) -> Agreement:
-        """What the trial showed."""
+        """The comparison with the reference."""
         difference = abs(self.verification.difference)
-        return Agreement(difference, self.is_exact, self.found.gap, self.found.status)
+        return Agreement(difference, self.is_exact, self.fit.gap, self.fit.status)
 
     def again(self, **options: Any) -> Fit:
         """A new fit of the example by the same backend."""
@@ -128,7 +128,7 @@ def check_solver(
     """Hold a backend to the laws of solvers, on given or on built-in small examples.
 
     On each that it does not refuse it must reach the reference's value to 1e-5 relatively, its
-    bound must not lie above the reference's objective, its objective must be the problem's own,
+    bound must not lie above the reference's objective, its objective must be that of the problem,
     a second run must give the same bits, a callback must see every record, and a start must
     be left unharmed and never for a worse point; ``mc.laws.SOLVER_LAWS`` names them.
 
@@ -157,22 +157,22 @@ def check_solver(
     >>> all(a.exact for a in mc.laws.check_solver("proximal"))
     True
     """
-    reasons, found = [], []
+    reasons, agreements = [], []
     for example in examples() if examples_ is None else examples_:
         reason = reason_against(backend, example)
         if reason is not None:
             reasons.append(reason)
             continue
-        trial = Trial.of(backend, example, None, tol, None)
+        trial = TrialFit.of(backend, example, None, tol, None)
         trial.hold(SOLVER_LAWS)
-        found.append(trial.agreement)
+        agreements.append(trial.agreement)
     with law(backend, "runs something"):
-        demand(found, f"every example was refused: {'; '.join(dict.fromkeys(reasons))}")
-    return found
+        demand(agreements, f"every example was refused: {'; '.join(dict.fromkeys(reasons))}")
+    return agreements
 
 
 def reason_against(backend: BackendLike, example: Example) -> str | None:
-    """Why a backend refuses an example, in its own words; None if it does not."""
+    """Return the reason why a backend refuses an example, None if it does not."""
     model, data = example
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
@@ -193,70 +193,70 @@ def check_agreement(
 ) -> Agreement:
     """Hold one fit of one example to the laws; a reference already at hand may be passed in.
 
-    These are bounds, the judge, the bits of a second run, and the reference's value. With
+    These are bounds, the objective, the bits of a second run, and the reference's value. With
     ``certified`` the gap must be at most that, or as small as double precision tells.
     ``twice=False`` leaves out the second run.
     """
-    trial = Trial.of(backend, (model, data), reference, tol, certified)
+    trial = TrialFit.of(backend, (model, data), reference, tol, certified)
     trial.hold(name for name in OF_ONE_FIT if twice or name != TWICE)
     return trial.agreement
 
 
-def bounds_are_never_too_good(trial: Trial) -> None:
-    """No lower bound lies above any objective that was reached, nor the other way round."""
+def bounds_are_never_too_good(trial: TrialFit) -> None:
+    """No lower bound lies above any objective, nor the other way round."""
     overstated = trial.verification.overstated
     demand(overstated is None, f"{overstated} on\n{trial.model}")
 
 
-def one_judge(trial: Trial) -> None:
-    """The objective is the problem's own, of a point that meets all constraints."""
-    found = trial.found
-    objective = found.problem.objective(found.latent, found.effects)
-    demand(found.objective == objective, "its objective is not the problem's own")
+def objective_is_the_problems(trial: TrialFit) -> None:
+    """The objective is that of the problem, at a point that meets all constraints."""
+    answer = trial.fit
+    objective = answer.problem.objective(answer.latent, answer.effects)
+    demand(answer.objective == objective, "its objective is not that of the problem")
     demand(np.isfinite(objective), "its answer violates a constraint")
 
 
-def equal_seeds_give_equal_bits(trial: Trial) -> None:
+def equal_seeds_give_equal_bits(trial: TrialFit) -> None:
     """A second run ends with the same numbers, to the last bit."""
-    found, again = trial.found, trial.again()
-    same = found.objective == again.objective and found.bound == again.bound
-    demand(same, f"{found.objective!r} and {again.objective!r} in two equal runs")
+    first, again = trial.fit, trial.again()
+    same = first.objective == again.objective and first.bound == again.bound
+    demand(same, f"{first.objective!r} and {again.objective!r} in two equal runs")
 
 
-def certifies(trial: Trial) -> None:
+def certifies(trial: TrialFit) -> None:
     """The gap is what was asked for, or as small as double precision tells."""
-    found = trial.found
+    answer = trial.fit
     if trial.certified is not None:
-        small = found.gap <= trial.certified or found.status == "limited_by_rounding"
-        demand(small, f"a gap of {found.gap:.1e} (status {found.status}) on\n{trial.model}")
+        small = answer.gap <= trial.certified or answer.status == "limited_by_rounding"
+        demand(small, f"a gap of {answer.gap:.1e} (status {answer.status}) on\n{trial.model}")
 
 
-def reaches_the_reference(trial: Trial) -> None:
+def reaches_the_reference(trial: TrialFit) -> None:
     """The objective is the reference's, where that is exact."""
-    found, difference = trial.found, abs(trial.verification.difference)
+    answer, difference = trial.fit, abs(trial.verification.difference)
     if trial.is_exact:
         demand(
             difference <= AGREEMENT_TOL,
-            f"objective {found.objective!r} where the reference has {trial.exact.objective!r}"
-            f" (relative difference {difference:.1e}, status {found.status}) on\n{trial.model}",
+            f"objective {answer.objective!r} where the reference has {trial.exact.objective!r}"
+            f" (relative difference {difference:.1e}, status {answer.status}) on\n{trial.model}",
         )
 
 
-def callbacks_see_every_record(trial: Trial) -> None:
-    """What a callback is shown is the history."""
-    seen, kept = len(trial.records), len(trial.found.history)
+def callbacks_see_every_record(trial: TrialFit) -> None:
+    """A callback is shown every record of the history."""
+    seen, kept = len(trial.records), len(trial.fit.history)
     demand(
-        trial.records == list(trial.found.history.records),
+        trial.records == list(trial.fit.history.records),
         f"a callback saw {seen} records where the history has {kept}",
     )
 
 
-def a_start_is_gone_on_from(trial: Trial) -> None:
+def a_start_is_continued(trial: TrialFit) -> None:
     """A start is left unharmed; the answer is no worse, its bound no lower.
 
     A backend that knows no start must say so: ``Backend.start_refusal``.
     """
-    chosen = backend_from(trial.asked, CompiledProblem(trial.found.problem))
+    chosen = backend_from(trial.asked, CompiledProblem(trial.fit.problem))
     if chosen.start_refusal is not None:
         return
     start = trial.again(max_iter=SHORT)
@@ -276,16 +276,16 @@ def a_start_is_gone_on_from(trial: Trial) -> None:
 
 
 TWICE = "equal seeds give equal bits"
-SOLVER_LAWS: dict[str, Callable[[Trial], None]] = {
+SOLVER_LAWS: dict[str, Callable[[TrialFit], None]] = {
     "bounds are never too good": bounds_are_never_too_good,
-    "one judge": one_judge,
+    "the objective is the problem's": objective_is_the_problems,
     TWICE: equal_seeds_give_equal_bits,
     "certifies": certifies,
     "reaches the reference": reaches_the_reference,
     "callbacks see every record": callbacks_see_every_record,
-    "a start is gone on from": a_start_is_gone_on_from,
+    "a start is continued": a_start_is_continued,
 }
-# Those that no further fit is needed for, but for the second run.
+# Laws that need no further fit, except for the second run.
 OF_ONE_FIT = tuple(SOLVER_LAWS)[:5]
 
 

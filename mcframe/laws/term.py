@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -13,6 +12,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.laws.checking import (
     STEPS,
+    TERM_LAWS,
     at_least,
     close,
     data_of,
@@ -20,17 +20,10 @@ from mcframe.laws.checking import (
     demand_unharmed,
     feasible_samples,
     law,
+    law_of,
     least_value,
     stacked_samples,
 )
-from mcframe.laws.factors import (
-    factors_bound_the_value,
-    factors_reach_the_conjugate,
-    multipliers_bound_the_conjugate,
-    prox_of_factors,
-)
-
-Law = Callable[[Term, list[Array]], None]
 
 
 def check_regularizer(
@@ -43,10 +36,10 @@ def check_regularizer(
     Parameters
     ----------
     term : Regularizer or Constraint
-        Yours or ours.
+        Of this package or your own.
     shape : tuple of int, default (5, 4)
         Of the random latent matrices; small, since each prox is checked against CVXPY. Of a
-        term that speaks of a block, the shape of that block.
+        term of one block, the shape of that block.
     scale : float, default 1
         The size of their entries.
     random_state : int
@@ -71,6 +64,7 @@ def check_regularizer(
             holds(bound, points)
 
 
+@law_of(TERM_LAWS, "convex")
 def convex(term: Term, points: list[Array]) -> None:
     """The value halfway between two points is at most the mean of theirs."""
     values = [term.value(point) for point in points]
@@ -82,6 +76,7 @@ def convex(term: Term, points: list[Array]) -> None:
         )
 
 
+@law_of(TERM_LAWS, "units are exchangeable")
 def units_are_exchangeable(term: Term, points: list[Array]) -> None:
     """The term in other units is the term: g(W) = f(u W)."""
     for unit in (1e-3, 7.0):
@@ -92,10 +87,11 @@ def units_are_exchangeable(term: Term, points: list[Array]) -> None:
             close(other.value(point), term.value(unit * point), 1e-9, f"value in units of {unit}")
 
 
+@law_of(TERM_LAWS, "the expression is the definition")
 def expression_is_definition(term: Term, points: list[Array]) -> None:
     """The CVXPY definition has the same value; a constraint holds where its value is 0.
 
-    A definition with variables of its own is minimised over them.
+    A definition with further variables is minimised over them.
     """
     for point in points:
         variable = cp.Variable(point.shape)
@@ -111,6 +107,7 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
         close(least, term.value(point), tolerance, "the definition's value")
 
 
+@law_of(TERM_LAWS, "the strength counts")
 def strength_counts(term: Term, points: list[Array]) -> None:
     """Twice the weight is twice the value; twice the radius is the same set, twice as large."""
     frozen: Any = term
@@ -137,10 +134,9 @@ def strength_counts(term: Term, points: list[Array]) -> None:
             close(twice, np.sqrt(size) * once, 1e-9, "prox of factors, twice the strength")
 
 
-def spectral_parts_agree(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "spectral parts agree", Spectral)
+def spectral_parts_agree(term: Spectral, points: list[Array]) -> None:
     """Values, shrinkage and threshold on singular values are those of the matrix."""
-    if not isinstance(term, Spectral):
-        return
     for point in points:
         s = np.linalg.svd(point, compute_uv=False)
         close(term.of_singular_values(s), term.value(point), 1e-9, "value of singular values")
@@ -164,14 +160,13 @@ def spectral_parts_agree(term: Term, points: list[Array]) -> None:
             )
 
 
-def gradient_is_derivative(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "the gradient is the derivative", SmoothTerm)
+def gradient_is_derivative(term: Any, points: list[Array]) -> None:
     """A smooth term's gradient is the derivative of its value, and its curvature bounds it."""
-    if not isinstance(term, SmoothTerm):
-        return
     rng = np.random.default_rng(0)
     for point in points:
         value, gradient = term.value_and_gradient(point)
-        close(value, term.value(point), 1e-12, "value beside the gradient")
+        close(value, term.value(point), 1e-12, "value returned with the gradient")
         demand(gradient.shape == point.shape, f"a gradient of shape {gradient.shape}")
         for size in (1e-3, 1.0):
             move = size * rng.standard_normal(point.shape)
@@ -185,49 +180,23 @@ def gradient_is_derivative(term: Term, points: list[Array]) -> None:
                 )
 
 
-def arguments_unharmed(term: Term, points: list[Array]) -> None:
-    """Arguments stay as they were; a copy is equal; the formula says something."""
-    for point in points:
-        kept = point.copy()
-        if isinstance(term, Prox):
-            answer = term.prox(point, 1.0)[0]
-            demand(answer.shape == point.shape, f"a prox of shape {answer.shape}")
-            answer[...] = -7.0
-        term.value(point)
-        term.conjugate(point)
-        near = term.nearest_dual(point)
-        demand(near.shape == point.shape, f"a nearest dual of shape {near.shape}")
-        demand_unharmed(kept, point, "the latent matrix")
-    if isinstance(term, Factored):
-        for stacked in stacked_samples(points):
-            kept = stacked.copy()
-            term.of_factors(stacked)
-            term.prox_factors(stacked, 1.0)[...] = -7.0
-            demand_unharmed(kept, stacked, "the stacked factors")
-    twin = copy.deepcopy(term)
-    demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
-    demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")
-
-
-def value_at_prox(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "prox returns the value there", Prox)
+def value_at_prox(term: Any, points: list[Array]) -> None:
     """The value that prox returns is the value there."""
-    if not isinstance(term, Prox):
-        return
     for point in points:
         for step in STEPS:
             there, value = term.prox(point, step)
             close(value, term.value(there), 1e-9, "value returned by prox")
 
 
-def prox_beats_rivals(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "prox beats rivals", Prox)
+def prox_beats_rivals(term: Any, points: list[Array]) -> None:
     """No random rival has a lower value(X) + ||X - Z||^2 / (2 step)."""
-    if not isinstance(term, Prox):
-        return
     rng = np.random.default_rng(0)
     for point in points:
         for step in STEPS:
             there, value = term.prox(point, step)
-            reached = value + distance(there, point) / (2 * step)
+            lowest = value + distance(there, point) / (2 * step)
             for size in (1e-3, 0.1, 1.0):
                 # Rivals on the segment to the point itself and around the prox.
                 rival = there + size * (point - there)
@@ -235,8 +204,8 @@ def prox_beats_rivals(term: Term, points: list[Array]) -> None:
                 for other in (rival, shaken, term.prox(shaken, 1e-6)[0]):
                     theirs = term.value(other) + distance(other, point) / (2 * step)
                     demand(
-                        theirs >= reached - 1e-8 * (1 + abs(reached)),
-                        f"a rival reaches {theirs:g} where the prox reaches {reached:g}"
+                        theirs >= lowest - 1e-8 * (1 + abs(lowest)),
+                        f"a rival reaches {theirs:g} where the prox reaches {lowest:g}"
                         f" with step {step:g}",
                     )
 
@@ -246,10 +215,9 @@ def distance(a: Array, b: Array) -> float:
     return float(np.sum(np.square(a - b)))
 
 
-def firmly_nonexpansive(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "firmly non-expansive", Prox)
+def firmly_nonexpansive(term: Any, points: list[Array]) -> None:
     """||P x - P y||^2 <= <P x - P y, x - y>."""
-    if not isinstance(term, Prox):
-        return
     for x, y in itertools.pairwise(points):
         for step in STEPS:
             moved = term.prox(x, step)[0] - term.prox(y, step)[0]
@@ -260,6 +228,7 @@ def firmly_nonexpansive(term: Term, points: list[Array]) -> None:
             )
 
 
+@law_of(TERM_LAWS, "prox solves its program")
 def prox_solves_its_program(term: Term, points: list[Array]) -> None:
     """The definition is convex by CVXPY's rules, and the prox is what CVXPY finds for it."""
     for point in points[:2]:
@@ -274,10 +243,9 @@ def prox_solves_its_program(term: Term, points: list[Array]) -> None:
             close(nearest / size, variable.value / size, 1e-4, "prox against CVXPY")
 
 
-def sets_are_sets(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "sets are sets", Constraint)
+def sets_are_sets(term: Constraint, points: list[Array]) -> None:
     """A constraint's projection is feasible, idempotent and free of the step."""
-    if not isinstance(term, Constraint):
-        return
     if isinstance(term, Prox):
         for point in points:
             there, value = term.prox(point, 1.0)
@@ -292,6 +260,7 @@ def sets_are_sets(term: Term, points: list[Array]) -> None:
             close(term.prox_factors(stacked, 50.0), cut, 1e-12, "their projection, another step")
 
 
+@law_of(TERM_LAWS, "Fenchel and Young")
 def fenchel_young(term: Term, points: list[Array]) -> None:
     """f*(Y) >= <Y, X> - f(X) for every X, with equality at the subgradient that prox shows.
 
@@ -319,10 +288,9 @@ def fenchel_young(term: Term, points: list[Array]) -> None:
             at_least(term.conjugate(dual), float(np.vdot(dual, point)) - value)
 
 
-def composition(term: Term, points: list[Array]) -> None:
+@law_of(TERM_LAWS, "a composition is inner after forward", Composed)
+def composition(term: Composed, points: list[Array]) -> None:
     """inner(forward(Z)) is the value; forward is affine, with this adjoint and ||K|| <= 1."""
-    if not isinstance(term, Composed):
-        return
     shift = term.forward(np.zeros_like(points[0]))
     for point, other in zip(points, reversed(points), strict=True):
         image = term.forward(point)
@@ -344,28 +312,31 @@ def composition(term: Term, points: list[Array]) -> None:
         inner_dual = term.inner.nearest_dual(inner_dual)
         conjugate = term.inner.conjugate(inner_dual) + term.pairing(inner_dual)
         demand(np.isfinite(conjugate), "inner's conjugate at its nearest dual is not finite")
-        pull = term.adjoint(inner_dual)
+        dual = term.adjoint(inner_dual)
         for rival in points:
-            at_least(conjugate, float(np.vdot(pull, rival)) - term.value(rival))
+            at_least(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
 
 
-TERM_LAWS: dict[str, Law] = {
-    "convex": convex,
-    "prox returns the value there": value_at_prox,
-    "prox beats rivals": prox_beats_rivals,
-    "firmly non-expansive": firmly_nonexpansive,
-    "prox solves its program": prox_solves_its_program,
-    "the expression is the definition": expression_is_definition,
-    "units are exchangeable": units_are_exchangeable,
-    "the strength counts": strength_counts,
-    "spectral parts agree": spectral_parts_agree,
-    "Fenchel and Young": fenchel_young,
-    "sets are sets": sets_are_sets,
-    "the gradient is the derivative": gradient_is_derivative,
-    "a composition is inner after forward": composition,
-    "factors bound the value": factors_bound_the_value,
-    "the prox of factors beats rivals": prox_of_factors,
-    "multipliers bound the conjugate": multipliers_bound_the_conjugate,
-    "the best factors reach the conjugate": factors_reach_the_conjugate,
-    "arguments unharmed": arguments_unharmed,
-}
+@law_of(TERM_LAWS, "arguments unharmed")
+def arguments_unharmed(term: Term, points: list[Array]) -> None:
+    """Arguments stay as they were; a copy is equal; the formula says something."""
+    for point in points:
+        kept = point.copy()
+        if isinstance(term, Prox):
+            answer = term.prox(point, 1.0)[0]
+            demand(answer.shape == point.shape, f"a prox of shape {answer.shape}")
+            answer[...] = -7.0
+        term.value(point)
+        term.conjugate(point)
+        near = term.nearest_dual(point)
+        demand(near.shape == point.shape, f"a nearest dual of shape {near.shape}")
+        demand_unharmed(kept, point, "the latent matrix")
+    if isinstance(term, Factored):
+        for stacked in stacked_samples(points):
+            kept = stacked.copy()
+            term.of_factors(stacked)
+            term.prox_factors(stacked, 1.0)[...] = -7.0
+            demand_unharmed(kept, stacked, "the stacked factors")
+    twin = copy.deepcopy(term)
+    demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
+    demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")

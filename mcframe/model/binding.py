@@ -1,4 +1,4 @@
-"""Data checked against a model: a table for each block, what is counted over them, notes."""
+"""Data checked against a model: a table for each block, totals over all rows, notes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,13 +21,13 @@ from mcframe.model.table import Table
 from mcframe.model.units import AffineUnits, Standard
 from mcframe.numerics.operators import Scales
 
-# From so many cells on the unlabeled ones of a block stay unwritten where they can.
+# The largest number of cells of a block whose unlabeled ones are written out if they need not be.
 WRITTEN_OUT = 20_000_000
-# What is predicted in a column without an observed entry.
+# Predictions in a column without an observed entry.
 NOT_LEARNT = "Z = 0, not learnt from data"
 MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
 FROM_UNLABELED = "learnt from its unlabeled entries alone"
-# And in a row: all its entries are alike then.
+# Predictions in a row without an observed entry: all of them are equal.
 NOT_RANKED = f"{FROM_UNLABELED}, and which of its columns come first may be rounding"
 
 
@@ -80,8 +80,8 @@ def stays_unwritten(model: Model, block: Block) -> bool:
 def bound_term(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
     """Return a term with the data of its block, checked against the shape of its columns of Z.
 
-    Sums are stated in the data's own units, and become those of Z. A term of all blocks is given
-    their shape and no entries.
+    Sums are given in the units of the data, and converted to those of Z. A term of all blocks
+    gets their shape and no entries.
     """
     if term.block is None:
         widths = [tables[b.name].shape[1] * b.likelihood.width for b in model.blocks]
@@ -115,7 +115,12 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
             )
     indexed = [(name, table) for name, table in named if table.index is not None]
     for name, table in indexed[1:]:
-        row = first_difference(indexed[0][1].index, table.index)
+        one, other = indexed[0][1].index, table.index
+        if one.equals(other):
+            continue
+        # Indexes of different dtypes may have equal labels without being equal.
+        pairs = enumerate(zip(one, other, strict=True))
+        row = next((row for row, labels in pairs if not same_label(*labels)), None)
         if row is not None:
             theirs, ours = indexed[0][1].row_label(row), table.row_label(row)
             raise DataError(
@@ -124,17 +129,6 @@ def same_rows(tables: Iterable[tuple[str, Table]]) -> tuple[int, Any]:
                 " for example with other.reindex(frame.index)"
             )
     return first.shape[0], indexed[0][1].index if indexed else None
-
-
-def first_difference(one: Any, other: Any) -> int | None:
-    """Return the place where two equally long indexes differ first; None where all labels agree.
-
-    Of different dtypes they may do so without being ``equals``.
-    """
-    if one.equals(other):
-        return None
-    pairs = enumerate(zip(one, other, strict=True))
-    return next((row for row, labels in pairs if not same_label(*labels)), None)
 
 
 def same_label(one: Any, other: Any) -> bool:
@@ -169,23 +163,23 @@ class LossCounts:
 
 @attrs.frozen(eq=False)
 class Totals:
-    """Numbers counted over all rows; all else of a problem follows from each row by itself.
+    """Numbers that depend on all rows; everything else of a problem depends on single rows.
 
     A problem of a part of the rows, bound with the totals of the whole, has the scales, the
-    origins and the likelihoods of the whole, so that the losses of the parts sum to its losses.
+    origins and the likelihoods of the whole: the losses of the parts sum to those of the whole.
 
     Attributes
     ----------
     weights : mapping from block name to float
         The sums of the weights of entries, by which ``reduce="mean"`` divides.
     centres : mapping from block name to array (latent columns,)
-        From where the biases of a location are counted, where that is not 0.
+        The origins of the biases of a location, where they are not 0.
     likelihoods : mapping from block name to Likelihood
-        Each with what it estimates from all observed values.
+        Each with its estimates from all observed values.
     standards : mapping from block name to Standard
         Units and weights of the columns of each standardised block.
     counts : LossCounts or None
-        What carries loss, where a term has scales made of it.
+        The numbers of losses in rows and columns, for terms whose scales depend on them.
     """
 
     weights: Mapping[str, float]
@@ -203,7 +197,7 @@ class Totals:
         Raises
         ------
         DataError
-            Where a likelihood cannot estimate from the values what it needs.
+            Where a likelihood cannot be estimated from the values.
         """
         n_items = tables[model.blocks[0].name].shape[0]
         observed = {name: table.observed_entries() for name, table in tables.items()}
@@ -211,7 +205,14 @@ class Totals:
             block.name: targets_of(block, observed[block.name], origins.get(block.name))
             for block in model.blocks
         }
-        size = size_of_predictors(model, targets)
+        # The largest target of a location; predictors of other likelihoods have no unit.
+        sizes = [
+            float(np.max(np.abs(targets[block.name]), initial=0.0))
+            if block.likelihood.location
+            else 1.0
+            for block in model.blocks
+        ]
+        size = max(sizes) or 1.0
         return cls(
             weights={name: table.total_weight for name, table in tables.items()},
             centres={
@@ -247,21 +248,10 @@ def row_counts(model: Model, tables: Mapping[str, Table]) -> IntArray:
     return np.asarray(counts)
 
 
-def size_of_predictors(model: Model, targets: Mapping[str, Array]) -> float:
-    """Return the largest target of a location; 1 for others, whose predictors have no unit."""
-    sizes = [
-        float(np.max(np.abs(targets[block.name]), initial=0.0))
-        if block.likelihood.location
-        else 1.0
-        for block in model.blocks
-    ]
-    return max(sizes) or 1.0
-
-
 def bound_likelihood(block: Block, table: Table, targets: Array, size: float) -> Likelihood:
-    """Return the likelihood of a block with what it estimates from the observed values.
+    """Return the likelihood of a block with its estimates from the observed values.
 
-    Where all of them are alike, and so 0 once centred, those of the others say how large they are.
+    If all values are equal, and hence 0 when centred, the size is that of the other blocks.
     """
     known = targets
     if block.likelihood.location and targets.size and not targets.any():
@@ -291,10 +281,10 @@ def notes_on_gaps(
 ) -> tuple[str, ...]:
     """Return those notes from the observed entries of each column, and the rows with any."""
     notes = []
-    for name, own in counts.items():
+    for name, of_columns in counts.items():
         block = model.block(name)
         unlearnt = MEAN_BIAS if block.bias else NOT_LEARNT
-        empty = np.flatnonzero(own == 0)
+        empty = np.flatnonzero(of_columns == 0)
         if empty.size:
             first = tables[name].column_label(int(empty[0]))
             others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
@@ -327,17 +317,17 @@ def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
         if term.block is None or not isinstance(term, Sums):
             continue
         block = model.block(term.block)
-        beside = {
+        parts = {
             "biases": block.bias,
             "effects of rows": block.row_effects,
             "offsets": tables[term.block].offset is not None,
         }
-        apart = ", ".join(name for name, there in beside.items() if there)
-        if block.likelihood.z_name or apart:
+        without = ", ".join(name for name, declared in parts.items() if declared)
+        if block.likelihood.z_name or without:
             notes.append(
                 f"block {term.block!r}: {term.word} is about sums of Z"
                 + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
-                + (f", without {apart}" if apart else "")
+                + (f", without {without}" if without else "")
                 + ", and not about sums of means"
             )
     return tuple(notes)

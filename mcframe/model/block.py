@@ -30,31 +30,18 @@ def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: o
         )
 
 
-def is_reduction(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: one of the two reductions."""
-    if value not in ("sum", "mean"):
-        raise ModelError(
-            f"block {instance.name!r}: reduce={value!r} was given; 'sum' or 'mean' is needed"
-        )
+def one_of(*allowed: object) -> Any:
+    """Return an attrs validator: one of some values, where 1 is not True."""
 
+    def check(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+        if not any(type(value) is type(each) and value == each for each in allowed):
+            *first, last = map(repr, allowed)
+            raise ModelError(
+                f"block {instance.name!r}: {attribute.name}={value!r} was given;"
+                f" {', '.join(first)} or {last} is needed"
+            )
 
-def is_switch(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: True or False."""
-    if not isinstance(value, bool):
-        raise ModelError(
-            f"block {instance.name!r}: {attribute.name}={value!r} was given;"
-            " True or False is needed"
-        )
-
-
-def is_standard(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: one of the ways to put columns on one scale."""
-    named = isinstance(value, str) and value in ("robust", "ranks")
-    if not (named or isinstance(value, bool)):
-        raise ModelError(
-            f"block {instance.name!r}: standardize={value!r} was given; False, True, 'robust' or"
-            " 'ranks' is needed"
-        )
+    return check
 
 
 @attrs.frozen
@@ -63,9 +50,9 @@ class Block:
 
     The effects b and a exist where they are declared. With ``effects_weight`` = v the sum gets
     ``+ v / 2 * (sum_j b_j^2 + sum_i a_i^2)`` inside the same factor: v is counted in losses of one
-    entry. Beside both kinds there is then an intercept c of its own, penalised alike: without it
-    the ridge would share a common level out among all effects, and an item without an entry would
-    be predicted at half of it.
+    entry. With both kinds of effects there is then an intercept c, too, with the same penalty:
+    without it the ridge would divide a common level among all effects, and an item without an
+    entry would be predicted at half of it.
 
     Where unlabeled entries carry loss (``RiskMixture``) the sum is over all entries. Weights
     and offsets of single entries are data: see ``Observations``.
@@ -77,26 +64,26 @@ class Block:
     likelihood : Likelihood
         One loss l for every entry of the block.
     weight : float, default 1
-        Positive; how much the block counts relative to the others.
+        Positive; the factor of the block's losses.
     reduce : "sum" or "mean", default "sum"
         N = 1 for "sum"; for "mean", N is the number of entries in the sum (where they have
         weights, the sum of those).
     bias : bool, default False
-        Whether each column has an unpenalised offset b_j, fitted with Z.
+        If True, each column has an unpenalised offset b_j, fitted with Z.
     row_effects : bool, default False
-        Whether each item has an unpenalised offset a_i within the block, fitted with Z: with
-        ``bias`` beside it the main effects of a two-way table, or the fixed effects of units
-        and times in a panel (MC-NNM; Athey et al., 2021).
+        If True, each item has an unpenalised offset a_i within the block, fitted with Z: together
+        with ``bias`` the main effects of a two-way table, or the fixed effects of units and times
+        in a panel (MC-NNM; Athey et al., 2021).
     effects_weight : float, optional
         Positive; the weight v of a ridge on the effects. Without it they are unpenalised, and
         infinite where all labels of a column are alike, or all its counts 0: probabilities are
-        then exactly 0 or 1. A weight of 0.1 says as much as a tenth of an entry, and keeps
-        predictions off 0 and 1 by what the data support. Effects of locations (``Gaussian``,
-        ``Huber``, ``Quantile``, ``Equality``) are finite without it, and would be shrunk to 0.
+        then exactly 0 or 1. A weight of 0.1 counts as a tenth of an entry, and keeps predictions
+        away from 0 and 1. Effects of locations (``Gaussian``, ``Huber``, ``Quantile``,
+        ``Equality``) are finite without it, and would be shrunk to 0.
     standardize : False, True, "robust" or "ranks", default False
-        Puts the columns on one scale, whatever their own. For likelihoods of locations
-        (``Gaussian``, ``Huber``, ``Quantile``, ``Equality``) the values are put in standard units,
-        made of the observed entries of each column:
+        Puts the columns on a common scale. For likelihoods of locations (``Gaussian``, ``Huber``,
+        ``Quantile``, ``Equality``) the values are put in standard units, computed from the
+        observed entries of each column:
 
         - True: ``(y - mean) / deviation``, the deviation of all entries (divided by their number)
         - "robust": ``(y - median) / (interquartile range / 1.349)``; the deviation where that
@@ -107,13 +94,13 @@ class Block:
         Weights of entries count as repetitions; the values are those less their offsets; a column
         of equal values has spread 1. Z, the effects, the parameters of the likelihood (``delta``,
         ``variance``) and the terms are then in standard units; ``predict``, ``impute``,
-        ``natural``, ``bias``, ``log_likelihood`` and what is said of new rows in the data's own.
+        ``natural``, ``bias``, ``log_likelihood`` and answers for new rows in those of the data.
 
-        For all likelihoods with True, and for those of locations in any way, an entry counts
-        besides 1 over the mean loss of its column at the best constant: half the variance of a
-        ``Gaussian``, the entropy of labels and classes, half the deviance an entry of counts
-        (Udell et al., 2016, Generalized low rank models, section 4). A column of which nothing is
-        lost there counts as it is. One weight of a nuclear norm then serves columns of all kinds.
+        For all likelihoods with True, and for those of locations with any value, the losses of a
+        column are also divided by its mean loss at the best constant: half the variance of a
+        ``Gaussian``, the entropy of labels and classes, half the deviance per entry of counts
+        (Udell et al., 2016, Generalized low rank models, section 4). A column whose loss is 0
+        there is not scaled. One weight of a nuclear norm then suits columns of all kinds.
 
     Examples
     --------
@@ -126,15 +113,15 @@ class Block:
     likelihood: Likelihood = attrs.field(validator=is_likelihood)
     weight: float = attrs.field(default=1.0, validator=positive, kw_only=True)
     reduce: Literal["sum", "mean"] = attrs.field(
-        default="sum", validator=is_reduction, kw_only=True
+        default="sum", validator=one_of("sum", "mean"), kw_only=True
     )
-    bias: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
-    row_effects: bool = attrs.field(default=False, validator=is_switch, kw_only=True)
+    bias: bool = attrs.field(default=False, validator=one_of(True, False), kw_only=True)
+    row_effects: bool = attrs.field(default=False, validator=one_of(True, False), kw_only=True)
     effects_weight: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(positive), kw_only=True
     )
     standardize: bool | Literal["robust", "ranks"] = attrs.field(
-        default=False, validator=is_standard, kw_only=True
+        default=False, validator=one_of(False, True, "robust", "ranks"), kw_only=True
     )
 
     def __attrs_post_init__(self) -> None:
@@ -159,7 +146,7 @@ class Block:
             self.check_standard(word)
 
     def check_standard(self, word: str) -> None:
-        """A ``ModelError`` where the likelihood has no values to standardise, or no least loss."""
+        """Raise a ``ModelError`` where the likelihood has no values or no least loss."""
         likelihood, said = self.likelihood, f"standardize={self.standardize!r} was given"
         if self.standardize is not True and not likelihood.location:
             raise ModelError(

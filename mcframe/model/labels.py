@@ -1,17 +1,100 @@
-"""Labels of rows and columns, of any kind, and the place of each among them."""
+"""Columns of frames through narwhals, and labels of rows and columns with their places."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import is_missing, plain
-from mcframe.model.series import is_series, nw
+from mcframe.contracts.real_numbers import REAL_KINDS, floats_of, is_missing, plain
+
+nw = Deferred("narwhals", "reading columns of frames")
+
+
+def is_frame(given: Any) -> bool:
+    """Return True for a table with named columns, in memory or not."""
+    try:
+        table = nw.from_native(given, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        return True
+    return isinstance(table, nw.DataFrame | nw.LazyFrame)
+
+
+def is_series(given: Any) -> bool:
+    """Return True for a Series of narwhals."""
+    return isinstance(given, nw.Series)
+
+
+def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, list[Any]]:
+    """Return the name of a frame's library, and some of its columns as Series of narwhals.
+
+    Raises
+    ------
+    DataError
+        Where it is no frame, not in memory, lacks one of the columns, or has one twice.
+    """
+    try:
+        table = nw.from_native(frame, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"{what}: a column name stands twice in the frame: {error}") from None
+    if isinstance(table, nw.LazyFrame):
+        raise DataError(f"{what}: the frame is lazy; give frame.collect()")
+    if not isinstance(table, nw.DataFrame):
+        raise DataError(
+            f"{what}: a {type(frame).__name__} was given where a DataFrame of pandas or polars or"
+            " a table of pyarrow is needed"
+        )
+    there = list(table.columns)
+    for name in names:
+        if not isinstance(name, Hashable):
+            raise DataError(
+                f"{what}: a {type(name).__name__} was given for a column of the frame; give its"
+                " name"
+            )
+        if name not in there:
+            shown = ", ".join(map(repr, there))
+            raise DataError(f"{what}: column {name!r} is not there; the columns are {shown}")
+    return table.implementation.value, [table.get_column(name) for name in names]
+
+
+def series_of(given: Any) -> Any:
+    """Return a Series of narwhals for one of a library that it knows; all else as it is."""
+    return nw.from_native(given, pass_through=True, allow_series=True)
+
+
+def numbers_of_column(given: Any) -> Array:
+    """Return a column or a sequence of numbers as float64, NaN where one is missing.
+
+    Raises
+    ------
+    NotANumber
+        With the first value that is none.
+    """
+    if is_series(given):
+        if given.dtype.is_numeric() or given.dtype == nw.Boolean:
+            try:
+                return np.asarray(given.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            except ValueError:  # pyarrow rounds no whole numbers beyond 2**53
+                pass
+        given = given.to_list()
+    try:
+        array = given if isinstance(given, np.ndarray) else np.asarray(given)
+    except (ValueError, OverflowError):  # lists among the numbers
+        array = np.zeros((1, 1))
+    if array.ndim != 1 or (array is not given and array.dtype.kind not in REAL_KINDS):
+        array = np.fromiter(given, dtype=object, count=len(given))
+    return floats_of(array)
+
+
+def frame_of(columns: dict[str, Any], library: str) -> Any:
+    """Return a frame of a library, with these columns."""
+    return nw.from_dict(columns, backend=library).to_native()
+
 
 # So many labels at a time stand in a list, whatever they came in: a list of 20 million texts
 # would take more memory than their codes.
@@ -25,7 +108,7 @@ FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
 
 
 @attrs.frozen(eq=False, repr=False)
-class Labels:
+class AxisLabels:
     """The labels of the rows or of the columns of a table, in the order of the table.
 
     Attributes
@@ -43,14 +126,14 @@ class Labels:
     library: str | None = None
 
     @classmethod
-    def of(cls, labels: Any, count: int, name: str) -> "Labels":
+    def of(cls, labels: Any, count: int, name: str) -> "AxisLabels":
         """Return the labels of an axis of a table: as they are, of pandas, or positions from 0."""
-        if isinstance(labels, Labels):
+        if isinstance(labels, AxisLabels):
             return labels
         if labels is None:
             return cls(tuple(range(count)), name)
-        own = name if labels.name is None else labels.name
-        return cls(tuple(plain_list(labels.to_numpy(dtype=object))), own, "pandas")
+        axis = name if labels.name is None else labels.name
+        return cls(tuple(plain_list(labels.to_numpy(dtype=object))), axis, "pandas")
 
     @cached_property
     def places(self) -> Mapping[Any, int]:
@@ -95,7 +178,7 @@ class Labels:
         return self.values[place]
 
     def __repr__(self) -> str:
-        return f"Labels({len(self)} of {self.name!r}: {some_in_words(self.values)})"
+        return f"AxisLabels({len(self)} of {self.name!r}: {some_in_words(self.values)})"
 
 
 def pandas_index(labels: Any, always: bool = False) -> Any:
@@ -103,7 +186,7 @@ def pandas_index(labels: Any, always: bool = False) -> Any:
 
     None where they came from elsewhere, but for ``always``, and where there are none.
     """
-    if not isinstance(labels, Labels):
+    if not isinstance(labels, AxisLabels):
         return labels
     if labels.library != "pandas" and not always:
         return None
@@ -134,17 +217,17 @@ def code_labels(
     codes: IntArray = np.empty(len(given), dtype=np.intp)
     kinds: set[type] = set()
     start = 0
-    for labels, own in in_parts(given):
+    for labels, part_codes in in_parts(given):
         kinds.update(map(type, labels))
         try:
             if known is None:
-                found = [places.setdefault(label, len(places)) for label in labels]
+                at = [places.setdefault(label, len(places)) for label in labels]
             else:
-                found = [known.get(label, -1) for label in labels]
+                at = [known.get(label, -1) for label in labels]
         except TypeError:
             raise not_hashable(labels, what) from None
-        stop = start + (len(labels) if own is None else own.size)
-        codes[start:stop] = found if own is None else np.asarray(found, dtype=np.intp)[own]
+        stop = start + (len(labels) if part_codes is None else part_codes.size)
+        codes[start:stop] = at if part_codes is None else np.asarray(at, dtype=np.intp)[part_codes]
         start = stop
     check_truth_values(kinds, what)
     if known is not None:
@@ -162,7 +245,7 @@ def code_labels(
 def in_parts(given: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
     """Yield the labels part by part as Python's objects, and which of them stands where.
 
-    Numbers, and what pandas has a dtype for, are distinguished by their own library, and yielded
+    Numbers, and what pandas has a dtype for, are distinguished by its library, and yielded
     once each; of others all are yielded, many at a time, and the second is None.
     """
     if is_series(given) and given.dtype.is_numeric() and not given.dtype.is_decimal():
@@ -196,26 +279,26 @@ def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
 def plain_list(given: Any) -> list[Any]:
     """Return labels as Python's objects, which are equal where they mean the same."""
     if isinstance(given, np.ndarray):
-        found = (in_microseconds(given) if given.dtype.kind in "mM" else given).tolist()
+        labels = (in_microseconds(given) if given.dtype.kind in "mM" else given).tolist()
     elif is_series(given):
         unit = getattr(given.dtype, "time_unit", None)
         if unit in FINER_THAN_MICROSECONDS and not given.implementation.is_pandas_like():
             in_microseconds(given.to_numpy())  # which refuses what lists would round
-        found = given.to_list()
+        labels = given.to_list()
     else:
-        found = list(given)
-    if {np.datetime64, np.timedelta64} & set(map(type, found)):
+        labels = list(given)
+    if {np.datetime64, np.timedelta64} & set(map(type, labels)):
         return [
             in_microseconds(np.asarray(label)).item()
             if isinstance(label, np.datetime64 | np.timedelta64)
             else label
-            for label in found
+            for label in labels
         ]
-    return found
+    return labels
 
 
 def in_microseconds(times: Any) -> Any:
-    """Return NumPy's times in units that Python's own times have, or raise a ``DataError``."""
+    """Return NumPy's times in units that Python's times have, or raise a ``DataError``."""
     if np.datetime_data(times.dtype)[0] not in FINER_THAN_MICROSECONDS:
         return times
     coarse = times.astype(f"{times.dtype.kind}8[us]")

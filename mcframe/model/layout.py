@@ -78,8 +78,8 @@ class Layout:
         """
         total: Any = self.biases(vector)[columns] if self.n_biases else 0.0
         if self.n_row_effects:
-            own = self.row_effects(vector)[rows]
-            total = total + (own if columns.ndim == rows.ndim else own[:, None])
+            of_rows = self.row_effects(vector)[rows]
+            total = total + (of_rows if columns.ndim == rows.ndim else of_rows[:, None])
         result: Array = total + self.intercept(vector)
         return result
 
@@ -140,7 +140,7 @@ def origin_of(
 ) -> Array | None:
     """Return a vector of effects close to all values, as the layout has them; None if all are 0.
 
-    The values of a column, and what is left of those of a row, are centred where they lie within
+    The values of a column, and then the remainders of a row, are centred where they lie within
     a factor of two of each other. Differences from a number between them are then exact (Sterbenz,
     Floating-point computation, 1974): a time stamp, an identifier or a sum in dollars loses no
     digit, and what is fitted afterwards has the size of what varies. Other values have no use for
@@ -151,14 +151,14 @@ def origin_of(
     origin = np.zeros(layout.size)
     left = values
     if layout.n_biases:
-        own = layout.biases(origin)
+        biases = layout.biases(origin)
         if centres is None:
-            centres = middles_between(*ranges_of(left, columns, own.size))
-        own[:] = centres
-        left = left - own[columns]
+            centres = middles_between(*ranges_of(left, columns, biases.size))
+        biases[:] = centres
+        left = left - biases[columns]
     if layout.n_row_effects:
-        own = layout.row_effects(origin)
-        own[:] = middles_between(*ranges_of(left, rows, own.size))
+        of_rows = layout.row_effects(origin)
+        of_rows[:] = middles_between(*ranges_of(left, rows, of_rows.size))
     return origin if np.any(origin) else None
 
 

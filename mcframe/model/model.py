@@ -18,7 +18,7 @@ from mcframe.contracts.term import (
 )
 from mcframe.model.block import Block
 
-# How an entry in standard units is made of the data, by what a block declares.
+# The formulas of an entry in standard units, by the value of ``standardize``.
 STANDARD = {
     True: "({x}_ij − mean) / deviation of column j of {name}",
     "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
@@ -66,40 +66,32 @@ def text_of(
     columns = [block.name for block in blocks]
     columns += ["1"] * sum(constraint.extra_columns for constraint in constraints)
     lines.append(f"where Z = [{', '.join(columns)}] is n_items × n_columns")
-    lines += [
-        f"      N_{block.name} = number of"
+    explained = [
+        f"N_{block.name} = number of"
         f" {'' if block.likelihood.reads_unlabeled else 'observed '}entries of {block.name}"
         for block in blocks
         if block.reduce == "mean"
     ]
     terms = [*regularizers, *constraints]
-    return "\n".join([*lines, *lines_on_standards(blocks, terms), *lines_on_scales(terms)])
-
-
-def lines_on_standards(blocks: Sequence[Block], terms: Sequence[Term]) -> list[str]:
-    """Lines on standard units and on scales of losses, where a block has some."""
-    lines = []
-    for block in blocks:
-        if in_standard_units(block):
-            x = block.likelihood.symbol
-            made = STANDARD[block.standardize].format(x=x, name=block.name)
-            lines += [f"{x}°_ij = {made}", f"Z_{block.name} is in the units of {x}°_ij"]
-            if any(isinstance(term, Sums) and term.block == block.name for term in terms):
-                lines[-1] += f", A and B in those of {x}_ij"
+    for block in filter(in_standard_units, blocks):
+        x = block.likelihood.symbol
+        formula = STANDARD[block.standardize].format(x=x, name=block.name)
+        explained += [f"{x}°_ij = {formula}", f"Z_{block.name} is in the units of {x}°_ij"]
+        if any(isinstance(term, Sums) and term.block == block.name for term in terms):
+            explained[-1] += f", A and B in those of {x}_ij"
     if any(block.scales_losses for block in blocks):
-        lines.append("ℓ_j = what column j loses per entry at its best constant, 1 where that is 0")
-    return [f"      {line}" for line in lines]
+        explained.append("ℓ_j = loss per entry of column j at its best constant, 1 where it is 0")
+    for share in count_shares(terms)[:1]:
+        squares = f"{1.0 - share:g} + {share:g} n_i / mean of n"
+        explained.append(
+            f"R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
+        )
+    return "\n".join([*lines, *(f"      {line}" for line in explained)])
 
 
-def lines_on_scales(terms: Sequence[Term]) -> list[str]:
-    """The formula of the scales of rows and columns; no line where no term has any."""
-    shares = [term.count_share for term in terms if term.count_share]
-    if not shares:
-        return []
-    squares = f"{1.0 - shares[0]:g} + {shares[0]:g} n_i / mean of n"
-    return [
-        f"      R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
-    ]
+def count_shares(terms: Iterable[Term]) -> list[float]:
+    """The different shares of counts in the scales of rows and columns, ascending."""
+    return sorted({term.count_share for term in terms if term.count_share})
 
 
 def in_standard_units(block: Block) -> bool:
@@ -124,12 +116,12 @@ def text_of_block(block: Block) -> str:
 
 
 def text_of_ridge(block: Block) -> str:
-    """The ridge on a block's effects: half its weight, in the block's own scale."""
+    """The ridge on a block's effects: half its weight, times the factor of the block."""
     assert block.effects_weight is not None
-    own = ["Σ b_j²"] * block.bias + ["Σ a_i²"] * block.row_effects + ["c²"] * block.intercept
+    squares = ["Σ b_j²"] * block.bias + ["Σ a_i²"] * block.row_effects + ["c²"] * block.intercept
     weight = f"{0.5 * block.weight * block.effects_weight:g}"
     weight = f"{weight}/N_{block.name}" if block.reduce == "mean" else weight
-    return f"{weight} ({' + '.join(own)}) of {block.name}"
+    return f"{weight} ({' + '.join(squares)}) of {block.name}"
 
 
 def latex_of(
@@ -146,9 +138,21 @@ def latex_of(
     if constraints:
         sets = ", ".join(constraint.latex() for constraint in constraints)
         formula += r" \quad \text{subject to } " + sets
-    said = [*latex_of_standards(blocks), *latex_of_scales([*regularizers, *constraints])]
-    if said:
-        formula += r" \quad \text{where } " + ", ".join(said)
+    explained = []
+    for block in filter(in_standard_units, blocks):
+        x, name = block.likelihood.symbol, block.name.replace("_", "-")
+        value = LATEX_STANDARD[block.standardize].format(x=x)
+        explained.append(rf"{x}^{{\circ}}_{{ij}} = {value} \text{{ in }} \mathrm{{{name}}}")
+    if any(block.scales_losses for block in blocks):
+        explained.append(
+            r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}"
+        )
+    for share in count_shares([*regularizers, *constraints])[:1]:
+        squares = rf"{1.0 - share:g} + {share:g} \, n_i / \bar n"
+        losses = r"\text{ of the losses in row } i \text{, } C \text{ alike}"
+        explained.append(rf"R_{{ii}}^2 = {squares} {losses}")
+    if explained:
+        formula += r" \quad \text{where } " + ", ".join(explained)
     return rf"$\displaystyle {formula}$"
 
 
@@ -165,43 +169,20 @@ def latex_of_block(block: Block) -> str:
     return rf"{weight} \sum_{{(i,j) \in {name}}} {loss}"
 
 
-def latex_of_standards(blocks: Sequence[Block]) -> list[str]:
-    """Formulas of standard units and of scales of losses as LaTeX."""
-    said = []
-    for block in blocks:
-        if in_standard_units(block):
-            x, name = block.likelihood.symbol, block.name.replace("_", "-")
-            made = LATEX_STANDARD[block.standardize].format(x=x)
-            said.append(rf"{x}^{{\circ}}_{{ij}} = {made} \text{{ in }} \mathrm{{{name}}}")
-    if any(block.scales_losses for block in blocks):
-        said.append(r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}")
-    return said
-
-
-def latex_of_scales(terms: Sequence[Term]) -> list[str]:
-    """The formula of the scales of rows and columns as LaTeX."""
-    shares = [term.count_share for term in terms if term.count_share]
-    if not shares:
-        return []
-    squares = rf"{1.0 - shares[0]:g} + {shares[0]:g} \, n_i / \bar n"
-    losses = r"\text{ of the losses in row } i \text{, } C \text{ alike}"
-    return [rf"R_{{ii}}^2 = {squares} {losses}"]
-
-
 def latex_of_ridge(block: Block) -> str:
     """The ridge on a block's effects as LaTeX."""
     assert block.effects_weight is not None
     name = rf"\mathrm{{{block.name.replace('_', '-')}}}"
-    own = [r"\sum_j b_j^2"] * block.bias + [r"\sum_i a_i^2"] * block.row_effects
-    own += ["c^2"] * block.intercept
+    squares = [r"\sum_j b_j^2"] * block.bias + [r"\sum_i a_i^2"] * block.row_effects
+    squares += ["c^2"] * block.intercept
     weight = f"{0.5 * block.weight * block.effects_weight:g}"
     if block.reduce == "mean":
         weight = rf"\frac{{{weight}}}{{N_{{{name}}}}}"
-    return rf"{weight} ({' + '.join(own)})_{{{name}}}"
+    return rf"{weight} ({' + '.join(squares)})_{{{name}}}"
 
 
 def as_tuple(value: object) -> tuple[Any, ...]:
-    """An attrs converter: a tuple of what was given, one thing alone included."""
+    """An attrs converter: a tuple of the given blocks or terms, or of a single one."""
     if isinstance(value, Block | Term):
         return (value,)
     if isinstance(value, str) or not isinstance(value, Iterable):
@@ -243,7 +224,7 @@ def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> No
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
-    shares = sorted({term.count_share for term in value if term.count_share})
+    shares = count_shares(value)
     if len(shares) > 1:
         raise ModelError(
             f"Model: terms with count_share={shares[0]:g} and {shares[1]:g} were given; give all"
@@ -259,7 +240,7 @@ def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> No
 
 
 def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, ...]) -> None:
-    """An attrs validator: a term speaks of a block that there is."""
+    """An attrs validator: the block of each term is one of the model's."""
     names = [block.name for block in instance.blocks]
     for term in value:
         if term.block is not None and term.block not in names:
@@ -275,8 +256,8 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
         sums = isinstance(term, Sums) and term.block is not None
         if sums and instance.block(str(term.block)).standardize == "ranks":
             raise ModelError(
-                f"Model: {term.word} states sums of block {term.block!r}, of which the ranks that"
-                " standardize='ranks' keeps know nothing; take standardize=True or 'robust'"
+                f"Model: {term.word} states sums of block {term.block!r}, which do not follow from"
+                " the ranks of standardize='ranks'; take standardize=True or 'robust'"
             )
 
 

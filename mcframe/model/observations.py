@@ -31,7 +31,7 @@ class Observations:
 
     Each may be of the block's shape, a column (n_items x 1), a row (1 x columns) or one
     number. A vector is a row, or a column where the block has one; where the block is square it
-    is refused. What a sparse matrix does not store is 0; every exposure has to be stored. Beside
+    is refused. What a sparse matrix does not store is 0; every exposure has to be stored. For
     triples they may be triples with the same labels, one for each of the values.
 
     Examples

@@ -1,4 +1,4 @@
-"""Tables whose rows come in partitions: what the parts are asked for, and such parts in memory."""
+"""Tables whose rows come in partitions: their protocol, and partitions of data in memory."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -20,8 +20,8 @@ __all__ = [
     "refuse_partitions",
 ]
 
-# What stands beside the values of ``Observations``.
-BESIDE = ("weights", "offset", "exposure")
+# The additions of ``Observations`` to its values.
+ADDED = ("weights", "offset", "exposure")
 
 
 @runtime_checkable
@@ -33,10 +33,10 @@ class PartitionedData(Protocol):
     ``part`` is deterministic and may be called in any process and any number of times, and the
     object pickles to something small, such as the name of a folder.
 
-    It may have ``row_labels`` and ``column_labels(name)``, ``Labels``, pandas' Index, or None, by
+    It may have ``row_labels`` and ``column_labels(name)``, ``AxisLabels``, an Index or None, by
     which a fit answers; ``block_entries(name, p)``, the stored entries of one block in partition
-    p, and ``additions(name)``, which of "weight", "offset" and "exposure" a block has beside its
-    values, by which ``explain`` tells bytes.
+    p, and ``additions(name)``, which of "weight", "offset" and "exposure" a block has in addition
+    to its values, from which ``explain`` computes memory.
     """
 
     @property
@@ -136,13 +136,13 @@ class RowsInMemory:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all values and of how they are cut."""
-        beside = [
-            [bits_of(getattr(given, what)) for what in BESIDE]
+        added = [
+            [bits_of(getattr(given, what)) for what in ADDED]
             for given in self.data.values()
             if isinstance(given, Observations)
         ]
         values = [(name, bits_of(matrix)) for name, matrix in self.matrices.items()]
-        return digest_of((self.n_partitions, values, beside))
+        return digest_of((self.n_partitions, values, added))
 
     def shape(self, name: str) -> tuple[int, int]:
         """The shape of a block."""
@@ -164,9 +164,9 @@ class RowsInMemory:
         return count_of(self.matrices[name][first:last])
 
     def additions(self, name: str) -> tuple[str, ...]:
-        """What a block has beside its values."""
+        """Names of the additions to the values of a block."""
         given = self.data[name]
-        there = [what for what in BESIDE if getattr(given, what, None) is not None]
+        there = [what for what in ADDED if getattr(given, what, None) is not None]
         return tuple(what.removesuffix("s") for what in there)
 
     def part(self, p: int) -> Mapping[str, Any]:
@@ -179,20 +179,20 @@ class RowsInMemory:
         given, values = self.data[name], self.matrices[name][rows]
         if not isinstance(given, Observations):
             return values
-        added = {what: rows_of(getattr(given, what), rows, self.n_items) for what in BESIDE}
+        added = {what: rows_of(getattr(given, what), rows, self.n_items) for what in ADDED}
         return Observations(values, **added)
 
 
 def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
-    """Whether data come in partitions; no property is looked at that may take work."""
+    """Return True for data in partitions, without computing any property."""
     kind = type(data)
     return all(hasattr(kind, name) for name in ("part", "rows", "n_entries", "fingerprint"))
 
 
 def is_collection(given: object) -> bool:
-    """Whether a block's data are a collection of Dask, or ``Observations`` with one."""
+    """Return True for a collection of Dask, or ``Observations`` with one."""
     parts = (
-        (given.values, *(getattr(given, what) for what in BESIDE))
+        (given.values, *(getattr(given, what) for what in ADDED))
         if isinstance(given, Observations)
         else (given,)
     )
@@ -216,7 +216,7 @@ def refuse_partitions(given: object, here: str = "") -> None:
 
 
 def values_of(given: Any) -> Any:
-    """The matrix of a block, without what stands beside it."""
+    """Return the matrix of a block, without weights, offset and exposure."""
     return given.values if isinstance(given, Observations) else given
 
 
@@ -226,7 +226,7 @@ def rows_at_hand(matrix: Any) -> Any:
 
 
 def bits_of(numbers: Any) -> Any:
-    """What a digest reads of numbers: of a sparse matrix its arrays."""
+    """Return the content of numbers for a digest: of a sparse matrix its arrays."""
     if not sp.issparse(numbers):
         return numbers
     compressed = sp.csr_array(numbers)
@@ -239,7 +239,7 @@ def count_of(matrix: Any) -> int:
 
 
 def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
-    """Some rows of what stands beside values; what is the same for all rows stays as it is."""
+    """Return some rows of weights or offsets; those common to all rows stay as they are."""
     if numbers is None or np.ndim(numbers) == 0:
         return numbers
     matrix = rows_at_hand(numbers)

@@ -204,7 +204,7 @@ class Problem:
         raise AssertionError("unreachable: the model has just been asked for the block")
 
     def scale(self, name: str) -> float:
-        """weight / N: what one entry of a block counts, its own weight aside."""
+        """weight / N: the factor of an entry of a block, without the weight of the entry."""
         block = self.model.block(name)
         return block.weight / (self.totals.weights[name] if block.reduce == "mean" else 1.0)
 
@@ -235,16 +235,16 @@ class Problem:
     def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
         """A block's effects counted from 0, as they are reported.
 
-        Beside biases unpenalised row effects are reported with a mean of 0 over the rows with
+        With biases, unpenalised row effects are reported with a mean of 0 over the rows with
         entries: a constant may be traded between both kinds.
         """
         layout, total = self.layout(name), effects[name].copy()
         if name in self.origins:
             total += self.origins[name]
         if layout.n_biases and layout.n_row_effects and not self.ridge(name):
-            own = layout.row_effects(total)
-            mean = float(np.mean(own[self.tables[name].rows_with_entries]))
-            own -= mean
+            of_rows = layout.row_effects(total)
+            mean = float(np.mean(of_rows[self.tables[name].rows_with_entries]))
+            of_rows -= mean
             layout.biases(total)[:] += mean
         return total
 
@@ -317,7 +317,7 @@ class Problem:
         ----------
         latent : LowRank or array
             Z, of ``shape``. Of a max norm, whose value is a minimum over factorisations, a
-            ``LowRank`` gives the value for its own factors, an array the minimum.
+            ``LowRank`` gives the value for its factors, an array the minimum.
         effects : mapping from block name to array
             For each block that has them: one bias a column, one effect an item, an intercept,
             the parameters of its likelihood, in this order; counted from ``origins``.
@@ -363,8 +363,8 @@ class Problem:
         """The ridge on a block's effects, 0 where there is none."""
         if not self.ridge(name):
             return 0.0
-        own = effects[name] + self.origins.get(name, 0.0)
-        return 0.5 * self.ridge(name) * float(np.dot(own, own))
+        total = effects[name] + self.origins.get(name, 0.0)
+        return 0.5 * self.ridge(name) * float(np.dot(total, total))
 
     def check_point(self, latent: "LowRank | Array", effects: Mapping[str, Array]) -> None:
         """Shapes of Z and effects, or a ``DataError``: a wrong one would give a wrong value."""

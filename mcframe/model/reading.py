@@ -1,4 +1,4 @@
-"""A block's data as users have them, read into a table and checked."""
+"""The data of a block, read into a table and checked."""
 
 import math
 import sys
@@ -30,7 +30,7 @@ from mcframe.model.table import CellNumbers, Table
 from mcframe.model.triples import Triples, in_cells_of, table_of_triples
 from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 
-# What reading and compiling hold of every cell that is written out, at their peak: indices,
+# The memory of every cell that is written out, at the peak of reading and compiling: indices,
 # values, and both orders of a pattern.
 BYTES_PER_CELL = 80
 
@@ -56,7 +56,7 @@ def read_table(block: Block, given: Any, unwritten_beyond: float = math.inf) -> 
 
 
 def written_out(block: Block, table: Table) -> Table:
-    """The table with every cell, or a ``DataError`` where they do not fit into memory."""
+    """Return the table with every cell, or raise a ``DataError`` if memory is too small."""
     gigabytes, memory = BYTES_PER_CELL * table.n_cells / 1e9, physical_gigabytes()
     if gigabytes > MEMORY_SHARE * memory:
         raise DataError(
@@ -71,7 +71,7 @@ def written_out(block: Block, table: Table) -> Table:
 
 
 def read_values(block: Block, given: Any) -> Table:
-    """The observed entries as they are given, if any; their values are not checked."""
+    """Return the table of observed entries, whose values are not checked."""
     if sp.issparse(given):
         table = table_of_sparse(block, given)
     elif isinstance(given, Triples):
@@ -92,7 +92,7 @@ def read_values(block: Block, given: Any) -> Table:
 
 
 def read_observations(block: Block, given: Observations) -> Table:
-    """Values with weights and offsets; entries of weight 0 are left out."""
+    """Read values with weights and offsets; entries of weight 0 are left out."""
     table = read_values(block, given.values)
     check_values(block, table)
     if block.likelihood.reads_unlabeled:
@@ -100,28 +100,27 @@ def read_observations(block: Block, given: Observations) -> Table:
     table = attrs.evolve(table, offset=offset_of(block, given, table))
     if given.weights is None:
         return table
-    weights = weights_of(block, given, table)
-    return attrs.evolve(table, weights=weights).select(weights > 0.0)
-
-
-def weights_of(block: Block, given: Observations, table: Table) -> Array:
-    """Return the weight of each entry of a table; what a sparse matrix does not store is 0."""
-    read = read_numbers(block, given.weights, "weights", table)
-    weights = read.at(table.rows, table.columns)
+    # Entries that a sparse matrix of weights does not store have the weight 0.
+    weights = read_numbers(block, given.weights, "weights", table).at(table.rows, table.columns)
     check_entries(block, "weight", table, weights, "finite", ~np.isfinite(weights))
     check_entries(block, "weight", table, weights, "0 or above; 0 leaves it out", weights < 0.0)
     most = np.finfo(np.float64).max / max(weights.size, 1)
     check_entries(
         block, "weight", table, weights, "so small that their sum is finite", weights > most
     )
-    return weights
+    return attrs.evolve(table, weights=weights).select(weights > 0.0)
 
 
 def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | None:
     """Return the offset or the logarithm of the exposure, for each latent column; None without."""
     if given.exposure is not None:
         check_link(block)
-        read = read_exposure(block, given.exposure, table)
+        if isinstance(given.exposure, EntryExposures):
+            read = read_numbers(block, given.exposure.matrix, "exposure", table)
+        else:
+            read = read_numbers(block, given.exposure, "exposure", table)
+            if read.cells is not None:  # a sparse one has to store every cell
+                read = CellNumbers(read.shape, check_stored(block, table, read).dense())
         check_cells(block, "exposure", table, read, "finite", ~np.isfinite(read.numbers))
         check_cells(block, "exposure", table, read, "above 0", read.numbers <= 0.0)
         read = attrs.evolve(read, numbers=np.log(read.numbers))
@@ -135,21 +134,10 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
     return read.repeat(block.likelihood.width)
 
 
-def read_exposure(block: Block, given: Any, table: Table) -> CellNumbers:
-    """Return the exposures of all cells, or of the entries where no others are known."""
-    if isinstance(given, EntryExposures):
-        return read_numbers(block, given.matrix, "exposure", table)
-    read = read_numbers(block, given, "exposure", table)
-    if read.cells is None:
-        return read
-    # Each has to be stored, so that dense ones take no more.
-    return CellNumbers(read.shape, check_stored(block, table, read).dense())
-
-
 def check_link(block: Block) -> None:
-    """Raise a ``DataError`` where an exposure, which multiplies means, would not do so.
+    """Raise a ``DataError`` where the link is not the logarithm.
 
-    It enters as the offset log(exposure), so that the mean has to be that of a log link.
+    An exposure enters as the offset log(exposure), and multiplies the mean of a log link alone.
     """
     likelihood = block.likelihood
     if likelihood.width == 1 and not isinstance(likelihood, Parametric):
@@ -169,7 +157,13 @@ def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbe
         moved = in_cells_of(table, given, f"block {block.name!r}: {what}")
         return CellNumbers(table.shape, moved.values, moved.cells)
     if not sp.issparse(given):
-        check_labels(block, given, what, table)
+        if is_pandas(given) and table.index is not None:
+            same = given.index.equals(table.index)
+            if not same or (given.ndim == 2 and not given.columns.equals(table.names)):
+                raise DataError(
+                    f"block {block.name!r}: {what} have other row or column labels than the"
+                    " values; align them first, for example with reindex_like(values)"
+                )
         return CellNumbers(table.shape, spreadable(block, given, what, table.shape))
     triplets = sp.coo_array(given)
     order = row_major(block, triplets, f"{what} of ")  # none is stored twice
@@ -186,17 +180,17 @@ def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbe
 
 
 def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> Array:
-    """Return weights or offsets as a matrix that numpy spreads over a shape.
+    """Return weights or offsets as a matrix that numpy broadcasts to a shape.
 
-    Numpy would read a vector as a row. That of a square block may as well be a column, and is
+    Numpy would read a vector as a row. For a square block it may as well be a column, and is
     refused.
     """
     try:
         numbers = floats_of(given)
     except NotANumber as error:
-        found = f"with value {error.value!r}" if error.position else repr(given)
+        received = f"with value {error.value!r}" if error.position else repr(given)
     except (TypeError, ValueError):
-        found = "with rows of different lengths"
+        received = "with rows of different lengths"
     else:
         if numbers.shape == (shape[0],) == (shape[1],) != (1,):
             raise DataError(
@@ -208,14 +202,14 @@ def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> A
             return numbers[:, np.newaxis]  # as the values of one column may be
         if fits(numbers.shape, shape):
             return np.atleast_2d(numbers)
-        found = f"of shape {numbers.shape}"
-    raise unfit(block, what, shape, found)
+        received = f"of shape {numbers.shape}"
+    raise unfit(block, what, shape, received)
 
 
-def unfit(block: Block, what: str, shape: tuple[int, int], found: str) -> DataError:
-    """Return the error that says what was given and what is needed."""
+def unfit(block: Block, what: str, shape: tuple[int, int], received: str) -> DataError:
+    """Return the error about numbers of a wrong shape or kind."""
     return DataError(
-        f"block {block.name!r}: {what} {found} were given; numbers of"
+        f"block {block.name!r}: {what} {received} were given; numbers of"
         f" shape {shape}, ({shape[0]}, 1), (1, {shape[1]}) or one number are needed"
     )
 
@@ -226,20 +220,6 @@ def fits(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
         return np.broadcast_shapes(shape, wanted) == wanted
     except ValueError:
         return False
-
-
-def check_labels(block: Block, given: Any, what: str, table: Table) -> None:
-    """A ``DataError`` where labels of rows or columns are others than those of the values."""
-    if not is_pandas(given) or table.index is None:
-        return
-    same = given.index.equals(table.index)
-    if given.ndim == 2 and same:
-        same = given.columns.equals(table.names)
-    if not same:
-        raise DataError(
-            f"block {block.name!r}: {what} have other row or column labels than the values;"
-            " align them first, for example with reindex_like(values)"
-        )
 
 
 def check_stored(block: Block, table: Table, read: CellNumbers) -> CellNumbers:

@@ -28,10 +28,10 @@ def standardised(
 ) -> dict[str, Table]:
     """Return the tables of a model's blocks, those of standardised blocks on one scale.
 
-    On that of their own entries, or on ``standards`` of others. A table that is on one already
-    stays as it is.
+    The scale is that of their entries, or given by ``standards``. A standardised table stays as
+    it is.
     """
-    found = {}
+    scaled = {}
     for block in model.blocks:
         table = tables[block.name]
         if block.standardize and table.given is None:
@@ -42,12 +42,12 @@ def standardised(
                     f"block {block.name!r}: weights of entries overflow where each column is"
                     " divided by its loss; give smaller weights, or drop standardize="
                 )
-        found[block.name] = table
-    return found
+        scaled[block.name] = table
+    return scaled
 
 
 def standard_of(block: Block, table: Table) -> Standard:
-    """Return the units of a block's columns, and what each of their entries counts.
+    """Return the units of a block's columns, and the weight of their entries.
 
     That is 1 over the loss per entry at the column's best constant (Udell, Horn, Zadeh and Boyd,
     Generalized low rank models, 2016, section 4), and 1 where nothing is lost there.
@@ -223,7 +223,7 @@ def best_constants(likelihood: Likelihood, sums: Any, n_columns: int) -> Array:
 def losses_of_column(
     likelihood: Likelihood, values: Array, weights: Array, offsets: Array
 ) -> Array:
-    """Return the losses of a column of classes, or of levels with parameters of its own."""
+    """Return the losses of a column of classes, or of levels with fitted parameters."""
     if isinstance(likelihood, Parametric) and likelihood.n_parameters:
         best = likelihood.best_parameters(offsets, values, weights, None)
         return likelihood.with_parameters(best).value(offsets, values)
@@ -235,7 +235,7 @@ def losses_of_column(
 
     shares = weights / np.sum(weights)
     begin = shares @ (likelihood.start(values) - offsets)
-    found = scipy.optimize.minimize(
+    best = scipy.optimize.minimize(
         loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-10}
     )
-    return likelihood.value(offsets + found.x, values)
+    return likelihood.value(offsets + best.x, values)

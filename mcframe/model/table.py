@@ -35,8 +35,8 @@ class CellNumbers:
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """Return the numbers of some cells, of the shape that rows and columns have together."""
         if self.cells is None:
-            found: Array = np.broadcast_to(self.numbers, self.shape)[rows, columns]
-            return found
+            numbers: Array = np.broadcast_to(self.numbers, self.shape)[rows, columns]
+            return numbers
         wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
         if not self.cells.size:
             return np.zeros(wanted.shape)
@@ -106,7 +106,7 @@ class Table:
 
     Of a standardised block ``given`` holds what is otherwise here: ``values`` of a location are
     then in standard units, its offset taken off before, and ``weights`` what each entry counts
-    by its own weight and its column's.
+    by its weight and that of its column.
     """
 
     shape: tuple[int, int]
@@ -160,19 +160,20 @@ class Table:
         return self if other.given is None else self.standardised(other.given.standard)
 
     def log_spreads(self) -> Array | float:
-        """The logarithm of what one standard unit of each entry is in the data's own."""
+        """The logarithm of one standard unit of each entry in the units of the data."""
         if self.given is None or not isinstance(self.given.standard.units, AffineUnits):
             return 0.0
         spreads: Array = np.log(self.given.standard.units.spread)[self.columns]
         return spreads
 
     def as_given(self) -> "Table":
-        """Return the table as the data have it, in their own units."""
+        """Return the table in the units of the data."""
         given = self.given
         if given is None:
             return self
-        own = (given.values, given.weights, given.offset)
-        return attrs.evolve(self, values=own[0], weights=own[1], offset=own[2], given=None)
+        return attrs.evolve(
+            self, values=given.values, weights=given.weights, offset=given.offset, given=None
+        )
 
     @property
     def given_offset(self) -> CellNumbers | None:
@@ -184,7 +185,7 @@ class Table:
         return self.values if self.offsets is None else self.values - self.offsets
 
     def natural(self, z: Array) -> Array:
-        """Predictors of all cells (n_rows x latent columns) in the data's own units."""
+        """Predictors of all cells (n_rows x latent columns) in the units of the data."""
         if self.given is None or self.given.standard.units is None:
             return z
         natural = self.given.standard.natural(z, np.arange(self.shape[1]))
@@ -192,7 +193,7 @@ class Table:
         return natural if offset is None else natural + offset.dense()
 
     def natural_at(self, z: Array, rows: IntArray, columns: IntArray) -> Array:
-        """Predictors at some entries in the data's own units."""
+        """Predictors at some entries in the units of the data."""
         if self.given is None or self.given.standard.units is None:
             return z
         natural = self.given.standard.natural(z, columns)
@@ -240,9 +241,9 @@ class Table:
     @property
     def rows_with_entries(self) -> Mask:
         """A mask of the rows with an entry, or an unwritten cell, that carries loss."""
-        found = np.full(self.shape[0], self.unwritten)
-        found[self.rows] = True
-        return found
+        occupied = np.full(self.shape[0], self.unwritten)
+        occupied[self.rows] = True
+        return occupied
 
     def observed_entries(self) -> "Table":
         """The observed entries alone."""
@@ -356,8 +357,8 @@ class LeftBehind:
     @property
     def rows_with_entries(self) -> Mask:
         """A mask of the rows with such a cell."""
-        found: Mask = self.row_counts > 0
-        return found
+        occupied: Mask = self.row_counts > 0
+        return occupied
 
     @property
     def why(self) -> str:

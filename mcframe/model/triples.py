@@ -9,12 +9,18 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber
-from mcframe.model.labels import Labels, code_labels, in_words, some_in_words
+from mcframe.model.labels import (
+    AxisLabels,
+    code_labels,
+    columns_of_frame,
+    in_words,
+    is_series,
+    numbers_of_column,
+    series_of,
+    some_in_words,
+)
 from mcframe.model.observations import Observations
-from mcframe.model.series import columns_of_frame, is_series, numbers_of_column, series_of
 from mcframe.model.table import Table
-
-__all__ = ["Triples", "from_triples", "in_cells_of", "in_columns_of", "table_of_triples"]
 
 WAYS = ("refuse", "mean", "last", "sum")
 # What ``DataError``s begin with.
@@ -31,15 +37,15 @@ class Triples:
         For each value the places of its labels, row after row, each cell once.
     values : array (n_entries,)
         Observed ones alone.
-    index, names : Labels
+    index, names : AxisLabels
         Those of the rows and of the columns.
     """
 
     rows: IntArray
     columns: IntArray
     values: Array
-    index: Labels
-    names: Labels
+    index: AxisLabels
+    names: AxisLabels
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,23 +91,23 @@ def from_triples(
 ) -> Triples:
     """Read a list of (row, column, value), one entry of a table each, as data of a block.
 
-    The table is never written out: what is kept is the value of each entry and the place of its
-    row and of its column. Answers speak in the labels: ``Fit.predict_pairs``, ``Fit.top``.
+    The table is never written out: each entry has its value and the places of its row and its
+    column. Answers are by label: ``Fit.predict_pairs``, ``Fit.top``.
 
     Parameters
     ----------
     frame : DataFrame of pandas or polars, or table of pyarrow, optional
         One entry in each row. Without it ``row``, ``column`` and ``value`` are sequences.
     row, column, value : name of a column, or sequence
-        The labels of rows and of columns: text, numbers, times, tuples, whatever can be looked up
-        in a dict. Values are numbers; an entry whose value is missing is not observed, and its
+        The labels of rows and of columns: text, numbers, times, tuples, anything that can be a key
+        of a dict. Values are numbers; an entry whose value is missing is not observed, and its
         labels stand in the table all the same.
     rows, columns : sequence of labels, optional
         All rows or columns of the table, in order; an entry elsewhere is refused. Rows that other
         blocks have too are given so: ``rows=features.index``. By default those that occur, by
         their first appearance.
     duplicates : "refuse", "mean", "last" or "sum", default "refuse"
-        What a pair is worth that stands more than once.
+        The value of a pair that occurs more than once.
 
     Returns
     -------
@@ -156,7 +162,7 @@ def three_columns(
 ) -> tuple[str | None, tuple[Any, Any], Sequence[Any]]:
     """Return the library of the triples, what their labels are called, and the three columns."""
     if frame is not None:
-        library, found = columns_of_frame(frame, given, HERE)
+        library, three = columns_of_frame(frame, given, HERE)
         if len(set(given)) < len(given):
             raise DataError(
                 f"{HERE}: row={given[0]!r}, column={given[1]!r}, value={given[2]!r} were given;"
@@ -165,8 +171,8 @@ def three_columns(
         names = (given[0], given[1])
     else:
         library, names = None, ("row", "column")
-        found = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
-    lengths = [len(column) for column in found]
+        three = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
+    lengths = [len(column) for column in three]
     if len(set(lengths)) > 1:
         raise DataError(
             f"{HERE}: row, column and value have {lengths[0]}, {lengths[1]} and {lengths[2]}"
@@ -174,7 +180,7 @@ def three_columns(
         )
     if not lengths[0]:
         raise DataError(f"{HERE}: not one triple was given; at least one is needed")
-    return library, names, found
+    return library, names, three
 
 
 def sequence(what: str, given: Any) -> Any:
@@ -188,11 +194,11 @@ def sequence(what: str, given: Any) -> Any:
         raise DataError(
             f"{HERE}: {what} is an array of shape {given.shape}; one dimension is needed"
         )
-    found = series_of(given)
-    if is_series(found) or isinstance(found, np.ndarray | list | tuple | range):
-        return found
+    series = series_of(given)
+    if is_series(series) or isinstance(series, np.ndarray | list | tuple | range):
+        return series
     try:
-        return list(found)
+        return list(series)
     except TypeError:
         raise DataError(
             f"{HERE}: {what} is a {type(given).__name__}; a sequence is needed, one element for"
@@ -200,11 +206,11 @@ def sequence(what: str, given: Any) -> Any:
         ) from None
 
 
-def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[Labels, IntArray]:
+def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[AxisLabels, IntArray]:
     """Return the labels of an axis, and the place of the label of each triple among them."""
     if known is None:
         places, codes = code_labels(given, name)
-        return Labels(tuple(places), name, library), codes
+        return AxisLabels(tuple(places), name, library), codes
     all_of_them, at = code_labels(sequence(f"{name} labels", known), name)
     if len(all_of_them) < at.size:
         twice = int(np.argmax(np.bincount(at) > 1))
@@ -214,7 +220,7 @@ def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[Label
         )
     if not all_of_them:
         raise DataError(f"{HERE}: not one {name} label was given; at least one is needed")
-    labels = Labels(tuple(all_of_them), name, library)
+    labels = AxisLabels(tuple(all_of_them), name, library)
     codes = labels.find(given)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
@@ -265,7 +271,7 @@ def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
 
 
 def begins(ascending: IntArray) -> Mask:
-    """Whether each number is another one than the one before it."""
+    """Return a mask of the numbers that differ from the one before."""
     first = np.ones(ascending.size, dtype=bool)
     first[1:] = ascending[1:] != ascending[:-1]
     return first
@@ -292,8 +298,8 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     return DataError(
         f"{HERE}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
         f" {in_words(triples.names[column])} stand together more than once, with the values"
-        f" {values[second - 1]:g} and {values[second]:g}{others}; leave one of them, or say what"
-        ' they are worth together by duplicates="mean", "last" or "sum"'
+        f" {values[second - 1]:g} and {values[second]:g}{others}; leave one of them, or"
+        ' choose their common value by duplicates="mean", "last" or "sum"'
     )
 
 
@@ -316,21 +322,21 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
         return attrs.evolve(given, values=in_columns_of(fitted, name, given.values))
     if not isinstance(given, Triples):
         return given
-    names = Labels.of(fitted.names, fitted.shape[1], given.names.name)
+    names = AxisLabels.of(fitted.names, fitted.shape[1], given.names.name)
     places = places_among(given.names, names, f"block {name!r}: the new rows", "fit has")
     return sorted_by_cells(attrs.evolve(given, columns=places[given.columns], names=names))
 
 
 def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
-    """Return numbers beside the entries of a table, by its rows and columns.
+    """Return weights or offsets of the entries of a table, by its rows and columns.
 
     Raises
     ------
     DataError
         Where they have a row or a column that the table has not, or none for one of its entries.
     """
-    index = Labels.of(table.index, table.shape[0], given.index.name)
-    names = Labels.of(table.names, table.shape[1], given.names.name)
+    index = AxisLabels.of(table.index, table.shape[0], given.index.name)
+    names = AxisLabels.of(table.names, table.shape[1], given.names.name)
     rows = places_among(given.index, index, what, "values have")[given.rows]
     columns = places_among(given.names, names, what, "values have")[given.columns]
     moved = sorted_by_cells(Triples(rows, columns, given.values, index, names))
@@ -346,10 +352,10 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     return moved
 
 
-def places_among(own: Labels, others: Labels, what: str, have: str) -> IntArray:
+def places_among(labels: AxisLabels, others: AxisLabels, what: str, have: str) -> IntArray:
     """Return the place of each label among other ones, or raise a ``DataError``."""
-    places = others.find(own.values)
-    unknown = own.take(np.flatnonzero(places < 0))
+    places = others.find(labels.values)
+    unknown = labels.take(np.flatnonzero(places < 0))
     if unknown:
         raise DataError(
             f"{what} have {others.name} {some_in_words(unknown)}, which the {have} not; leave such"

@@ -52,8 +52,8 @@ class AffineUnits:
 
     def standard(self, values: Array, columns: IntArray) -> Array:
         """(x - pivot - shift) / spread."""
-        found: Array = (values - self.pivot[columns] - self.shift[columns]) / self.spread[columns]
-        return found
+        standard: Array = values - self.pivot[columns] - self.shift[columns]
+        return standard / self.spread[columns]
 
     def natural(self, z: Array, columns: IntArray) -> Array:
         """Pivot + (shift + spread * z)."""

@@ -2,7 +2,7 @@
 
 The two problems they state, as models, and the algorithms they published for them, loops over
 dense matrices. One run visits every stage of the continuation, and each stage ends with an answer
-for its own weight: all weights of a path for the price of the last one. Rows are items here,
+for its weight: all weights of a path for the price of the last one. Rows are items here,
 where the paper has them as columns.
 """
 
@@ -36,7 +36,7 @@ GRAM_SHARE, GRAM_CHANGE = 1e-4, 1e-7
 
 
 def mc_b(mu: float, label_weight: float = 1.0) -> Model:
-    """Formulation 1, "MC-b", Eq. 2: a bias a label, beside Z.
+    """Formulation 1, "MC-b", Eq. 2: a bias for each label.
 
     ``mu ||Z||_* + lambda / |Omega_Y| sum log(1 + exp(-y (z + b)))
     + 1 / |Omega_X| sum (z - x)^2 / 2``
@@ -323,7 +323,7 @@ def fixed_point_path(
     Parameters
     ----------
     model : Model
-        As ``mc_b`` or ``mc_1`` gives it; its own mu is not used.
+        As ``mc_b`` or ``mc_1`` gives it; its mu is not used.
     data : as in ``fixed_point_mc_b``
     weights : list of float
         mu_1 > mu_2 > ..., as ``published_weights`` gives them.
@@ -358,7 +358,7 @@ def published_weights(data: Mapping[str, Any], last: float = 1e-5, eta: float = 
 def last_stage(
     model: Model, data: Mapping[str, Any], eta: float, change: float, max_iter: int
 ) -> Fit:
-    """The answer at the model's own mu, with a record for every stage that led there."""
+    """The answer at the mu of the model, with a record for every stage."""
     problem, run = begin(model, data)
     mu = weight_of(model)
     began, made, records = time.perf_counter(), 0, []
@@ -399,7 +399,7 @@ def weight_of(model: Model) -> float:
 
 
 def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:
-    """Return the end of a stage as a fit: with the algorithm's own biases, and a lower bound.
+    """Return the end of a stage as a fit: with the biases of the algorithm, and a lower bound.
 
     The dual point of Algorithm 2's certificate comes from the shrinkage: with A the target,
     ``(A - shrink(A)) / tau`` has spectral norm at most mu, and its last column is minus the

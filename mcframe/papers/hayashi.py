@@ -177,18 +177,18 @@ def pnu(eta: float, radius: float, **options: Any) -> Model:
 
 def positive_number(value: object, name: str) -> float:
     """A finite number above 0, or a ``ModelError`` that names what was given."""
-    found = number(value, name)
-    if found <= 0.0:
+    checked = number(value, name)
+    if checked <= 0.0:
         raise ModelError(f"{name}={value!r} was given; a number above 0 is needed")
-    return found
+    return checked
 
 
 def within(value: object, name: str, least: float) -> float:
     """A number from the least one to 1, or a ``ModelError`` that names what was given."""
-    found = number(value, name)
-    if not least <= found <= 1.0:
+    checked = number(value, name)
+    if not least <= checked <= 1.0:
         raise ModelError(f"{name}={value!r} was given; {least:g} to 1 is needed")
-    return found
+    return checked
 
 
 def projected_factors(
@@ -310,7 +310,7 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
 
 
 def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) -> Array:
-    """U over V with small random columns beside them, ``width`` columns in all."""
+    """U over V with further small random columns, ``width`` columns in all."""
     missing = max(width - stacked.shape[1], 0)
     fresh = BEGINNING * rng.standard_normal((stacked.shape[0], missing))
     return np.hstack([stacked, fresh])

@@ -86,7 +86,7 @@ def mc0(n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None = Non
 def model_of_tasks(
     n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None, more: list[Term]
 ) -> Model:
-    """Features beside tasks, a nuclear norm, and more terms."""
+    """Features and tasks, a nuclear norm, and more terms."""
     likelihoods = {FEATURES: Gaussian(), **(three_tasks() if tasks is None else tasks)}
     return Model(blocks_of(likelihoods, n_cells), [NuclearNorm(tau_2), *more])
 

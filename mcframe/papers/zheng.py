@@ -73,15 +73,15 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     names = [block.name for block in fit.model.blocks]
     fit.model.block(labels)
     if len(names) < 2:
-        raise ModelError(f"the model has no block beside {labels!r} to predict it from")
+        raise ModelError(f"the model has no other block than {labels!r} to predict it from")
     lam = sum(term.weight for term in fit.model.terms if isinstance(term, NuclearNorm))
     if lam == 0.0 or fit.model != soft_impute(lam, names):
         raise ModelError("gamma is known of soft_impute alone; use fit.predict_rows")
     loadings = orthogonal_factors(fit.latent.left, fit.latent.right)[2]
     here = fit.problem.columns(labels)
-    own, others = loadings[here], np.delete(loadings, here, axis=0)
+    of_label, others = loadings[here], np.delete(loadings, here, axis=0)
     normal = others.T @ others + lam * np.eye(loadings.shape[1])
-    rule: Array = own @ np.linalg.solve(normal, others.T)
+    rule: Array = of_label @ np.linalg.solve(normal, others.T)
     return rule
 
 

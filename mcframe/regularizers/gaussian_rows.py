@@ -30,7 +30,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     one; each missing entry is then regressed on the observed ones of its row, as the normal model
     of incomplete data does (Little and Rubin, Statistical Analysis with Missing Data, 2019,
     chapter 11). With Gaussian blocks of ``weight=1`` and ``reduce="sum"`` the likelihoods'
-    variances are those of the noise beside it, and Z is the conditional mean.
+    variances are those of the noise, and Z is the conditional mean.
 
     Of blocks with ``standardize=True`` mean and covariance speak of standard units. Columns need
     no bias: the mean is that.
@@ -124,8 +124,8 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         damped = self.covariance + step * self.weight * np.eye(self.mean.size)
         spreads = np.sqrt(np.diag(damped))
         solved = np.linalg.solve(correlations(damped), self.covariance / spreads[:, None])
-        found: Array = self.mean + ((latent - self.mean) / spreads) @ solved
-        return found, self.value(found)
+        rows: Array = self.mean + ((latent - self.mean) / spreads) @ solved
+        return rows, self.value(rows)
 
     def in_units(self, unit: float) -> "GaussianRows":
         """``mean / unit`` and ``weight * unit^2``."""
@@ -169,16 +169,16 @@ def checked_covariance(given: object) -> Array:
             f"{what}[{k}, {k}]={variances[k]:g} was given; variances above 0 are needed. Leave a"
             " column without spread out of the model"
         )
-    found = correlations(matrix)
-    off = np.abs(found - found.T)
+    scaled = correlations(matrix)
+    off = np.abs(scaled - scaled.T)
     if np.max(off) > ASYMMETRY:
         i, j = (int(k) for k in np.argwhere(off == np.max(off))[0])
         raise ModelError(
             f"{what}[{i}, {j}]={matrix[i, j]:g} and [{j}, {i}]={matrix[j, i]:g} were given; a"
             " symmetric matrix is needed"
         )
-    smallest = float(np.linalg.eigvalsh(0.5 * (found + found.T))[0])
-    if smallest <= 4.0 * len(found) * EPS:
+    smallest = float(np.linalg.eigvalsh(0.5 * (scaled + scaled.T))[0])
+    if smallest <= 4.0 * len(scaled) * EPS:
         raise ModelError(
             f"{what} is not positive definite: the smallest eigenvalue of its correlations is"
             f" {smallest:.3g}. Add to its diagonal, such as covariance + 1e-6 *"

@@ -19,15 +19,15 @@ pandas = Deferred("pandas", "the table of a cross-validation")
 
 AT_EDGE = {
     "largest": "the lowest mean stands at the largest weight: larger ones may be better, unless"
-    " nothing is left of Z there already (mc.weight_max); give weights that begin higher",
+    " Z is 0 there already (mc.weight_max); give weights that begin higher",
     "smallest": "the lowest mean stands at the smallest weight that was tried: smaller ones may be"
-    " better; give a smaller ratio, or weights that go on",
+    " better; give a smaller ratio, or smaller weights",
 }
 
 
 @contextmanager
 def edges_unsaid() -> Iterator[None]:
-    """Leave out the warning of a best weight at an edge, where the caller has chosen the grid."""
+    """Ignore the warning of a best weight at an edge, where the caller has chosen the grid."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the lowest mean stands at", UserWarning)
         yield
@@ -46,17 +46,16 @@ class CrossValidation:
     grids : array (n_models, n_weights)
         The weights of each model, descending: the same ones where they were given.
     all_scores : dict from name to array (n_models, n_weights, n_folds)
-        Every criterion, the lower the better, the one that decides first; NaN where it said so,
-        and where a path was ended before.
+        Every criterion, the lower the better, the one that decides first; NaN where the criterion
+        gave NaN, and beyond the end of a path.
     counted : array of bool (n_folds,)
-        The folds that means are taken over: of a cross-validation that was interrupted those
-        that every model has completed; a fold on which a model has no score at all counts for
-        none.
+        The folds over which means are taken: of an interrupted cross-validation those that every
+        model has completed; a fold on which a model has no score counts for no model.
     effects_weight : float or None
-        Of the ridge on effects in the fits that were judged, where a model leaves effects free
+        The weight of the ridge on effects in the scored fits, where a model leaves effects free
         that may be infinite.
     partial : bool
-        Whether it was interrupted.
+        True if it was interrupted.
     """
 
     models: tuple[Model, ...]
@@ -86,7 +85,7 @@ class CrossValidation:
 
     @property
     def means(self) -> Array:
-        """Mean scores over the folds that count (n_models, n_weights), by what decides.
+        """Mean scores over the folds that count (n_models, n_weights), of the first criterion.
 
         NaN where a score is missing on one of them: means over other folds do not compare.
         """
@@ -121,8 +120,8 @@ class CrossValidation:
             raise ModelError(
                 "no weight has a finite mean score, so that none is the best:"
                 f" {np.count_nonzero(np.isnan(self.scores))} of {self.scores.size} scores are nan"
-                f" and {np.count_nonzero(np.isinf(self.scores))} infinite; look at the criterion,"
-                " or ask for fewer folds"
+                f" and {np.count_nonzero(np.isinf(self.scores))} infinite; check the criterion, or"
+                " ask for fewer folds"
             )
         return int(model), int(weight)
 
@@ -141,7 +140,7 @@ class CrossValidation:
         """Positions of the best model and its largest weight within one standard error.
 
         The largest weight whose mean is at most the lowest mean plus the standard error there:
-        the simplest answer that the folds do not tell from the best (Hastie, Tibshirani and
+        the simplest answer that is not clearly worse than the best (Hastie, Tibshirani and
         Friedman, The Elements of Statistical Learning, 2009, section 7.10). ``ModelError`` where
         there is no best one, or only one fold, which has no standard error.
         """
@@ -152,7 +151,7 @@ class CrossValidation:
                 "the one-standard-error rule needs standard errors, and only one fold counts; take"
                 " best_model"
             )
-        # No mean below the best one's: NaN, of weights that were not tried, compares as False.
+        # NaN, of weights that were not tried, compares as False.
         close = self.means[model] <= self.means[model, best] + error
         return model, int(np.flatnonzero(close)[0])
 
@@ -177,8 +176,8 @@ class CrossValidation:
         """A pandas DataFrame with a row for each model and weight, in this order.
 
         Columns: ``model`` (its position), ``weight``, ``mean`` and ``standard_error`` of the
-        criterion that decides, ``folds`` (how many the mean is taken over), and the mean of every
-        criterion by its name, the deciding one among them. NaN where there is no mean.
+        criterion that decides, ``folds`` (the number of folds of the mean), and the mean of every
+        criterion by its name, the deciding one included. NaN where there is no mean.
         """
         n_models, n_weights = self.grids.shape
         return pandas.DataFrame(
@@ -194,10 +193,10 @@ class CrossValidation:
 
     @property
     def at_edge(self) -> Literal["largest", "smallest"] | None:
-        """Whether the best weight is the largest or the smallest that its model was tried at.
+        """The edge of the grid of its model at which the best weight lies, if any.
 
-        Then a better one may lie beyond: begin higher, or take a smaller ``ratio``. None where
-        it lies between others, or is the only one.
+        A better weight may lie beyond an edge: begin higher, or take a smaller ``ratio``. None
+        where the best weight lies between others, or is the only one.
         """
         model, position = self.best
         tried = np.flatnonzero(~np.isnan(self.means[model]))
@@ -213,26 +212,22 @@ class CrossValidation:
             f"CrossValidation: {n_models} model{'s' * (n_models > 1)},"
             f" {named}{'' if common else ' each'}, {n_folds} folds"
         ]
-        lines += self.lines(common)
-        return "\n".join([*lines, *self.remarks()])
-
-    def lines(self, common: bool) -> list[str]:
-        """A line for each weight, after a header; of several grids one weight for each model."""
+        # A row for each weight, after a header; of several grids one weight for each model.
         chosen = self.best if np.isfinite(self.means).any() else None
-        header, rows = "", [""] * self.grids.shape[1]
+        header, rows = "", [""] * n_weights
         for k, (grid, means, errors) in enumerate(
             zip(self.grids, self.means, self.standard_errors, strict=True)
         ):
-            own = k == 0 or not common
-            header += f"{'weight':>12}" * own + f"{f'model {k}':>20}"
+            has_weights = k == 0 or not common
+            header += f"{'weight':>12}" * has_weights + f"{f'model {k}':>20}"
             for position, weight in enumerate(grid):
                 mark = "*" if (k, position) == chosen else " "
                 text = cell(means[position], errors[position]) + mark
-                rows[position] += f"{weight:>12.6g}" * own + f"{text:>20}"
-        return [header, *rows]
+                rows[position] += f"{weight:>12.6g}" * has_weights + f"{text:>20}"
+        return "\n".join([*lines, header, *rows, *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """What the means are, and what is to be known before the choice is taken."""
+        """Explanations of the means, and warnings about the choice."""
         n_folds, n_counted = self.counted.size, int(np.count_nonzero(self.counted))
         if not np.isfinite(self.means).any():
             return ["no mean score is a finite number"]
@@ -266,7 +261,7 @@ class CrossValidation:
 
 
 def cell(mean: float, error: float) -> str:
-    """A mean score with its standard error, or a dash where there is none."""
+    """Return a mean score with its standard error, or a dash where there is none."""
     if np.isnan(mean):
         return "-"
     return f"{mean:.4g} ± " + ("-" if np.isnan(error) else f"{error:.2g}")

@@ -9,8 +9,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model.table import Table
 
-__all__ = ["by_content", "places_by_content"]
-
 
 def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray]]:
     """Return the observed entries of blocks in an order that columns and blocks do not change.
@@ -23,14 +21,14 @@ def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray
     dict from block name to (Table, order)
         ``order`` has the positions of the entries in the given table.
     """
-    keys, found = {}, {}
+    keys, ordered = {}, {}
     for name, table in observed.items():
-        own = keys_of(table.rows, table.columns, table.values, table.shape[1])
-        keys[name] = (int(np.sum(own)), name)
-        places = places_of(own, table.columns, table.values)[table.columns]
+        of_columns = keys_of(table.rows, table.columns, table.values, table.shape[1])
+        keys[name] = (int(np.sum(of_columns)), name)
+        places = places_of(of_columns, table.columns, table.values)[table.columns]
         order = np.lexsort((table.rows, places))
-        found[name] = (attrs.evolve(table.select(order), columns=places[order]), order)
-    return {name: found[name] for name in sorted(found, key=keys.__getitem__)}
+        ordered[name] = (attrs.evolve(table.select(order), columns=places[order]), order)
+    return {name: ordered[name] for name in sorted(ordered, key=keys.__getitem__)}
 
 
 def places_by_content(values: Array) -> IntArray:

@@ -7,7 +7,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model
@@ -17,10 +16,11 @@ from mcframe.selection.splitters import generator
 
 
 @attrs.frozen
-class Step:
-    """The best of what was tried for one block: its weight, and the score at the best term weight.
+class SearchStep:
+    """The best weight that was tried for one block, and the score at the best term weight.
 
-    ``block`` is None of the model as it was given. ``taken`` says whether the search went there.
+    ``block`` is None for the model as it was given. ``taken`` is True if the search continued
+    from this weight.
     """
 
     block: str | None
@@ -33,22 +33,22 @@ class Step:
 
 @attrs.frozen(eq=False, repr=False)
 class CoordinateSearch:
-    """What a search over the weights of blocks has tried, and where it ended.
+    """The steps of a search over the weights of blocks, and its result.
 
     Attributes
     ----------
     chosen : CrossValidation
         The one that the best model comes from.
-    steps : tuple of Step
+    steps : tuple of SearchStep
         The start, then the best try of each block in turn.
     """
 
     chosen: CrossValidation
-    steps: tuple[Step, ...]
+    steps: tuple[SearchStep, ...]
 
     @property
     def best_model(self) -> Model:
-        """The model with the block weights and the term weight where the search ended."""
+        """The model with the block weights and the term weight of the last step that was taken."""
         return self.chosen.best_model
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class CoordinateSearch:
             weight = "" if step.block is None else f"{step.block_weight:.6g}"
             score = f"{step.mean:.4g} ± {step.standard_error:.2g}{'*' if step.taken else ' '}"
             lines.append(f"{block:>16}{weight:>12}{step.weight:>16.6g}{score:>20}")
-        lines.append("* was gone to: lower by more than one standard error of the differences")
+        lines.append("* was taken: lower by more than one standard error of the differences")
         return "\n".join(lines)
 
 
@@ -75,13 +75,13 @@ def search_block_weights(
 ) -> CoordinateSearch:
     """Choose the weights of blocks by cross-validation, one block after the other.
 
-    From the model as it is given the weight of each block but the first is multiplied by every
-    factor, the weight of the term chosen anew each time on the same folds. The best try is gone
-    to where its mean score is lower than that of the best model so far by more than one standard
-    error of the differences, fold by fold: among many tries some are lower by chance. A round
-    that goes nowhere is the last one. The first block stays: other weights of all blocks
-    together are another weight of the term. The score at the end is the lowest of many, so that
-    it flatters; what the model is worth, entries say that had no part in the search.
+    Beginning with the given model, the weight of each block but the first is multiplied by every
+    factor, and the weight of the term is chosen anew each time on the same folds. The best factor
+    is taken if its mean score is lower than that of the best model so far by more than one
+    standard error of the differences, fold by fold: among many factors some are lower by chance.
+    A round without a change is the last one. The weight of the first block stays: a common factor
+    of all blocks is another weight of the term. The final score is the lowest of many, and
+    optimistic; an unbiased one needs entries that had no part in the search.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ def search_block_weights(
         With two blocks or more.
     data : as in ``fit``
     criterion : as in ``cross_validate``
-        One that knows nothing of weights, such as ``RelativeDeviance()``.
+        One that does not depend on weights, such as ``RelativeDeviance()``.
     factors : list of float, default (1/4, 1/2, 2, 4)
-        Above 0, without 1, which is known already.
+        Above 0, without 1.
     rounds : int, default 2
-        At most so many walks over all blocks.
+        The largest number of passes over all blocks.
     random_state : as in ``cross_validate``
         One draw of folds for the whole search.
     **options
@@ -102,8 +102,8 @@ def search_block_weights(
     Returns
     -------
     CoordinateSearch
-        With ``best_model``, which ``fit`` takes. Ctrl-C within a step ends the search with what
-        the steps before have found. The number of paths is that of a cross-validation times
+        With ``best_model``, which ``fit`` takes. Ctrl-C within a step ends the search with the
+        result of the steps before. The number of paths is that of a cross-validation times
         ``1 + rounds * (blocks - 1) * len(factors)`` at most.
 
     Raises
@@ -123,91 +123,12 @@ def search_block_weights(
     >>> data = {"x": x, "y": (z[:, 5:] + rng.logistic(size=(40, 3)) > 0.0) * 1.0}
     >>> blocks = [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(), bias=True)]
     >>> model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
-    >>> found = search_block_weights(
+    >>> search = search_block_weights(
     ...     model, data, criterion=RelativeDeviance(), count=5, cv=3, rounds=1
     ... )
-    >>> [block.weight for block in found.best_model.blocks]
+    >>> [block.weight for block in search.best_model.blocks]
     [1.0, 2.0]
     """
-    refuse_wrong_search(model, options)
-    drawn = isinstance(random_state, int | np.integer)
-    seed = random_state if drawn else int(generator(random_state).integers(2**32))
-    common = options | {"criterion": criterion, "random_state": seed}
-    tried, most = checked_factors(factors), whole(rounds, "rounds", 1)
-    with edges_unsaid():
-        first = cross_validate(model, data, **common)
-        warnings.simplefilter("ignore", UnobservedWarning)  # it has been said for the first
-        found = walk(first, data, tried, most, common)
-    if found.chosen.grids.shape[1] > 2 and found.chosen.at_edge:
-        warnings.warn(AT_EDGE[found.chosen.at_edge], UserWarning, stacklevel=2)
-    return found
-
-
-def walk(
-    first: CrossValidation,
-    data: Mapping[str, Any],
-    factors: tuple[float, ...],
-    rounds: int,
-    options: Mapping[str, Any],
-) -> CoordinateSearch:
-    """Go from block to block as long as a round leads anywhere, and nobody interrupts."""
-    chosen, steps = first, [step_of(first, None, taken=True)]
-    names = [block.name for block in first.best_model.blocks[1:]]
-    for _ in range(rounds):
-        before = chosen
-        for name in names:
-            models = [reweighted(chosen.best_model, name, factor) for factor in factors]
-            try:
-                found = cross_validate(models, data, **options)
-            except KeyboardInterrupt:
-                return CoordinateSearch(chosen, tuple(steps))
-            if found.partial:
-                return CoordinateSearch(chosen, tuple(steps))
-            taken = clearly_above(best_scores(chosen, found), best_scores(found, chosen))
-            steps.append(step_of(found, name, taken))
-            chosen = found if taken else chosen
-        if chosen is before:
-            break
-    return CoordinateSearch(chosen, tuple(steps))
-
-
-def best_scores(one: CrossValidation, other: CrossValidation) -> Array:
-    """The scores of the best model of one on the folds that count for both."""
-    return np.asarray(one.scores[one.best][one.counted & other.counted])
-
-
-def step_of(found: CrossValidation, block: str | None, taken: bool) -> Step:
-    """The best of a cross-validation as a step."""
-    weight = 1.0 if block is None else found.best_model.block(block).weight
-    mean, error = found.means[found.best], found.standard_errors[found.best]
-    return Step(block, weight, found.best_weight, float(mean), float(error), taken)
-
-
-def reweighted(model: Model, name: str, factor: float) -> Model:
-    """The model with the weight of a block multiplied."""
-    blocks = [
-        attrs.evolve(block, weight=factor * block.weight) if block.name == name else block
-        for block in model.blocks
-    ]
-    return attrs.evolve(model, blocks=blocks)
-
-
-def checked_factors(factors: Any) -> tuple[float, ...]:
-    """Numbers above 0 other than 1, one at least."""
-    try:
-        found = tuple(number(factor, "a factor") for factor in factors)
-    except TypeError:
-        found = ()
-    if not found or min(found) <= 0.0 or 1.0 in found:
-        raise ModelError(
-            f"factors={factors!r} were given; a list of numbers above 0 is needed, without 1, such"
-            " as (0.25, 0.5, 2.0, 4.0)"
-        )
-    return found
-
-
-def refuse_wrong_search(model: Any, options: Mapping[str, Any]) -> None:
-    """Raise a ``ModelError`` where there is no weight to search for, or an option is no option."""
     if not isinstance(model, Model):
         raise ModelError(f"model of type {type(model).__name__} was given; a Model is needed")
     if len(model.blocks) < 2:
@@ -217,3 +138,73 @@ def refuse_wrong_search(model: Any, options: Mapping[str, Any]) -> None:
         )
     if "checkpoint" in options:
         raise ModelError("checkpoint was given, which a search does not write; leave it out")
+    drawn = isinstance(random_state, int | np.integer)
+    seed = random_state if drawn else int(generator(random_state).integers(2**32))
+    common = options | {"criterion": criterion, "random_state": seed}
+    tried, most = checked_factors(factors), whole(rounds, "rounds", 1)
+    with edges_unsaid():
+        first = cross_validate(model, data, **common)
+        warnings.simplefilter("ignore", UnobservedWarning)  # the first has warned of the same
+        search = walk(first, data, tried, most, common)
+    if search.chosen.grids.shape[1] > 2 and search.chosen.at_edge:
+        warnings.warn(AT_EDGE[search.chosen.at_edge], UserWarning, stacklevel=2)
+    return search
+
+
+def walk(
+    first: CrossValidation,
+    data: Mapping[str, Any],
+    factors: tuple[float, ...],
+    rounds: int,
+    options: Mapping[str, Any],
+) -> CoordinateSearch:
+    """Search block by block until a round changes nothing, or the search is interrupted."""
+    chosen, steps = first, [step_of(first, None, taken=True)]
+    names = [block.name for block in first.best_model.blocks[1:]]
+    for _ in range(rounds):
+        before = chosen
+        for name in names:
+            models = [reweighted(chosen.best_model, name, factor) for factor in factors]
+            try:
+                tried = cross_validate(models, data, **options)
+            except KeyboardInterrupt:
+                return CoordinateSearch(chosen, tuple(steps))
+            if tried.partial:
+                return CoordinateSearch(chosen, tuple(steps))
+            both = chosen.counted & tried.counted  # the folds that count for both
+            taken = clearly_above(chosen.scores[chosen.best][both], tried.scores[tried.best][both])
+            steps.append(step_of(tried, name, taken))
+            chosen = tried if taken else chosen
+        if chosen is before:
+            break
+    return CoordinateSearch(chosen, tuple(steps))
+
+
+def step_of(tried: CrossValidation, block: str | None, taken: bool) -> SearchStep:
+    """Return the best of a cross-validation as a step."""
+    weight = 1.0 if block is None else tried.best_model.block(block).weight
+    mean, error = tried.means[tried.best], tried.standard_errors[tried.best]
+    return SearchStep(block, weight, tried.best_weight, float(mean), float(error), taken)
+
+
+def reweighted(model: Model, name: str, factor: float) -> Model:
+    """Return the model with the weight of a block multiplied."""
+    blocks = [
+        attrs.evolve(block, weight=factor * block.weight) if block.name == name else block
+        for block in model.blocks
+    ]
+    return attrs.evolve(model, blocks=blocks)
+
+
+def checked_factors(factors: Any) -> tuple[float, ...]:
+    """Return at least one number above 0 other than 1, or raise a ``ModelError``."""
+    try:
+        numbers = tuple(number(factor, "a factor") for factor in factors)
+    except TypeError:
+        numbers = ()
+    if not numbers or min(numbers) <= 0.0 or 1.0 in numbers:
+        raise ModelError(
+            f"factors={factors!r} were given; a list of numbers above 0 is needed, without 1, such"
+            " as (0.25, 0.5, 2.0, 4.0)"
+        )
+    return numbers

@@ -1,6 +1,7 @@
-"""Criteria of cross-validation: what a fit got wrong on held-out entries, the lower the better."""
+"""Criteria of cross-validation: errors of a fit on held-out entries, the lower the better."""
 
 import inspect
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -33,17 +34,17 @@ from mcframe.selection.weight_max import smooth
 
 metrics = Deferred("sklearn.metrics", "the area under a curve")
 
-# Columns of the table of a cross-validation, beside one for each criterion.
+# Columns of the table of a cross-validation, in addition to one for each criterion.
 RESERVED = ("model", "weight", "mean", "standard_error", "folds")
-# Of the ridge on best constants, as in the fits that are compared: a tenth of an entry.
+# The weight of the ridge on best constants, as in the fits that are compared: a tenth of an entry.
 EFFECTS_WEIGHT = 0.1
 
 
 class Criterion(Protocol):
-    """A function of a fit and of what was held out of it; the lower the better.
+    """A function of a fit and of the entries that were held out of it; the lower the better.
 
-    ``fit`` is whatever the path gives, a ``Fit`` by default; ``held`` has the held-out entries
-    of each block: ``rows``, ``columns`` and ``values``. NaN says that nothing can be said.
+    ``fit`` is an element of the path, a ``Fit`` by default; ``held`` has the held-out entries
+    of each block: ``rows``, ``columns`` and ``values``. NaN means that there is no score.
     """
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
@@ -53,18 +54,18 @@ class Criterion(Protocol):
 
 @runtime_checkable
 class CheckedCriterion(Criterion, Protocol):
-    """A criterion that knows, before anything is fitted, which models it can judge."""
+    """A criterion that refuses models that it cannot score before anything is fitted."""
 
     def check(self, model: Model) -> None:
-        """Raise a ``ModelError`` where fits of that model cannot be judged."""
+        """Raise a ``ModelError`` where fits of that model cannot be scored."""
         ...
 
 
 def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criterion]:
-    """Criteria by their names, the one that decides first, each able to judge the models.
+    """Return criteria by their names, the one that decides first, each able to score the models.
 
-    One criterion, a list of them, or a dict from name to criterion; a ``ModelError`` for anything
-    else, before anything is fitted.
+    One criterion, a list of them, or a dict from name to criterion is given; anything else is a
+    ``ModelError``, before anything is fitted.
     """
     if isinstance(given, Mapping):
         listed = list(given.items())
@@ -82,7 +83,17 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
                 f"criterion has the name {name!r}, which is a column of the table of all scores"
                 " already; give it another"
             )
-        check_criterion(each, models)
+        if isinstance(each, type):
+            raise ModelError(f"criterion is the class {each.__name__}; write {each.__name__}()")
+        if not takes(each, "fit", "held"):
+            raise ModelError(
+                f"criterion={criterion_name(each)} was given; a function of a fit and of the"
+                f" held-out entries is needed, such as {' or '.join(suitable(models[0]))} of"
+                " mcframe.selection"
+            )
+        if isinstance(each, CheckedCriterion):
+            for model in models:
+                each.check(model)
         if names.count(name) > 1:
             raise ModelError(
                 f"criterion has two that are called {name}; give a dict from a name to each"
@@ -90,47 +101,31 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
     return dict(listed)
 
 
-def check_criterion(criterion: Any, models: tuple[Model, ...]) -> None:
-    """Raise a ``ModelError`` where this is no criterion, or cannot judge a model."""
-    if isinstance(criterion, type):
-        raise ModelError(
-            f"criterion is the class {criterion.__name__}; write {criterion.__name__}()"
-        )
-    if not takes(criterion, "fit", "held"):
-        raise ModelError(
-            f"criterion={criterion_name(criterion)} was given; a function of a fit and of what was"
-            f" held out is needed, such as {' or '.join(suitable(models[0]))} of mcframe.selection"
-        )
-    if isinstance(criterion, CheckedCriterion):
-        for model in models:
-            criterion.check(model)
-
-
 def suitable(model: Model) -> list[str]:
-    """Criteria that judge a model as they are written, one for each kind of its blocks."""
-    found: dict[str, str] = {}
+    """Return criteria for a model as they are written, one for each kind of its blocks."""
+    criteria: dict[str, str] = {}
     for block in model.blocks:
         labels = kinds_of(block.likelihood) & {"labels", "classes"}
         word = "LabelError" if labels else "RelativeError"
-        found.setdefault(word, f"{word}({block.name!r})")
-    return [*found.values(), "HeldOutLoss()"]
+        criteria.setdefault(word, f"{word}({block.name!r})")
+    return [*criteria.values(), "HeldOutLoss()"]
 
 
 def takes(function: object, *arguments: str) -> bool:
-    """Whether a function can be called with so many arguments, as far as it says."""
+    """Return True for a function of so many arguments, or of unknown ones if it is compiled."""
     if not callable(function):
         return False
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:
         return False
-    except ValueError:  # a compiled one does not say
+    except ValueError:  # a compiled function has no signature
         return True
     return True
 
 
 def score_of(criterion: Criterion, fit: Any, held: Mapping[str, Held]) -> float:
-    """The number that a criterion gives, or a ``ModelError`` where it is none."""
+    """Return the number that a criterion gives, or raise a ``ModelError`` where it is none."""
     score: Any = criterion(fit, held)
     try:
         if np.ndim(score) > 0 or isinstance(score, str):
@@ -144,7 +139,7 @@ def score_of(criterion: Criterion, fit: Any, held: Mapping[str, Held]) -> float:
 
 
 def criterion_name(criterion: object) -> str:
-    """The name of a criterion in messages: of a function its own."""
+    """Return the name of a criterion in messages."""
     return str(getattr(criterion, "__name__", repr(criterion)))
 
 
@@ -155,7 +150,7 @@ class OfBlocks:
     block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
 
     def check(self, model: Model) -> None:
-        """Raise a ``ModelError`` where the block is missing, or cannot be judged."""
+        """Raise a ``ModelError`` where the block is missing, or cannot be scored."""
         likelihoods = {block.name: block.likelihood for block in model.blocks}
         for name in self.names(likelihoods):
             reason = self.refusal(likelihoods[name], name)
@@ -163,11 +158,11 @@ class OfBlocks:
                 raise ModelError(f"criterion {criterion_name(self)}: block {name!r} {reason}")
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
-        """Why a block of this likelihood cannot be judged, and what can; None if it can."""
+        """Reason why a block of this likelihood cannot be scored, with a remedy, or None."""
         return None
 
     def names(self, known: Mapping[str, Any]) -> list[str]:
-        """The names of the judged blocks, or a ``ModelError`` that names those there are."""
+        """Names of the scored blocks, or a ``ModelError`` that names the blocks of the model."""
         if self.block is not None and self.block not in known:
             word, names = type(self).__name__, [repr(name) for name in known]
             raise ModelError(
@@ -177,7 +172,7 @@ class OfBlocks:
         return list(known) if self.block is None else [self.block]
 
     def entries(self, fit: Any, held: Mapping[str, Held]) -> dict[str, Held]:
-        """The held-out entries of the blocks of a fit that the criterion can judge."""
+        """Held-out entries of the blocks that are scored."""
         if isinstance(fit, Fit):
             self.check(fit.model)
         return {name: held[name] for name in self.names(held)}
@@ -187,7 +182,8 @@ class OfBlocks:
 class OfOneBlock(OfBlocks):
     """A criterion of one block; NaN where none of its entries was held out on a fold."""
 
-    # What a block without the right kind of observations holds or lacks, and what judges it.
+    # The kinds of observations that are scored; for other blocks the end of the message "holds
+    # ...", and the criterion that it names as a remedy.
     kinds: ClassVar[frozenset[str]] = frozenset()
     lacks: ClassVar[str]
     instead: ClassVar[str] = "RelativeError"
@@ -208,7 +204,7 @@ class OfOneBlock(OfBlocks):
         return np.asarray(fit.predict(self.block, entries.rows, entries.columns))
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
-        """Why a block without the right kind of observations cannot be judged."""
+        """Reason why a block without the right kind of observations cannot be scored."""
         if self.kinds & kinds_of(likelihood) or (not self.kinds and likelihood.width == 1):
             return None
         word = "LabelError" if likelihood.width > 1 else self.instead
@@ -339,7 +335,7 @@ class LogLoss(OfOneBlock):
         return -np.mean(fit.likelihood(self.block).log_likelihood(z, entries.values))
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
-        """Why losses without a distribution, and locations, cannot be judged."""
+        """Reason why losses without a distribution, and locations, cannot be scored."""
         word = type(likelihood).__name__
         remedy = f"take RelativeDeviance({block!r}) or HeldOutLoss({block!r})"
         if not isinstance(likelihood, Distribution):
@@ -356,39 +352,39 @@ class HeldOutLoss(OfBlocks):
     Over several blocks it is the sum of all their losses over the number of all their entries,
     so that a block counts by its entries: one column of classes does not outweigh a hundred of
     measurements. Weights of blocks and of entries play no part, so that models with different
-    ones can be compared. Of a block of standardised values l is in its standard units, those of
-    the entries that the fit has seen: models that standardize differently are compared by
-    ``RelativeError``, which is in the data's own units. NaN where nothing was held out on a fold.
+    ones can be compared. For a block of standardised values l is in standard units, those of the
+    training entries of the fit: models that standardize differently are compared by
+    ``RelativeError``, which is in the units of the data. NaN where a fold holds out no entry.
     """
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
         """The mean loss on this fold."""
         entries = self.entries(fit, held)
-        total = sum(float(np.sum(losses_at(fit, name, own))) for name, own in entries.items())
-        count = sum(own.values.size for own in entries.values())
+        total = sum(float(np.sum(losses_at(fit, name, at))) for name, at in entries.items())
+        count = sum(at.values.size for at in entries.values())
         return total / count if count else np.nan
 
 
 @attrs.frozen
 class RelativeDeviance(OfBlocks):
-    """Held-out deviance beside that of the best constants: 1 is no better than a constant.
+    """Held-out deviance relative to that of the best constants: 1 is no better than a constant.
 
     With the deviance ``d(z, y) = l(z, y) - min over z' of l(z', y)`` and the best constant c_j of
-    the entries of column j that the fit has seen (with a ridge of 0.1 where it may be infinite),
+    the training entries of column j (with a ridge of 0.1 where it may be infinite),
 
     ``sum d(z_ij, y_ij) / u_j  /  sum d(c_j, y_ij) / u_j``
 
     over the held-out entries of a block. u_j is 1 where losses are in nats, as of labels,
-    classes, levels and counts. Of locations (``Gaussian``, ``Huber``, ``Quantile``), whose losses
-    have the units of their column, it is the mean of ``d(c_j, y_ij)`` over the entries of the
-    column that were seen. Then no scale or offset of a column plays a part, and of a Gaussian
-    block of standardised columns the score is about ``1 - R^2``. Columns of a location that are
-    all alike where they were seen are left out: they leave nothing to be explained.
+    classes, levels and counts. For locations (``Gaussian``, ``Huber``, ``Quantile``), whose losses
+    have the units of their column, it is the mean of ``d(c_j, y_ij)`` over the training entries
+    of the column. The score does not depend on the scale or offset of a column then, and for a
+    Gaussian block of standardised columns it is about ``1 - R^2``. Columns of a location whose
+    training entries are all equal are left out: they have no variation to be explained.
 
-    Without ``block`` the score is the mean over all blocks, each of them relative to its own
-    constants: numbers, labels and classes count alike in a mixed table. Weights of blocks play no
-    part, those of entries only in the constants. NaN where no block has anything to be explained
-    on a fold.
+    Without ``block`` the score is the mean over all blocks, each of them relative to the
+    constants of its columns: numbers, labels and classes count alike in a mixed table. Weights of
+    blocks play no part, those of entries only in the constants. NaN where no block has any
+    variation to be explained on a fold.
 
     Parameters
     ----------
@@ -416,14 +412,14 @@ class RelativeDeviance(OfBlocks):
         if not isinstance(fit, Fit):
             raise ModelError(
                 f"criterion {criterion_name(self)}: path gave a {type(fit).__name__}, which does"
-                " not say what it was fitted to; a Fit is needed"
+                " not have the data that it was fitted to; a Fit is needed"
             )
-        found = [relative_deviance(fit, *each) for each in self.entries(fit, held).items()]
-        known = [ratio for ratio in found if not np.isnan(ratio)]
+        ratios = [relative_deviance(fit, *each) for each in self.entries(fit, held).items()]
+        known = [ratio for ratio in ratios if not np.isnan(ratio)]
         return float(np.mean(known)) if known else np.nan
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
-        """Why a loss has no deviance, and what can be taken; None if it has one."""
+        """Reason why a loss has no deviance, with a remedy; None if it has one."""
         word = type(likelihood).__name__
         if likelihood.indicator:
             return f"has {word}, whose loss is 0 or infinite; take RelativeError(...)"
@@ -441,14 +437,14 @@ class RelativeDeviance(OfBlocks):
 
 
 def losses_at(fit: Any, name: str, entries: Held) -> Array:
-    """The losses at some entries of a block, in its standard units if it has some."""
+    """Losses at some entries of a block, in its standard units if it has some."""
     return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.values))
 
 
 def least_losses(likelihood: Likelihood, y: Array) -> Array:
-    """The infimum of l(z, y) over z: minus the conjugate at 0.
+    """Infimum of l(z, y) over z: minus the conjugate at 0.
 
-    Of levels 0, that of a probability of 1, which the thresholds of another fit do not move.
+    For levels it is 0, the loss at a probability of 1, which does not depend on the thresholds.
     """
     if isinstance(likelihood, Parametric) or not isinstance(likelihood, Conjugate):
         return np.zeros_like(y)
@@ -456,55 +452,39 @@ def least_losses(likelihood: Likelihood, y: Array) -> Array:
     return -likelihood.conjugate(np.zeros(shape), y)
 
 
-@attrs.frozen(eq=False)
-class Yardstick:
-    """What the losses at held-out entries are compared with: the least ones and the constants'.
-
-    ``units`` are the u_j of each entry, 0 where it is left out, ``deviance`` that of the best
-    constants in these units.
-    """
-
-    least: Array
-    units: Array
-    deviance: float
-
-
-# The last yardstick of each table, with the block, totals and entries that it was made of. Fits
-# along a path share their tables, and are judged on one fold.
-YARDSTICKS: WeakKeyDictionary[Table, tuple[tuple[object, ...], Yardstick]] = WeakKeyDictionary()
-
-
-def yardstick_of(fit: Fit, name: str, entries: Held) -> Yardstick:
-    """The yardstick of a fit's table at some entries, made once for all fits of a path."""
-    table, made_of = fit.problem.tables[name], (fit.model.block(name), fit.problem.totals, entries)
-    known, found = YARDSTICKS.get(table, ((None,) * 3, None))
-    if found is None or any(one is not other for one, other in zip(known, made_of, strict=True)):
-        constants = best_constants(fit, name)
-        units = units_of_columns(constants, name)[entries.columns]
-        least = least_losses(constants.likelihood(name), entries.values)
-        theirs = in_units(losses_at(constants, name, entries) - least, units)
-        found = Yardstick(least, units, theirs)
-        YARDSTICKS[table] = made_of, found
-    return found
+# The last scales of each table: what they were computed from, and the least losses of the
+# held-out entries, the unit of each entry, and the deviance of the best constants in these units.
+# Fits along a path share their tables, and are scored on one fold.
+Scales = tuple[tuple[object, ...], tuple[Array, Array, float]]
+SCALES: WeakKeyDictionary[Table, Scales] = WeakKeyDictionary()
 
 
 def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
-    """The deviance of a fit at some entries over that of the best constants; NaN without any."""
+    """Deviance of a fit at some entries over that of the best constants; NaN without any."""
     if entries.values.size == 0:
         return np.nan
-    stick = yardstick_of(fit, name, entries)
-    ours = in_units(losses_at(fit, name, entries) - stick.least, stick.units)
-    return ours / stick.deviance if stick.deviance > 0.0 else np.nan
+    table, source = fit.problem.tables[name], (fit.model.block(name), fit.problem.totals, entries)
+    known = SCALES.get(table)
+    if known is not None and all(map(operator.is_, known[0], source)):
+        least, units, of_constants = known[1]
+    else:
+        constants = best_constants(fit, name)
+        units = units_of_columns(constants, name)[entries.columns]
+        least = least_losses(constants.likelihood(name), entries.values)
+        of_constants = in_units(losses_at(constants, name, entries) - least, units)
+        SCALES[table] = source, (least, units, of_constants)
+    deviance = in_units(losses_at(fit, name, entries) - least, units)
+    return deviance / of_constants if of_constants > 0.0 else np.nan
 
 
 def in_units(deviances: Array, units: Array) -> float:
-    """The sum of deviances over their units; those without one, 0, are left out."""
+    """Sum of deviances over their units; entries with the unit 0 are left out."""
     kept = units > 0.0
     return float(np.sum(deviances[kept] / units[kept]))
 
 
 def units_of_columns(constants: Fit, name: str) -> Array:
-    """The u_j of each column; 0 where it was not seen or has no spread."""
+    """u_j of each column; 0 where it has no training entry or no spread."""
     table = constants.problem.tables[name].as_given()
     n_columns = table.shape[1]
     counts = np.bincount(table.columns, minlength=n_columns)
@@ -520,22 +500,22 @@ def units_of_columns(constants: Fit, name: str) -> Array:
 
 
 def best_constants(fit: Fit, name: str) -> Fit:
-    """The fit of a block with Z = 0: each column at its best constant.
+    """Fit of a block with Z = 0: each column at its best constant.
 
-    ``argmin over c_j of sum_i w_ij l(c_j, y_ij)`` over the entries that the fit has seen, with
-    their own weights, and with a ridge of 0.1 where the best constant may be infinite, as of
-    labels that are all alike. Known offsets stay, and a location its standard units. Levels
-    without thresholds have those that suit the whole block at Z = 0, and a constant for each
-    column besides.
+    ``argmin over c_j of sum_i w_ij l(c_j, y_ij)`` over the training entries with their weights,
+    and with a ridge of 0.1 where the best constant may be infinite, as of labels that are all
+    alike. Known offsets stay, and a location keeps its standard units. Levels without thresholds
+    have those that suit the whole block at Z = 0, in addition to a constant for each column.
     """
-    table, own = fit.problem.tables[name].observed_entries().as_given(), fit.model.block(name)
+    table = fit.problem.tables[name].observed_entries().as_given()
+    given = fit.model.block(name)
     block = attrs.evolve(
-        own,
+        given,
         weight=1.0,
         reduce="sum",
         row_effects=False,
         effects_weight=None,
-        standardize=own.standardize if own.likelihood.location else False,
+        standardize=given.standardize if given.likelihood.location else False,
     )
     if isinstance(block.likelihood, Parametric) and block.likelihood.n_parameters:
         problem, effects = at_zero(block, table)
@@ -546,10 +526,10 @@ def best_constants(fit: Fit, name: str) -> Fit:
 
 
 def at_zero(block: Block, table: Table) -> tuple[Problem, Mapping[str, Array]]:
-    """The problem of one block alone, and its best effects at Z = 0."""
+    """Return the problem of one block alone, and its best effects at Z = 0."""
     model = with_ridge(Model([block], [NuclearNorm(1.0)]), EFFECTS_WEIGHT)
     problem = Problem.of_tables(model, {block.name: table})
     program = smooth(compile_problem(problem))
-    (found,) = program.evaluate(LowRank.zeros(problem.shape)).effects
-    assert found is not None  # the block has effects, or thresholds
-    return problem, {block.name: found}
+    (effects,) = program.evaluate(LowRank.zeros(problem.shape)).effects
+    assert effects is not None  # the block has effects, or thresholds
+    return problem, {block.name: effects}

@@ -1,4 +1,4 @@
-"""The verb ``cross_validate``: which of several models, and at which weight of a term."""
+"""The verb ``cross_validate``: a choice among several models and weights of a term."""
 
 import os
 import warnings
@@ -36,11 +36,11 @@ from mcframe.selection.splitters import EntryFolds, Splitter
 from mcframe.selection.weight_max import chosen_place
 from mcframe.storage import Archive, Entry
 
-# By how much the weight in the middle of a grid may lie above its middle.
+# The relative amount by which the middle weight of a grid may lie above its geometric mean.
 ROUNDING = 1e-9
-# Gives a fit for each of the descending weights, from (model, data, weights).
+# A function of (model, data, weights) that gives a fit for each of the descending weights.
 PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
-# A model and the folds that its paths are walked on side by side: the unit of work.
+# A model and the folds on which its paths are computed together: the unit of work.
 Part = tuple[int, tuple[int, ...]]
 
 
@@ -68,10 +68,10 @@ def cross_validate(
 ) -> CrossValidation:
     """Choose among models and weights of a term by entries that are held out.
 
-    The observed entries of every block are cut into ``cv`` disjoint parts, at random unless
-    told otherwise. For each model and fold one path over all weights is fitted on the other
-    parts, each fit from the last, and judged on the part that was held out (Goldberg et al.,
-    2010, section 4).
+    The observed entries of every block are cut into ``cv`` disjoint parts, at random by
+    default. For each model and fold one path over all weights is fitted on the other parts, each
+    fit starting from the last, and scored on the held-out part (Goldberg et al., 2010,
+    section 4).
 
     Parameters
     ----------
@@ -83,54 +83,53 @@ def cross_validate(
         are in ``mcframe.selection``: ``RelativeDeviance`` for tables of several kinds,
         ``LabelError``, ``OneMinusAUC``, ``LogLoss``, ``RelativeError``, ``MeanAbsoluteError``,
         ``OrdinalDistance``, ``HeldOutLoss``. Of several the first decides, the others are
-        reported. NaN says that nothing can be said: a weight with one has no mean, and a fold
-        on which a model has nothing else counts for none.
+        reported. NaN means that there is no score: such a weight has no mean, and a fold on
+        which a model has no other scores counts for no model.
     term, weights, count, ratio : as in ``path``
-        Without ``weights`` each model has a grid of its own, from its own ``weight_max`` on all
-        data.
+        Without ``weights`` each model has its grid, from its ``weight_max`` on all data.
     cv : int, EntryFolds, RowFolds or TimeFolds of ``mcframe.selection``, default 5
-        So many parts of the entries at random, each with its share of every column and of rare
-        labels, no row or column left without an entry (``EntryFolds``); whole rows, judged as
-        new ones, of groups that belong together if need be (``RowFolds``); what is later
-        (``TimeFolds``). Or a ``Splitter`` of one's own.
+        A number of parts of the entries at random, each with its share of every column and of
+        rare labels, where no row or column loses all its entries (``EntryFolds``); whole rows,
+        scored as new ones, by groups that belong together if needed (``RowFolds``); later entries
+        (``TimeFolds``). Or any other ``Splitter``.
     patience : int or None, default 2
-        End a model's path where the last so many weights were worse than the best one before
-        them, on all folds at once: the smallest weights take the most time, and have no score
-        then. A weight counts as worse if (a) some weight was better than the first and (b) the
-        mean over folds of the differences to the best weight is above one standard error of
-        these differences; no path ends before it has come halfway down, in the logarithm of the
-        weight. On 46 tables (simulated, and of scikit-learn; 20 weights, 3 folds) no choice was
-        another than that among all weights. With None every weight is tried, and the folds of a
-        model, whose fits are in memory together otherwise, come one after the other.
+        End a model's path where this number of weights in a row were worse than the best one
+        before them, on all folds together: the smallest weights take the most time, and have no
+        score then. A weight counts as worse if (a) some weight was better than the first and (b)
+        the mean over folds of the differences to the best weight is above one standard error of
+        these differences; no path ends in its first half, in the logarithm of the weight. On 46
+        tables (simulated, and of scikit-learn; 20 weights, 3 folds) the choice was always that
+        among all weights. With None every weight is tried, and the folds of a model, whose fits
+        are in memory together otherwise, come one after the other.
     path : function of (model, data, weights), optional
-        Gives something like a fit for each weight, for ``criterion``; by default
-        certified fits as by ``mc.path``. With several ``n_jobs`` it and the criterion are sent
-        to other processes: functions, and objects that can be pickled.
+        Gives an object for each weight that ``criterion`` takes; by default certified fits as by
+        ``mc.path``. With several ``n_jobs`` it and the criterion are sent to other processes:
+        functions, and objects that can be pickled.
     backend, max_iter, max_seconds : as in ``path``
-        Of the default path.
+        Options of the default path.
     tol : float, default 1e-3
-        As in ``path``: of the fits that are compared, since a ranking needs fewer digits than an
+        As in ``path``, for the fits that are compared, since a ranking needs fewer digits than an
         answer. On 32 small tables (folds drawn as in an earlier version) 28 choices were those of
         fits to 1e-6, four the next weight, of a score worse by at most 1e-4 of it, a thousandth of
         its standard error. ``best_model`` is fitted by ``fit``, to the tolerance given there.
     effects_weight : float or None, default 0.1
         The weight of a ridge on effects that the models leave free, in the fits of the default
-        path alone, where the loss is none of a location (``Block(effects_weight=...)`` says what
-        it is worth: a tenth of an entry). A fold may hold back the only positive of a label: its
-        bias is infinite then, and the held-out loss of that entry would choose for all others.
-        None leaves effects free; ``best_model`` has them as they were declared.
+        path alone and not for losses of a location (``Block(effects_weight=...)`` explains it: a
+        tenth of an entry). A fold may hold out the only positive of a label: its bias is infinite
+        then, and the held-out loss of that entry would decide the choice. None leaves effects
+        free; ``best_model`` has them as they were declared.
     n_jobs : int, default 1
-        Processes, -1 for all cores; the scores do not depend on it. Of more processes than models
-        each walks the path of a fold to its end, whatever ``patience`` takes of it.
+        Processes, -1 for all cores; the scores do not depend on it. With more processes than
+        models each path is fitted to its end, and ``patience`` is applied afterwards.
     random_state : int, numpy Generator or None
         Draws the folds; equal seeds give equal scores, None draws afresh.
     progress : bool, default False
         Show on standard error how many paths are done: a bar on a terminal, else lines.
     checkpoint : str or Path, optional
         A file into which the scores of a path are written as soon as it is finished. A later
-        call with the same models, data, weights, folds, criterion and options goes on from
-        there, however this one ended; within a path, too, whose fits are kept in files beside
-        that one as long as it is walked (not those of a ``path`` of one's own).
+        call with the same models, data, weights, folds, criterion and options continues from
+        there, however this one ended. The fits of an unfinished path are kept in further files of
+        the same folder (not those of a given ``path``).
 
     Returns
     -------
@@ -138,8 +137,8 @@ def cross_validate(
         With ``best_model``, which ``fit`` takes; with one ``NotCertifiedWarning`` if fits of
         the default path are not certified, and a ``UserWarning`` each if scores are NaN and if
         of three weights or more the best is the largest or the smallest. Ctrl-C
-        keeps what is finished: the answer is ``partial``, with a ``NotCertifiedWarning``, and
-        chooses by all folds, among the weights that all of them have reached (without
+        keeps finished fits: the answer is ``partial``, with a ``NotCertifiedWarning``, and
+        chooses by all folds, among the weights that all of them have scores for (without
         ``patience``, or with more ``n_jobs`` than models, by the folds that every model has
         completed). Where no two means compare, the ``KeyboardInterrupt`` is passed on.
 
@@ -147,7 +146,7 @@ def cross_validate(
     ------
     DataError, ModelError, BackendError
         As in ``path``; a block of which fewer entries can be held out than there are folds;
-        a criterion that cannot judge the models; a ``checkpoint`` of another cross-validation.
+        a criterion that cannot score the models; a ``checkpoint`` of another cross-validation.
 
     Examples
     --------
@@ -164,8 +163,10 @@ def cross_validate(
     'certified'
     """
     listed = checked_models(models)
-    problem = Problem.bind(listed[0], data)
-    problems = [problem, *others_bound(listed[1:], data)]
+    problems = [Problem.bind(listed[0], data)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)  # the first model has the same ones
+        problems += [Problem.bind(model, data) for model in listed[1:]]
     places = tuple(chosen_place(model, term) for model in listed)
     criteria, n_jobs = checked_criteria(criterion, listed), whole(n_jobs, "n_jobs")
     if n_jobs == 0:
@@ -183,31 +184,40 @@ def cross_validate(
             " effects as the models declare them"
         )
     compiled = [CompiledProblem(each) for each in problems]
-    refuse_wrong_path(path, compiled, backend)
-    folds = folds_of(checked_splitter(cv), problem, data, random_state)
+    if path is None:
+        for each in compiled:
+            checked_backend(backend, each)
+    elif not takes(path, "model", "data", "weights"):
+        raise ModelError(
+            f"path={criterion_name(path)} was given; a function of (model, data, weights) is"
+            " needed that gives a fit for each weight"
+        )
+    folds = folds_of(checked_splitter(cv), problems[0], data, random_state)
     pairs = zip(compiled, places, strict=True)
-    grids = np.stack([descending(own, at, weights, count, ratio) for own, at in pairs])
-    work = Work(problems, places, grids, folds, criteria, path, backend, budget, limit, ridge)
-    found = work.scores(n_jobs, checkpoint, progress)
+    grids = np.stack([descending(each, at, weights, count, ratio) for each, at in pairs])
+    scoring = Scoring(
+        problems, places, grids, folds, criteria, path, backend, budget, limit, ridge
+    )
+    scores = scoring.scores(n_jobs, checkpoint, progress)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     answer = CrossValidation(
         models=listed,
         term=" or ".join(dict.fromkeys(kinds)),
         grids=grids,
-        all_scores=dict(zip(criteria, found.values, strict=True)),
+        all_scores=dict(zip(criteria, scores.values, strict=True)),
         places=places,
-        counted=found.counted,
+        counted=scores.counted,
         effects_weight=ridge,
-        partial=found.interrupted,
+        partial=scores.interrupted,
     )
-    if found.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
+    if scores.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
-    warn_of(answer, found, budget.tol if path is None else None)
+    warn_of(answer, scores, budget.tol if path is None else None)
     return answer
 
 
 def checked_models(models: Any) -> tuple[Model, ...]:
-    """Return the models, at least one, all of blocks with the same names."""
+    """Return the models, at least one, whose blocks have the same names."""
     listed = (models,) if isinstance(models, Model) else models
     try:
         listed = tuple(listed)
@@ -219,14 +229,14 @@ def checked_models(models: Any) -> tuple[Model, ...]:
     for other in names[1:]:
         if other != names[0]:
             raise ModelError(
-                f"models with the blocks {names[0]} and {other} were given; the same folds judge"
-                " all of them, so that all need the same blocks in the same order"
+                f"models with the blocks {names[0]} and {other} were given; all of them are scored"
+                " on the same folds, so that all need the same blocks in the same order"
             )
     return listed
 
 
 def checked_splitter(cv: Any) -> Splitter:
-    """The way to cut the table: a number is that of random folds of entries."""
+    """Return the splitter: a number is that of random folds of entries."""
     if isinstance(cv, Splitter):
         return cv
     if isinstance(cv, int | np.integer | float):
@@ -237,33 +247,12 @@ def checked_splitter(cv: Any) -> Splitter:
     )
 
 
-def others_bound(models: Sequence[Model], data: Mapping[str, Any]) -> list[Problem]:
-    """Problems of further models; what is unobserved has been said for the first one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnobservedWarning)
-        return [Problem.bind(model, data) for model in models]
-
-
-def refuse_wrong_path(
-    path: Any, problems: Sequence[CompiledProblem], backend: BackendLike
-) -> None:
-    """Raise where ``path`` is no function, or the backend of certified paths cannot run."""
-    if path is None:
-        for problem in problems:
-            checked_backend(backend, problem)
-    elif not takes(path, "model", "data", "weights"):
-        raise ModelError(
-            f"path={criterion_name(path)} was given; a function of (model, data, weights) is"
-            " needed that gives a fit for each weight"
-        )
-
-
 @attrs.frozen(eq=False)
 class PathScores:
-    """Scores (n_criteria, n_reached) of the fits of one path, at the largest weights first.
+    """Scores (n_criteria, n_fits) of the fits of one path, at the largest weights first.
 
-    ``ended`` says that the path came to its end and was not interrupted; ``largest_gap`` is that
-    of fits that are not certified, 0 without any.
+    ``ended`` is False for an interrupted path; ``largest_gap`` is that of fits that are not
+    certified, 0 without any.
     """
 
     scores: Array
@@ -273,59 +262,46 @@ class PathScores:
 
 @attrs.define(eq=False)
 class Scores:
-    """The scores of all paths (n_criteria, n_models, n_weights, n_folds), NaN where there is none.
+    """Scores of all paths (n_criteria, n_models, n_weights, n_folds), NaN where there is none.
 
-    ``reached`` (n_models, n_folds) is the number of weights that a path came to, ``ended`` says
-    that it came to its end.
+    ``n_fits`` (n_models, n_folds) is the number of weights at which a path has fits, ``ended`` is
+    True where it is complete.
     """
 
     values: Array
-    reached: IntArray
+    n_fits: IntArray
     ended: Mask
     largest_gap: float = 0.0
     interrupted: bool = False
 
     def add(self, model: int, fold: int, path: PathScores) -> None:
-        """Take in the scores of a path."""
-        self.reached[model, fold] = path.scores.shape[1]
+        """Add the scores of a path."""
+        self.n_fits[model, fold] = path.scores.shape[1]
         self.values[:, model, : path.scores.shape[1], fold] = path.scores
         self.ended[model, fold] = path.ended
         self.largest_gap = max(self.largest_gap, path.largest_gap)
 
-    def end(self, model: int, last: int | None) -> None:
-        """Leave out what is beyond the first so many weights of a model, if that is known."""
-        if last is not None:
-            self.values[:, model, last:] = np.nan
-            self.reached[model] = np.minimum(self.reached[model], last)
-
     @property
     def counted(self) -> Mask:
-        """The folds (n_folds,) that means are taken over, the same ones for all that is compared.
+        """The folds (n_folds,) over which means are taken, the same ones for all models.
 
-        Those that every model has completed; where there is none, as of paths that are walked
-        on all folds side by side, all. A fold on which a path ended without one score counts for
-        no model, unless that model has no score on any fold.
+        These are the folds that every model has completed; all folds if there is none, as with
+        paths that are computed on all folds together. A fold on which a complete path has no
+        score counts for no model, unless that model has no score on any fold.
         """
         complete = self.ended.all(axis=0)
         blank = np.isnan(self.values[0]).all(axis=1) & self.ended
-        judged = ~blank.all(axis=1)
+        scored = ~blank.all(axis=1)
         counted = complete if complete.any() else np.ones_like(complete)
-        return np.asarray(counted & ~blank[judged].any(axis=0))
-
-    @property
-    def undefined(self) -> IntArray:
-        """Model, weight and fold (n x 3) of scores that the criterion that decides left open."""
-        came = np.arange(self.values.shape[2])[:, None] < self.reached[:, None, :]
-        return np.argwhere(came & np.isnan(self.values[0]))
+        return np.asarray(counted & ~blank[scored].any(axis=0))
 
 
 @attrs.frozen(eq=False)
-class Work:
-    """Models with their grids (n_models, n_weights), the folds, and how fits are made and judged.
+class Scoring:
+    """Models, their grids (n_models, n_weights), the folds, and the options of fits and scores.
 
-    ``path`` is one's own, or None for certified fits; ``problems`` hold all data, ``places`` say
-    which term of each model has the weights. ``criteria`` are by their names, and the first one
-    decides.
+    ``path`` is None for certified fits; ``problems`` have all data, ``places`` are the positions
+    of the terms that have the weights. ``criteria`` are by their names; the first one decides.
     """
 
     problems: Sequence[Problem]
@@ -340,7 +316,7 @@ class Work:
     effects_weight: float | None
 
     def scores(self, n_jobs: int, checkpoint: object, shown: bool) -> Scores:
-        """The scores of all paths, or of those finished before an interruption.
+        """Return the scores of all paths, or of those finished before an interruption.
 
         Paths that a checkpoint has are taken from there, and the others are written into it.
         """
@@ -348,20 +324,20 @@ class Work:
         if checkpoint is not None:
             archive = Archive.at_path(checkpoint, "cross-validation", self.identity)
         n_models, n_folds = len(self.problems), len(self.folds)
-        found = Scores(
+        scores = Scores(
             np.full((len(self.criteria), *self.grids.shape, n_folds), np.nan),
             np.zeros((n_models, n_folds), dtype=np.intp),
             np.zeros((n_models, n_folds), dtype=bool),
         )
-        # With patience the paths of a model end at one weight on all folds, and are walked side
-        # by side, unless there are more processes than models. Else fold by fold, so that an
+        # With patience the paths of a model end at one weight on all folds, and are computed
+        # together, unless there are more processes than models. Else fold by fold, so that an
         # interruption leaves folds that all models have completed.
         if self.patience is not None and joblib.effective_n_jobs(n_jobs) <= n_models:
             unit, parts = "models", [(model, tuple(range(n_folds))) for model in range(n_models)]
         else:
             unit = "paths"
             parts = [(model, (fold,)) for fold in range(n_folds) for model in range(n_models)]
-        remaining = [part for part in parts if not taken_from(archive, part, found)]
+        remaining = [part for part in parts if not taken_from(archive, part, scores)]
         tasks = [self.task(part, archive) for part in remaining]
         try:
             with (
@@ -371,23 +347,30 @@ class Work:
                 for number, paths in results:
                     model, folds = remaining[number]
                     for fold, path in zip(folds, paths, strict=True):
-                        found.add(model, fold, path)
+                        scores.add(model, fold, path)
                         if archive is not None and path.ended:
-                            keep(archive, model, fold, path)
+                            # The scores of a complete path take the place of its fits.
+                            facts = {"largest_gap": path.largest_gap}
+                            entry = Entry({"scores": path.scores}, facts)
+                            archive.add(f"model{model}.fold{fold}", entry)
+                            Archive(Path(file_of_fits(archive, model, fold))).remove()
                     if not paths[0].ended:
                         raise KeyboardInterrupt
                     advance()
         except KeyboardInterrupt:
-            found.interrupted = True
-            return found
-        if self.patience is not None:  # paths may have gone on apart
+            scores.interrupted = True
+            return scores
+        if self.patience is not None:  # on some folds a path may be longer than patience allows
             for model, weights in enumerate(self.grids):
-                found.end(model, end_of_path(weights, found.values[0, model], self.patience))
-        return found
+                last = end_of_path(weights, scores.values[0, model], self.patience)
+                if last is not None:
+                    scores.values[:, model, last:] = np.nan
+                    scores.n_fits[model] = np.minimum(scores.n_fits[model], last)
+        return scores
 
     @property
     def identity(self) -> dict[str, str]:
-        """What must be the same for the scores in a checkpoint to be of use."""
+        """Digests of all that must not change between the calls that share a checkpoint."""
         return identity_of(self.problems, self.places, self.grids, self.budget, "models") | {
             "folds": digest_of([fold.digest for fold in self.folds]),
             "criterion": digest_of(dict(self.criteria)),
@@ -398,7 +381,7 @@ class Work:
         }
 
     def task(self, part: Part, archive: Archive | None) -> Callable[[], list[PathScores]]:
-        """A part as a function without arguments, which can be sent to another process."""
+        """Return a part as a function without arguments, which can be sent to another process."""
         model, folds = part
         certified = CertifiedPath(
             self.places[model], self.backend, self.budget, self.effects_weight
@@ -406,8 +389,8 @@ class Work:
         walks: list[tuple[PathOf, Fold]] = []
         for fold in folds:
             file = None if archive is None else file_of_fits(archive, model, fold)
-            own = attrs.evolve(certified, checkpoint=file) if self.path is None else self.path
-            walks.append((own, self.folds[fold]))
+            path = attrs.evolve(certified, checkpoint=file) if self.path is None else self.path
+            walks.append((path, self.folds[fold]))
         return partial(
             scored_paths,
             self.problems[model].model,
@@ -420,19 +403,12 @@ class Work:
 
 
 def file_of_fits(archive: Archive, model: int, fold: int) -> str:
-    """The file beside a checkpoint that has the fits of a path while it is walked."""
+    """Return the name of the file that has the fits of an unfinished path."""
     return f"{archive.path}.model{model}.fold{fold}"
 
 
-def keep(archive: Archive, model: int, fold: int, path: PathScores) -> None:
-    """Write the scores of a path that came to its end, in the place of its fits."""
-    entry = Entry({"scores": path.scores}, {"largest_gap": path.largest_gap})
-    archive.add(f"model{model}.fold{fold}", entry)
-    Archive(Path(file_of_fits(archive, model, fold))).remove()
-
-
-def taken_from(archive: Archive | None, part: Part, found: Scores) -> bool:
-    """Whether a checkpoint has all paths of a part, whose scores are taken from it then."""
+def taken_from(archive: Archive | None, part: Part, scores: Scores) -> bool:
+    """Take the scores of a part from a checkpoint, and return True if it has all of its paths."""
     model, folds = part
     names = {fold: f"model{model}.fold{fold}" for fold in folds}
     if archive is None or not all(name in archive for name in names.values()):
@@ -440,7 +416,7 @@ def taken_from(archive: Archive | None, part: Part, found: Scores) -> bool:
     for fold, name in names.items():
         entry = archive.read(name)
         gap = entry.facts["largest_gap"]
-        found.add(model, fold, PathScores(entry.arrays["scores"], gap, ended=True))
+        scores.add(model, fold, PathScores(entry.arrays["scores"], gap, ended=True))
     return True
 
 
@@ -452,22 +428,26 @@ def scored_paths(
     patience: int | None,
     name: str,
 ) -> list[PathScores]:
-    """Walk a model's paths on some folds side by side, and judge every fit.
+    """Compute a model's paths on some folds together, and score every fit.
 
-    An interrupted fit is not judged: it is not the answer at its weight. Patience goes by the
-    first criterion. ``name`` says of an error where it was raised.
+    An interrupted fit has no score: it is not the answer at its weight. Patience uses the
+    first criterion. Errors get a note with ``name``, the model and the folds.
     """
     scores, gaps, ended = list[Array](), np.zeros(len(walks)), True
     with warnings.catch_warnings():
-        # That a fold lacks what all data hold is no news to anybody.
-        warnings.simplefilter("ignore", UnobservedWarning)
+        warnings.simplefilter("ignore", UnobservedWarning)  # folds have fewer entries
         try:
             paths = [fits_of(walk(model, fold.data, weights)) for walk, fold in walks]
             for fits in zip(*paths, strict=False):
                 if len(scores) == weights.size:
                     raise ModelError(f"path gave more fits than the {weights.size} weights")
-                scores.append(scores_of(criteria, fits, [fold for _, fold in walks]))
-                gaps = np.maximum(gaps, [gap_of(fit) for fit in fits])
+                of_weight = np.empty((len(criteria), len(walks)))
+                for j, (fit, (_, fold)) in enumerate(zip(fits, walks, strict=True)):
+                    answer = fold.answer(fit)
+                    of_weight[:, j] = [score_of(each, answer, fold.held) for each in criteria]
+                    if isinstance(fit, Fit) and fit.status != "certified":
+                        gaps[j] = max(gaps[j], fit.gap)
+                scores.append(of_weight)
                 if patience is not None and end_of_path(weights, np.stack(scores)[:, 0], patience):
                     break
         except KeyboardInterrupt:
@@ -479,20 +459,12 @@ def scored_paths(
         raise ModelError("path gave no fit; one for each weight is needed")
     empty = np.zeros((0, len(criteria), len(walks)))
     by_fold = np.transpose(np.stack(scores) if scores else empty, (2, 1, 0))
-    return [PathScores(own, float(gap), ended) for own, gap in zip(by_fold, gaps, strict=True)]
-
-
-def scores_of(criteria: Sequence[Criterion], fits: Sequence[Any], folds: Sequence[Fold]) -> Array:
-    """The scores (n_criteria, n_folds) of a fit for each fold."""
-    scores = np.empty((len(criteria), len(folds)))
-    for j, (fit, fold) in enumerate(zip(fits, folds, strict=True)):
-        answer = fold.answer(fit)
-        scores[:, j] = [score_of(criterion, answer, fold.held) for criterion in criteria]
-    return scores
+    pairs = zip(by_fold, gaps, strict=True)
+    return [PathScores(of_fold, float(gap), ended) for of_fold, gap in pairs]
 
 
 def fits_of(given: Any) -> Iterator[Any]:
-    """The fits that a path gives, up to one that was interrupted."""
+    """Yield the fits that a path gives; an interrupted one is a ``KeyboardInterrupt``."""
     try:
         fits = iter(given)
     except TypeError:
@@ -505,33 +477,28 @@ def fits_of(given: Any) -> Iterator[Any]:
         yield fit
 
 
-def gap_of(fit: Any) -> float:
-    """The gap of a fit that should have been certified and is not; else 0."""
-    return fit.gap if isinstance(fit, Fit) and fit.status != "certified" else 0.0
-
-
 def end_of_path(weights: Array, scores: Array, patience: int) -> int | None:
-    """The number of weights after which patience ends a path; None where it does not.
+    """Return the number of weights after which patience ends a path; None where it does not.
 
-    ``scores`` (n_reached, n_folds) are those of the first weights. A path ends that has become
-    worse at so many weights in a row, but not before it has come halfway down in the logarithm of
-    the weight, and before some weight was better than the first: at large weights, where Z is
-    hardly more than 0, scores rise before they fall. Scores that are worse must lie above those
-    of the best weight so far by more than one standard error of the differences, fold by fold:
-    what the folds have in common cancels there. NaN says nothing of a weight.
+    ``scores`` (n_fits, n_folds) are those of the first weights. A path ends after ``patience``
+    weights in a row that are worse, but only in its second half in the logarithm of the weight,
+    and only after some weight was better than the first: at large weights, where Z is close to 0,
+    scores rise before they fall. Worse scores lie above those of the best weight so far by more
+    than one standard error of the differences, fold by fold: differences between folds cancel
+    there. A weight with NaN is neither better nor worse.
     """
     halfway = float(np.sqrt(weights[0] * weights[-1])) * (1.0 + ROUNDING)
     first, lowest, above = np.nan, None, 0
-    for k, own in enumerate(scores):
-        mean = float(np.mean(own))
+    for k, of_folds in enumerate(scores):
+        mean = float(np.mean(of_folds))
         if np.isnan(mean):
             above = 0
         elif lowest is None:
-            first, lowest = mean, own
+            first, lowest = mean, of_folds
         elif mean < np.mean(lowest):
-            lowest, above = own, 0
+            lowest, above = of_folds, 0
         else:
-            worse = np.mean(lowest) < first and clearly_above(own, lowest)
+            worse = np.mean(lowest) < first and clearly_above(of_folds, lowest)
             above = above + 1 if worse else 0
         if weights[k] <= halfway and above >= patience:
             return k + 1
@@ -539,47 +506,46 @@ def end_of_path(weights: Array, scores: Array, patience: int) -> int | None:
 
 
 def clearly_above(scores: Array, lowest: Array) -> bool:
-    """Whether scores exceed others, fold by fold, by more than the standard error of that."""
+    """Return True where the mean difference over folds exceeds its standard error."""
     if np.isinf(np.mean(scores)):
         return True
-    if scores.size == 1:  # whose error nobody knows
+    if scores.size == 1:  # a difference without a standard error
         return False
     differences = scores - lowest
     error = float(np.std(differences, ddof=1)) / np.sqrt(differences.size)
     return float(np.mean(differences)) > error
 
 
-def warn_of(answer: CrossValidation, found: Scores, tol: float | None) -> None:
-    """One warning each for an interruption, fits not certified, scores that are NaN, and an edge.
+def warn_of(answer: CrossValidation, scores: Scores, tol: float | None) -> None:
+    """Warn of an interruption, of fits not certified, of scores that are NaN, and of an edge.
 
-    ``tol`` is that of certified paths, None of others, which promise nothing. Of fewer than three
-    weights the best one is always at an edge.
+    ``tol`` is that of certified paths, None for others. Of fewer than three weights the best one
+    is always at an edge.
     """
-    said: list[tuple[str, type[Warning]]] = []
-    if found.interrupted:
+    warned: list[tuple[type[Warning], str]] = []
+    if scores.interrupted:
         over = f"{np.count_nonzero(answer.counted)} of {answer.counted.size} folds"
         text = (
-            f"the cross-validation was interrupted after {np.count_nonzero(found.ended)} of"
-            f" {found.ended.size} paths; means are over {over}"
+            f"the cross-validation was interrupted after {np.count_nonzero(scores.ended)} of"
+            f" {scores.ended.size} paths; means are over {over}"
         )
-        said.append((text, NotCertifiedWarning))
-    if tol is not None and found.largest_gap > 0.0:
-        text = (
-            "some fits of the paths are not certified; the largest gap is"
-            f" {found.largest_gap:.1e}, tol={tol:g}"
-        )
-        said.append((text, NotCertifiedWarning))
-    if found.undefined.size:
-        model, position, fold = found.undefined[0]
-        others = len(found.undefined) - 1
-        more = f" and at {others} more places" if others else ""
+        warned.append((NotCertifiedWarning, text))
+    if tol is not None and scores.largest_gap > 0.0:
+        gap = f"{scores.largest_gap:.1e}, tol={tol:g}"
+        text = f"some fits of the paths are not certified; the largest gap is {gap}"
+        warned.append((NotCertifiedWarning, text))
+    fitted = np.arange(scores.values.shape[2])[:, None] < scores.n_fits[:, None, :]
+    undefined = np.argwhere(fitted & np.isnan(scores.values[0]))
+    if undefined.size:
+        model, position, fold = undefined[0]
+        more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""
         text = (
             f"criterion {answer.criterion} is nan at weight {answer.grids[model, position]:g} of"
-            f" model {model} on fold {fold}{more}: such a weight has no mean, and a fold with"
-            " nothing else counts for none"
+            f" model {model} on fold {fold}{more}: such a weight has no mean, and a fold without"
+            " other scores counts for no model"
         )
-        said.append((text, UserWarning))
+        warned.append((UserWarning, text))
     if answer.grids.shape[1] > 2 and np.isfinite(answer.means).any() and answer.at_edge:
-        said.append((AT_EDGE[answer.at_edge], UserWarning))
-    for text, category in said:
+        warned.append((UserWarning, AT_EDGE[answer.at_edge]))
+    for category, text in warned:
         warnings.warn(text, category, stacklevel=3)

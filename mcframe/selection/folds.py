@@ -1,4 +1,4 @@
-"""Folds: what a fit may see of the data, and what is held out of it and judged."""
+"""Folds: the training data of a fit, and the entries that are held out to score it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from mcframe.selection.splitters import Seed, Splitter, observed_entries
 
 @attrs.frozen(eq=False)
 class Held:
-    """Entries of a block that a fit has not seen: their places, counted from 0, and values."""
+    """Held-out entries of a block: rows and columns, counted from 0, and values."""
 
     rows: IntArray
     columns: IntArray
@@ -33,11 +33,10 @@ class Held:
 
 @attrs.frozen(eq=False)
 class Fold:
-    """What a fit may see, in the form that the data came in, and what is held out of it.
+    """The training data, in the form of the given data, and the held-out entries by block.
 
-    With ``known`` the held-out entries are of rows that the fit has seen nothing of, and these
-    are the entries that are given of such new rows. ``digest`` tells folds apart: by all the
-    entries of each kind.
+    With ``known`` the held-out entries are of new rows, and ``known`` has the entries that are
+    given of these rows. ``digest`` is one of all entries of each kind.
     """
 
     data: Mapping[str, Any]
@@ -46,7 +45,7 @@ class Fold:
     known: Mapping[str, Any] | None = None
 
     def answer(self, fit: Any) -> Any:
-        """The fit as it is to be judged: with the scores of new rows, by the rule for them."""
+        """Return the fit that is scored: for new rows with the answer of ``Fit.predict_rows``."""
         if self.known is None:
             return fit
         if not isinstance(fit, Fit):
@@ -54,45 +53,46 @@ class Fold:
                 f"folds of rows: path gave a {type(fit).__name__}, which has no answer for new"
                 " rows; a Fit is needed"
             )
-        new = new_rows(fit, self.known)
-        # Rows that were held out stand in the fitted table, too, without an entry.
-        effects = dict(fit.effects)
-        for name, own in new.row_effects.items():
-            effects[name] = with_effects_of_new_rows(fit.problem, name, effects[name], own)
-        return attrs.evolve(fit, point=Point(new.latent), effects=effects, paused=None)
-
-
-def with_effects_of_new_rows(problem: Problem, name: str, effects: Array, own: Array) -> Array:
-    """A block's effects with those of rows without entries (n_items,), counted from 0."""
-    layout, changed = problem.layout(name), effects.copy()
-    if name in problem.origins:
-        own = own - layout.row_effects(problem.origins[name])
-    new = ~problem.tables[name].rows_with_entries
-    layout.row_effects(changed)[new] = own[new]
-    return changed
+        answer, problem, effects = new_rows(fit, self.known), fit.problem, dict(fit.effects)
+        for name, row_effects in answer.row_effects.items():
+            layout, effects[name] = problem.layout(name), effects[name].copy()
+            if name in problem.origins:
+                row_effects = row_effects - layout.row_effects(problem.origins[name])
+            # Held-out rows are rows of the fitted table, too, but without an entry.
+            new = ~problem.tables[name].rows_with_entries
+            layout.row_effects(effects[name])[new] = row_effects[new]
+        return attrs.evolve(fit, point=Point(answer.latent), effects=effects, paused=None)
 
 
 def folds_of(
     cv: Splitter, problem: Problem, data: Mapping[str, Any], random_state: Seed = 0
 ) -> tuple[Fold, ...]:
-    """The folds of the data of a problem; memory of one copy of the data each, two of new rows.
+    """Return the folds of a problem's data, each a copy of the data, of new rows two copies.
 
     Raises
     ------
     DataError
-        Where nothing of a block is left to be fitted, or nothing is held out.
+        Where a fold holds out all entries of a block, or none of any.
     """
     observed, folds = observed_entries(problem), list[Fold]()
     for number, (train, test) in enumerate(cv.split(problem, random_state)):
-        for name, seen in train.items():
-            if not seen.any():
+        for name, fitted in train.items():
+            if not fitted.any():
                 raise DataError(
                     f"block {name!r}: fold {number} holds out all of its observed entries, so that"
-                    " nothing is left to be fitted; ask for other folds, or leave the block out"
+                    " none can be fitted; ask for other folds, or leave the block out"
                 )
-        if not any(judged.any() for judged in test.values()):
+        if not any(held.any() for held in test.values()):
             raise DataError(f"fold {number} holds out not one entry; ask for fewer folds")
-        given = given_entries(observed, train, test, problem.n_items) if cv.new_rows else None
+        given = None
+        if cv.new_rows:  # the entries of scored rows that are neither fitted nor scored
+            new = np.zeros(problem.n_items, dtype=bool)
+            for name, table in observed.items():
+                new[table.rows[test[name]]] = True
+            given = {
+                name: new[table.rows] & ~train[name] & ~test[name]
+                for name, table in observed.items()
+            }
         folds.append(
             Fold(
                 {name: kept(data[name], observed[name], train[name]) for name in observed},
@@ -104,21 +104,8 @@ def folds_of(
     return tuple(folds)
 
 
-def given_entries(
-    observed: Mapping[str, Table],
-    train: Mapping[str, Mask],
-    test: Mapping[str, Mask],
-    n_items: int,
-) -> dict[str, Mask]:
-    """The entries of the rows that are judged which are neither fitted nor judged."""
-    new = np.zeros(n_items, dtype=bool)
-    for name, table in observed.items():
-        new[table.rows[test[name]]] = True
-    return {name: new[table.rows] & ~train[name] & ~test[name] for name, table in observed.items()}
-
-
 def kept(given: Any, observed: Table, chosen: Mask) -> Any:
-    """The data of a block with all but the chosen entries missing, in the form they came in."""
+    """Return the data of a block with all but the chosen entries missing, in their form."""
     if isinstance(given, Observations):
         return attrs.evolve(given, values=kept(given.values, observed, chosen))
     left = observed.select(chosen)

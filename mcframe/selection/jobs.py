@@ -1,4 +1,4 @@
-"""Tasks one after the other or in several processes, and how far they are."""
+"""Tasks one after the other or in several processes, and their progress."""
 
 import os
 import pickle
@@ -23,14 +23,14 @@ PAUSE = 30.0
 def results_as_finished(
     tasks: Sequence[Callable[[], ResultT]], n_jobs: int
 ) -> Generator[tuple[int, ResultT], None, None]:
-    """The number of each task with its result, in the order in which they are finished.
+    """Yield the number of each task with its result, in the order in which they are finished.
 
-    Processes end with this iterator: on Ctrl-C, on an error, and when it is left early.
+    The processes end with this iterator: on Ctrl-C, on an error, and when it is closed early.
     """
     if min(joblib.effective_n_jobs(n_jobs), len(tasks)) <= 1:
         yield from ((k, task()) for k, task in enumerate(tasks))
         return
-    # One task a batch: short ones that come together would be lost together.
+    # One task a batch: an interruption would lose all tasks of a batch.
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
     here = os.getpid()
     results = parallel(joblib.delayed(run_numbered)(k, task, here) for k, task in enumerate(tasks))
@@ -38,7 +38,7 @@ def results_as_finished(
         for result in results:  # noqa: UP028 -- that would close it outside of the filter below
             yield result
     except pickle.PicklingError as error:
-        # The cause is a traceback as text, whose last line says which object it was.
+        # The cause is a traceback as text, whose last line names the object.
         reason = str(error.__cause__ or error).strip('\n "').splitlines()[-1]
         raise ModelError(
             f"criterion or path cannot be sent to another process ({reason}); give functions of a"
@@ -46,15 +46,15 @@ def results_as_finished(
         ) from error
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that tasks are cancelled is meant
+            warnings.simplefilter("ignore", UserWarning)  # of tasks that are cancelled
             results.close()
 
 
 def run_numbered(number: int, task: Callable[[], ResultT], parent: int) -> tuple[int, ResultT]:
-    """A task with its number, deaf to Ctrl-C where it has a process of its own.
+    """Run a task, ignoring Ctrl-C in a worker process, and return its number and result.
 
-    A terminal sends the signal to all processes: the first one of them decides what is kept, and
-    ends the others.
+    A terminal sends the signal to all processes: the parent decides what is kept, and ends the
+    others.
     """
     if os.getpid() == parent:
         return number, task()
@@ -79,9 +79,9 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def progress(name: str, total: int, unit: str, shown: bool = True) -> Iterator[Callable[[], None]]:
-    """A function to call after each of so many ``unit``, such as "trials".
+    """Yield a function to call after each ``unit``, such as "trials", of ``total``.
 
-    It shows how far a run is on standard error: a bar on a terminal, else a line now and then.
+    It shows the progress on standard error: a bar on a terminal, else a line now and then.
     """
     if not shown:
         yield lambda: None
@@ -104,10 +104,10 @@ def progress(name: str, total: int, unit: str, shown: bool = True) -> Iterator[C
 
 
 def lines(name: str, total: int, unit: str) -> Callable[[], None]:
-    """Print how many are done after the first, at the end, and every half minute.
+    """Return a function that prints the progress at the first unit, the last, and every 30 s.
 
-    What is to go is told from the time since the first, which had processes and compiled code
-    to wait for.
+    The remaining time is estimated from the time since the first unit, which had to wait for
+    processes and compiled code.
     """
     begun = time.monotonic()
     done, first, printed = 0, 0.0, -PAUSE

@@ -46,9 +46,9 @@ class Path:
     term : str
         The class of the term.
     weights : array
-        Its weights, descending: of a path that was interrupted those that it came to.
+        Its weights, descending: of an interrupted path those that have fits.
     fits : tuple of Fit
-        One a weight, each with a certificate of its own.
+        One a weight, each with its certificate.
     """
 
     term: str
@@ -77,7 +77,7 @@ class Path:
 
 
 def row(weight: float, fit: Fit) -> str:
-    """A fit as a line of the table."""
+    """Return a fit as a row of the table."""
     return (
         f"{weight:>12.6g}  {fit.status:<15}  {fit.objective:>15.9g}  {fit.gap:>7.1e}"
         f"  {fit.rank:>4d}  {fit.history[-1].seconds:>7.2f}"
@@ -108,25 +108,26 @@ def path(
     Parameters
     ----------
     model : Model
-        The weight that its term has there is not used.
+        The weight that its term has is not used.
     data : as in ``fit``
     term : a class such as mc.NuclearNorm, or one of the model's terms, optional
-        Whose weight changes; by default that of the model's NuclearNorm or MaxNorm, else the
-        only one with a weight.
+        The term whose weight changes: by default the model's NuclearNorm or MaxNorm, else its
+        only term with a weight.
     weights : list of float, optional
         Strictly descending.
     count, ratio : int and float, default 20 and 0.01
-        Without ``weights``: so many, two at least, geometrically spaced, from ``weight_max``,
-        the smallest weight at which the answer is trivial, down to ``ratio`` times that.
+        Without ``weights``: the number of weights, at least two, geometrically spaced from
+        ``weight_max``, the smallest weight at which the answer is trivial, down to ``ratio``
+        times that.
     backend, tol, random_state : as in ``fit``
     max_iter, max_seconds : as in ``fit``
-        Of each fit. Where they end one the path goes on.
+        Limits of each fit. A fit that they end does not end the path.
     progress : bool, default False
         Print a line for every fit.
     checkpoint : str or Path, optional
         A file into which every fit is written as soon as it is finished. A later call with the
-        same model, data, weights and options goes on from there, however this one ended. It is
-        an ``.npz`` of arrays and JSON; nothing in it is run when it is read.
+        same model, data, weights and options continues from there, however this one ended. It is
+        an ``.npz`` of arrays and JSON, and no code in it is run when it is read.
 
     Returns
     -------
@@ -137,8 +138,8 @@ def path(
     Raises
     ------
     DataError, ModelError, BackendError
-        As in ``fit``, the last of them only where it ends the first fit; a ``DataError``
-        where ``checkpoint`` holds the fits of another model, data or options.
+        As in ``fit``, a ``BackendError`` only if it ends the first fit; a ``DataError`` if
+        ``checkpoint`` holds the fits of another model, of other data or options.
 
     Examples
     --------
@@ -155,33 +156,34 @@ def path(
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
     sequence = descending(compiled, place, weights, count, ratio)
-    fits, ended = walk(
-        along(compiled, place, sequence, backend, budget, random_state, checkpoint),
-        sequence,
-        progress,
-    )
-    warn_once(fits, sequence, tol, ended)
-    return Path(model.terms[place].word, sequence[: len(fits)], tuple(fits))
-
-
-def walk(path: Iterator[Fit], sequence: Array, progress: bool) -> tuple[list[Fit], str | None]:
-    """The fits, one after the other, and what ended them early, if anything did."""
-    fits: list[Fit] = []
+    fits, ended = list[Fit](), None
     if progress:
         print(HEADER, flush=True)
     try:
-        for fit in path:
+        for fit in along(compiled, place, sequence, backend, budget, random_state, checkpoint):
             fits.append(fit)
             if progress:
                 print(row(sequence[len(fits) - 1], fit), flush=True)
             if fit.message == FROM_OUTSIDE:
-                return fits, "it was interrupted from outside"
+                raise KeyboardInterrupt
     except (KeyboardInterrupt, BackendError) as error:
-        # The fits that there are have cost work: what ended the next one is said in a warning.
+        # The finished fits have cost work: the error of the next one becomes a warning.
         if not fits:
             raise
-        return fits, str(error) or "it was interrupted from outside"
-    return fits, None
+        ended = str(error) or "it was interrupted from outside"
+    said = []
+    if ended is not None:
+        said.append(f"the path ended after {len(fits)} of {sequence.size} weights: {ended}")
+    open_fits = [fit for fit in fits if fit.status != "certified"]
+    if open_fits:
+        statuses = ", ".join(sorted({fit.status for fit in open_fits}))
+        said.append(
+            f"{len(open_fits)} of {len(fits)} fits are not certified ({statuses}); the largest"
+            f" gap is {max(fit.gap for fit in open_fits):.1e}, tol={tol:g}"
+        )
+    if said:
+        warnings.warn("; ".join(said), NotCertifiedWarning, stacklevel=2)
+    return Path(model.terms[place].word, sequence[: len(fits)], tuple(fits))
 
 
 def along(
@@ -193,9 +195,9 @@ def along(
     random_state: int | None,
     checkpoint: object = None,
 ) -> Iterator[Fit]:
-    """A fit at each weight, when it is asked for: a finished one of the checkpoint, if any.
+    """Yield a fit at each weight, from the checkpoint where it has a finished one.
 
-    All of them come from one backend, which does not depend on the weight.
+    All fits are by one backend, which does not depend on the weight.
     """
     chosen = checked_backend(backend, compiled)
     settings = Settings(budget, random_state=checked_seed(random_state))
@@ -210,12 +212,12 @@ def along(
             fit = fit_from_entry(variant.problem, archive.read(str(position)))
         else:
             warm = chosen.start_refusal is None
-            with blas_alone():  # of factors, whose threads would wait for one another
+            with blas_alone():  # threads of products of factors would wait for one another
                 point = start_at(variant.problem, sequence, fits) if warm else None
                 start = None if point is None else Start(point)
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
-            fit = attrs.evolve(fit, paused=None)  # another weight begins from its point alone
-            # An interrupted fit is to be made again.
+            fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
+            # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
                 archive.add(str(position), fit_to_entry(fit))
         fits.append(fit)
@@ -225,10 +227,10 @@ def along(
 def identity_of(
     problems: Sequence[Problem], places: Sequence[int], weights: Array, budget: Budget, word: str
 ) -> dict[str, str]:
-    """What must be the same for a checkpoint to be of use, by words: digests, and limits of fits.
+    """Return what must not change between the calls that share a checkpoint: digests and limits.
 
-    ``word`` is that of the models, in which the weights of the terms at these places do not
-    count. Of weights 9 digits do: more may depend on how many threads computed them.
+    The models have the key ``word``, without the weights of the terms at these places. Weights
+    have 9 digits: more may depend on the number of threads that computed them.
     """
     pairs = zip(problems, places, strict=True)
     return {
@@ -242,14 +244,14 @@ def identity_of(
 def descending(
     compiled: CompiledProblem, place: int, weights: Any, count: int, ratio: float
 ) -> Array:
-    """The weights that were given, or ``count`` from the largest down to ``ratio`` times it."""
+    """Return the given weights, or ``count`` from the largest down to ``ratio`` times it."""
     if weights is not None:
         return checked_weights(weights)
     count = whole(count, "count", 1)
     if count == 1:
         raise ModelError(
-            "count=1 was given; two weights at least lead from the largest, where nothing is left"
-            " of Z, down to ratio times it: give weights=[w] for a path of one fit"
+            "count=1 was given; two weights at least are needed, from the largest, at which Z = 0,"
+            " down to ratio times it: give weights=[w] for a path of one fit"
         )
     if not 0.0 < number(ratio, "ratio") < 1.0:
         raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
@@ -258,7 +260,7 @@ def descending(
 
 
 def checked_weights(weights: Any) -> Array:
-    """Numbers above 0, each below the one before it."""
+    """Return weights that are above 0 and descend, or raise a ``ModelError``."""
     try:
         given = np.asarray(weights)
         if given.dtype.kind not in "iufO":  # text and dates would be read as numbers
@@ -289,7 +291,7 @@ def checked_weights(weights: Any) -> Array:
 
 @attrs.frozen
 class CertifiedPath:
-    """The fits of ``mc.path``, made when they are asked for, in a file if one is given.
+    """The fits of ``mc.path`` as an iterator, kept in a file if one is given.
 
     Effects that may be infinite have a ridge of ``effects_weight``, if that is given.
     """
@@ -301,23 +303,23 @@ class CertifiedPath:
     checkpoint: str | None = None
 
     def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
-        """A fit at each weight."""
+        """Yield a fit at each weight."""
         compiled = CompiledProblem(Problem.bind(with_ridge(model, self.effects_weight), data))
         # Only the folds of a cross-validation are random.
         return along(compiled, self.place, weights, self.backend, self.budget, 0, self.checkpoint)
 
 
 def may_be_infinite(block: Block) -> bool:
-    """Whether a block has effects that are infinite where all its observations are alike.
+    """Return True for a block whose effects are infinite if all its observations are equal.
 
-    Those of a location are means or quantiles of what is observed.
+    The effects of a location are means or quantiles of observations, and finite.
     """
     free = (block.bias or block.row_effects) and block.effects_weight is None
     return free and not block.likelihood.location
 
 
 def with_ridge(model: Model, weight: float | None) -> Model:
-    """The model with a ridge on effects that may be infinite without one."""
+    """Return the model with a ridge on effects that may be infinite without one."""
     if weight is None:
         return model
     blocks = [
@@ -330,8 +332,8 @@ def with_ridge(model: Model, weight: float | None) -> Model:
 def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:
     """Return the next start: the last fit, or a point on the line through the last two.
 
-    Z is about linear in the weight, so that the line comes closer where it leads to a lower
-    objective. Multipliers, which a point may carry, are not continued.
+    Z is about linear in the weight, so that the line leads closer to the next solution where the
+    objective is lower there. Multipliers, which a point may have, are not extrapolated.
     """
     if not fits:
         return None
@@ -339,30 +341,10 @@ def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None
     if done == 1 or last.point.dual is not None:
         return last.point
     share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
-    ahead = extrapolate(fits[-2].latent, last.latent, min(float(share), 1.0))
+    share, before, now = min(float(share), 1.0), fits[-2].latent, last.latent
+    # Z + share * (Z - the Z before), in factors.
+    left = np.hstack([(1.0 + share) * now.left, -share * before.left])
+    ahead = LowRank(left, np.hstack([now.right, before.right]))
     with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow ahead
-        reached = variant.objective(ahead, last.effects)
-    better = reached < variant.objective(last.latent, last.effects)
-    return Point(ahead) if better else last.point
-
-
-def extrapolate(before: LowRank, last: LowRank, share: float) -> LowRank:
-    """Z + share * (Z - the Z before), in factors."""
-    left = np.hstack([(1.0 + share) * last.left, -share * before.left])
-    return LowRank(left, np.hstack([last.right, before.right]))
-
-
-def warn_once(fits: list[Fit], sequence: Array, tol: float, ended: str | None) -> None:
-    """One ``NotCertifiedWarning`` for all that is not as it was asked for."""
-    open_fits = [fit for fit in fits if fit.status != "certified"]
-    said = []
-    if ended is not None:
-        said.append(f"the path ended after {len(fits)} of {sequence.size} weights: {ended}")
-    if open_fits:
-        statuses = ", ".join(sorted({fit.status for fit in open_fits}))
-        said.append(
-            f"{len(open_fits)} of {len(fits)} fits are not certified ({statuses}); the largest"
-            f" gap is {max(fit.gap for fit in open_fits):.1e}, tol={tol:g}"
-        )
-    if said:
-        warnings.warn("; ".join(said), NotCertifiedWarning, stacklevel=3)
+        lower = variant.objective(ahead, last.effects) < variant.objective(now, last.effects)
+    return Point(ahead) if lower else last.point

@@ -17,23 +17,23 @@ from mcframe.model.table import Table
 from mcframe.options import checked_seed
 from mcframe.selection.column_order import by_content
 
-# The part of an entry that is never held out.
+# The part of entries that are never held out.
 NEVER = -1
 
 Seed = int | np.random.Generator | None
 Tables = Mapping[str, Table]
-# What is fitted and what is judged in each fold: masks of the observed entries of each block.
+# The fitted and the scored entries of each fold: masks of the observed entries of each block.
 Split = Iterator[tuple[Mapping[str, Mask], Mapping[str, Mask]]]
 
 
 def number_of_folds(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a whole number of at least 2."""
-    found = whole(value, f"{type(instance).__name__}: {attribute.name}", 2)
-    object.__setattr__(instance, attribute.name, found)
+    folds = whole(value, f"{type(instance).__name__}: {attribute.name}", 2)
+    object.__setattr__(instance, attribute.name, folds)
 
 
 def generator(random_state: Seed) -> np.random.Generator:
-    """The generator that draws folds."""
+    """Return the generator that draws folds."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is not None and not isinstance(random_state, int | np.integer):
@@ -45,9 +45,9 @@ def generator(random_state: Seed) -> np.random.Generator:
 
 
 def observed_entries(problem: Problem) -> dict[str, Table]:
-    """The observed entries of each block, in the data's own units.
+    """Return the observed entries of each block, in the units of the data.
 
-    A fit of a standardised block makes its units of what its fold has left.
+    A fit of a standardised block computes its units from the training entries of its fold.
     """
     names = [block.name for block in problem.model.blocks]
     return {name: problem.tables[name].observed_entries().as_given() for name in names}
@@ -57,19 +57,19 @@ def observed_entries(problem: Problem) -> dict[str, Table]:
 class Splitter(ABC):
     """A way to cut a table into folds: ``cross_validate(cv=...)`` takes any subclass.
 
-    ``split`` yields, as the splitters of scikit-learn do, what is fitted and what is judged in
-    each fold. Here these are masks of the observed entries of each block, in the order of
+    ``split`` yields the training and the test set of each fold, as the splitters of scikit-learn
+    do. Here these are masks of the observed entries of each block, in the order of
     ``problem.tables[block].observed_entries()``.
     """
 
-    # Whether the judged entries are of rows that the fit has not seen. Their other entries, which
-    # are neither fitted nor judged, are then given, as those of new rows are.
+    # True if the scored entries are of new rows. Other entries of these rows, which are neither
+    # fitted nor scored, are given then.
     new_rows: ClassVar[bool] = False
     n_splits: int = attrs.field(default=5, validator=number_of_folds)
 
     @abstractmethod
     def split(self, problem: Problem, random_state: Seed = 0) -> Split:
-        """The entries of each block that are fitted and those that are judged, fold by fold."""
+        """The entries of each block that are fitted and those that are scored, fold by fold."""
 
     def get_n_splits(self) -> int:
         """The number of folds."""
@@ -77,14 +77,14 @@ class Splitter(ABC):
 
 
 def each_part(parts: Mapping[str, IntArray], count: int) -> Split:
-    """Each of the parts 0, ..., count - 1 held out once."""
+    """Yield folds that hold out each of the parts 0, ..., count - 1 once."""
     for k in range(count):
         held = {block: part == k for block, part in parts.items()}
-        yield {block: ~own for block, own in held.items()}, held
+        yield {block: ~mask for block, mask in held.items()}, held
 
 
 def next_part(parts: Mapping[str, IntArray], count: int) -> Split:
-    """The parts 0, ..., k fitted and the next one held out, for k from 0 to count - 1."""
+    """Yield folds that fit the parts 0, ..., k and hold out part k + 1, for k < count."""
     for k in range(count):
         later = {block: part == k + 1 for block, part in parts.items()}
         yield {block: part <= k for block, part in parts.items()}, later
@@ -98,10 +98,9 @@ class EntryFolds(Splitter):
     of labels, classes and levels value by value: each part has its share of the entries of a
     column and of a rare label's positives. Each part is held out once.
 
-    No row and no column is left without an entry to be fitted. The only entry that a row has in
-    all blocks is never held out, nor the only one of a column; where the lot puts all entries of
-    a row into one part, one of them goes into another. The order of blocks and columns plays no
-    part.
+    Every row and every column keeps an entry to be fitted. The only entry that a row has in
+    all blocks is never held out, nor the only one of a column; if all entries of a row are drawn
+    into one part, one of them is moved to another. The order of blocks and columns plays no part.
 
     Parameters
     ----------
@@ -115,7 +114,7 @@ class EntryFolds(Splitter):
     """
 
     def split(self, problem: Problem, random_state: Seed = 0) -> Split:
-        """The entries of each block that are fitted and those that are judged, fold by fold."""
+        """The entries of each block that are fitted and those that are scored, fold by fold."""
         count, observed = self.n_splits, observed_entries(problem)
         ordered = by_content(observed)
         tables = {name: table for name, (table, _) in ordered.items()}
@@ -134,7 +133,7 @@ def dealt_parts(
     count: int,
     rng: np.random.Generator,
 ) -> dict[str, IntArray]:
-    """The part of each of these entries, which depends on their order; -1 of those that stay."""
+    """Return the part of each entry, which depends on their order; -1 of those that stay."""
     parts = {}
     for name, table in observed.items():
         parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
@@ -156,7 +155,7 @@ def dealt_parts(
 
 
 def free_entries(observed: Tables, n_items: int) -> dict[str, IntArray]:
-    """The entries of each block that are the only one neither of their row nor of their column."""
+    """Return the entries of each block that are not the only one of their row or column."""
     rows = np.concatenate([table.rows for table in observed.values()])
     in_row, free = np.bincount(rows, minlength=n_items), {}
     for name, table in observed.items():
@@ -166,14 +165,14 @@ def free_entries(observed: Tables, n_items: int) -> dict[str, IntArray]:
 
 
 def fewest_free(model: Model, data: Mapping[str, Any]) -> int:
-    """The number of entries that can be held out of the block that has the fewest of them."""
+    """Return the smallest number over blocks of entries that can be held out."""
     problem = Problem.bind(model, data)
     free = free_entries(observed_entries(problem), problem.n_items)
     return min(each.size for each in free.values())
 
 
 def too_few(name: str, count: int, n_observed: int, n_free: int) -> str:
-    """The message where a block cannot be cut into so many folds."""
+    """Return the message where a block cannot be cut into so many folds."""
     reason = ""
     if n_free < n_observed:
         reason = (
@@ -188,7 +187,7 @@ def too_few(name: str, count: int, n_observed: int, n_free: int) -> str:
 
 
 def kinds_of(likelihood: Likelihood) -> set[str]:
-    """The kinds of a likelihood's observations: "labels" 0 and 1, "classes", "levels", or none.
+    """Kinds of a likelihood's observations: "labels" 0 and 1, "classes", "levels", or none.
 
     Two levels may be labels, too.
     """
@@ -201,7 +200,7 @@ def kinds_of(likelihood: Likelihood) -> set[str]:
 
 
 def strata_of(problem: Problem, name: str, table: Table) -> IntArray:
-    """A number for each entry, alike where the column is and, of few values, the value."""
+    """Return a stratum for each entry: its column and, of labels and levels, its value."""
     if not kinds_of(problem.model.block(name).likelihood):
         return table.columns
     codes = (table.values - table.values.min()).astype(np.intp)
@@ -209,7 +208,7 @@ def strata_of(problem: Problem, name: str, table: Table) -> IntArray:
 
 
 def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
-    """The rows or columns, of so many, whose entries that can be held out are in one part.
+    """Return the rows or columns, ``size`` in all, whose free entries are all in one part.
 
     ``pairs`` are the row or column and the part of each entry.
     """
@@ -221,7 +220,7 @@ def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
 
 
 def first_of_each(places: IntArray, chosen: Mask) -> IntArray:
-    """The first entry in each of the chosen rows or columns, by the place of each entry."""
+    """Return the first entry in each of the chosen rows or columns."""
     within = np.flatnonzero(chosen[places])
     return within[np.unique(places[within], return_index=True)[1]]
 
@@ -240,10 +239,10 @@ def names_of_blocks(value: object) -> tuple[str, ...] | None:
 
 @attrs.frozen(eq=False)
 class RowFolds(Splitter):
-    """Folds of whole rows, for the use on new rows: each row is held out once, in all blocks.
+    """Folds of whole rows, for predictions of new rows: each row is held out once, in all blocks.
 
-    A fit sees nothing of the rows of its fold. Then some of their entries are given, and others
-    are predicted by the rule for new rows (``Fit.predict_rows``) and judged.
+    The rows of a fold are not fitted. Some of their entries are given, and others are predicted
+    as those of new rows (``Fit.predict_rows``) and scored.
 
     Parameters
     ----------
@@ -256,11 +255,11 @@ class RowFolds(Splitter):
         A time for each row, numbers or ``numpy.datetime64``. Rows are cut into ``n_splits + 1``
         successive parts; fold k fits the parts 0, ..., k, and the rows of part k + 1 are new.
     given : list of block names, optional
-        The blocks that are given of new rows, as features are; the others are judged whole.
-        Without it the entries that are judged are drawn from all blocks.
+        The blocks that are given of new rows, as features are; all entries of the others are
+        scored. Without it the scored entries are drawn from all blocks.
     hidden : float, default 0.3
-        Without ``given``: the share of the entries of a row that are judged, from 0 to 1; of a
-        row with two entries or more one at least is, and one at least is given.
+        Without ``given``: the share of the entries of a row that are scored, from 0 to 1; of a
+        row with two entries or more at least one is scored, and at least one is given.
 
     Raises
     ------
@@ -300,17 +299,17 @@ class RowFolds(Splitter):
             )
 
     def split(self, problem: Problem, random_state: Seed = 0) -> Split:
-        """The entries of each block that are fitted and those that are judged, fold by fold."""
+        """The entries of each block that are fitted and those that are scored, fold by fold."""
         observed, rng = observed_entries(problem), generator(random_state)
         part = self.parts_of_rows(problem.n_items, rng)
-        judged = self.judged_entries(problem, observed, rng)
+        scored = self.scored_entries(problem, observed, rng)
         parts = {name: part[table.rows] for name, table in observed.items()}
         in_turn = each_part if self.order is None else next_part
         for fitted, new in in_turn(parts, self.n_splits):
-            yield fitted, {name: new[name] & judged[name] for name in observed}
+            yield fitted, {name: new[name] & scored[name] for name in observed}
 
     def parts_of_rows(self, n_items: int, rng: np.random.Generator) -> IntArray:
-        """The part of each row."""
+        """Return the part of each row."""
         if self.order is not None:
             times = times_of(self.order, "RowFolds: order")
             check_length("order", times, n_items)
@@ -333,18 +332,18 @@ class RowFolds(Splitter):
             rows[part[group]] += sizes[group]
         return part[labels]
 
-    def judged_entries(
+    def scored_entries(
         self, problem: Problem, observed: Tables, rng: np.random.Generator
     ) -> dict[str, Mask]:
-        """The observed entries that are judged where their row is new."""
+        """Return the observed entries that are scored where their row is new."""
         if self.given is None:
             return drawn_share(observed, problem.n_items, self.hidden, rng)
         for name in self.given:
             problem.model.block(name)
         if set(self.given) == set(observed):
             raise ModelError(
-                f"RowFolds: given={self.given!r} are all blocks, so that none is left to be"
-                " judged; leave one out, or drop given"
+                f"RowFolds: given={self.given!r} are all blocks, so that none can be"
+                " scored; leave one out, or drop given"
             )
         return {
             name: np.full(table.n_entries, name not in self.given)
@@ -353,7 +352,7 @@ class RowFolds(Splitter):
 
 
 def check_length(what: str, given: Any, n_items: int) -> None:
-    """Raise a ``DataError`` where this is not one value a row."""
+    """Raise a ``DataError`` unless there is one value for each row."""
     if given.shape != (n_items,):
         raise DataError(
             f"RowFolds: {what} has the shape {given.shape}; one value for each of the {n_items}"
@@ -362,7 +361,7 @@ def check_length(what: str, given: Any, n_items: int) -> None:
 
 
 def codes_of(groups: Any, n_items: int) -> IntArray:
-    """The groups of rows as numbers from 0."""
+    """Return the groups of rows as numbers from 0."""
     labels = np.asarray(groups)
     check_length("groups", labels, n_items)
     numbers: dict[Any, int] = {}
@@ -376,7 +375,7 @@ def codes_of(groups: Any, n_items: int) -> IntArray:
 def drawn_share(
     observed: Tables, n_items: int, share: float, rng: np.random.Generator
 ) -> dict[str, Mask]:
-    """Draw a share of the entries of each row, over all blocks: one at least, but not all."""
+    """Draw a share of the entries of each row, over all blocks: at least one, but not all."""
     ordered = by_content(observed)
     rows = np.concatenate([table.rows for table, _ in ordered.values()])
     in_row = np.bincount(rows, minlength=n_items)
@@ -392,12 +391,12 @@ def drawn_share(
 
 @attrs.frozen(eq=False)
 class TimeFolds(Splitter):
-    """Folds that hold out the future: fitted to what was before, judged on what came next.
+    """Folds that hold out the future: fits of earlier entries are scored on the next ones.
 
     The observed entries are cut by their times into ``n_splits + 1`` successive parts of about
     equal size, all of one time into the same part. Fold k fits the parts 0, ..., k, and part
-    k + 1 is held out; what is later still is not looked at. Whole rows by their times are
-    ``RowFolds(order=...)``.
+    k + 1 is held out; later parts are not used. ``RowFolds(order=...)`` cuts whole rows by
+    their times.
 
     Parameters
     ----------
@@ -442,7 +441,7 @@ class TimeFolds(Splitter):
             )
 
     def split(self, problem: Problem, random_state: Seed = 0) -> Split:
-        """The entries of each block that are fitted and those that are judged, fold by fold.
+        """The entries of each block that are fitted and those that are scored, fold by fold.
 
         Nothing in them is random.
         """
@@ -458,13 +457,13 @@ class TimeFolds(Splitter):
             raise DataError("TimeFolds: order has numbers and dates; give all of one kind")
         together = np.concatenate(list(times.values()))
         cut = np.cumsum([each.size for each in times.values()])[:-1]
-        found = np.split(successive_parts(together, self.n_splits + 1, "TimeFolds: order"), cut)
+        parts = np.split(successive_parts(together, self.n_splits + 1, "TimeFolds: order"), cut)
         always = {name: np.zeros(observed[name].n_entries, np.intp) for name in observed}
-        return next_part(always | dict(zip(times, found, strict=True)), self.n_splits)
+        return next_part(always | dict(zip(times, parts, strict=True)), self.n_splits)
 
 
 def times_at_entries(name: str, given: Any, table: Table) -> Any:
-    """The time of each observed entry of a block."""
+    """Return the time of each observed entry of a block."""
     times = times_of(given, f"TimeFolds: order of block {name!r}")
     try:
         return np.broadcast_to(times, table.shape)[table.rows, table.columns]
@@ -477,7 +476,7 @@ def times_at_entries(name: str, given: Any, table: Table) -> Any:
 
 
 def times_of(given: Any, what: str) -> Any:
-    """Times as an array of numbers or of ``datetime64[ns]``, or a ``DataError``."""
+    """Return times as numbers or ``datetime64[ns]``, or raise a ``DataError``."""
     times = np.asarray(given)
     if times.dtype.kind == "M":
         return times.astype("datetime64[ns]")
@@ -505,8 +504,8 @@ def successive_parts(times: Any, count: int, what: str) -> IntArray:
             f"{what}: {distinct.size} distinct times cannot be cut into {count} successive parts,"
             " one more than there are folds; ask for fewer folds"
         )
-    # A part begins with the time that is nearest to its share, one time after the last at least
-    # and with a time left for each part to come.
+    # A part begins with the time that is nearest to its share, at least one time after the last
+    # part, and such that each later part has a time.
     before = np.cumsum(sizes) - sizes
     part_of_time = np.zeros(distinct.size, dtype=np.intp)
     begin = 0

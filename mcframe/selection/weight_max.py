@@ -1,4 +1,4 @@
-"""The verb ``weight_max``: the weight of a term from which on the answer is trivial."""
+"""The verb ``weight_max``: the smallest weight of a term at which the answer is trivial."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -30,22 +30,22 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.quasi_newton import descent
 from mcframe.regularizers import NuclearNorm
 
-# Under a smooth term Z is 0 at no weight: its path begins where its curvature is so many times
-# that of all losses together.
+# Under a smooth term Z is 0 at no weight: its path begins where its curvature is this multiple of
+# the curvature of all losses together.
 RULING = 100.0
-# How wide the kink of a nonsmooth loss becomes, and how long the step of a prox, beside the size
-# of predictors: subgradients are those at Z up to that.
+# The width over which the kink of a nonsmooth loss is smoothed, and the step of a prox, relative
+# to the size of predictors: subgradients are those of points that close to Z.
 CLOSE = 1e-6
-# That width where intercepts have to be found, in many steps if it is small.
+# This width for the fit of intercepts, which takes many steps if it is small.
 ROUGHLY = 1e-2
-# What is left of a direction and is this small beside it is rounding.
+# A remainder of a direction that is this small relative to it is rounding.
 ROUNDING = 1e-10
-# Quasi-Newton steps between two looks at the gradient, how often, and how small it has to become
-# beside the gradients at c = 0.
-STEPS, LOOKS, STILL = 10, 30, 1e-8
-# The accuracy of the weight, and what counts as none beside the gradients.
+# Quasi-Newton steps between two checks of the gradient, the number of checks, and the size of the
+# gradient at the end relative to that at c = 0.
+STEPS, CHECKS, STILL = 10, 30, 1e-8
+# The relative accuracy of the weight, and the weight that counts as 0 relative to the gradients.
 ACCURACY, NEAR_ZERO = 1e-6, 1e-6
-# How often the bracket of the weight is widened.
+# The largest number of times that the bracket of the weight is doubled.
 DOUBLINGS = 60
 
 
@@ -55,20 +55,19 @@ def weight_max(
     """Compute the smallest weight of a term at which the answer is the trivial one.
 
     ``path`` and ``cross_validate`` begin there without ``weights``. For a term ``w ||Z||`` the
-    trivial answer is Z = 0, and it is optimal from ``w = ||S||*`` on, S the gradient of everything
-    else at Z = 0, the free effects solved for, and ``||.||*`` the dual norm: the largest
-    singular value for a ``NuclearNorm``.
+    trivial answer is Z = 0. It is optimal for ``w >= ||S||*``, with S the gradient of all other
+    terms at Z = 0 and the best effects there, and ``||.||*`` the dual norm: the largest singular
+    value for a ``NuclearNorm``.
 
-    - Where all else is smooth, and beside a ``Box`` around 0, that is what is computed: exactly
-      for a ``NuclearNorm``, for a ``MaxNorm`` of more than 400 rows and columns a bound close
-      above.
-    - With ``OnesColumn`` the trivial answer has equal rows, intercepts alone. Its weight is exact
-      for a ``NuclearNorm`` beside smooth losses, an estimate otherwise.
-    - Beside a ``Quantile``, a ``Hinge``, another norm or whatever else has kinks, S is one
-      subgradient at Z = 0, chosen small: an upper estimate.
-    - Where Z = 0 is not allowed (``Equality``, an exact ``Calibration``, a ``Box`` without 0), S
-      is taken at a point close by that is, less what the multipliers of these sets absorb: an
-      estimate of where Z has no more rank than that point.
+    - Where all other terms are smooth or a ``Box`` around 0, this norm is computed: exactly for a
+      ``NuclearNorm``, for a ``MaxNorm`` of more than 400 rows and columns as a close upper bound.
+    - With ``OnesColumn`` all rows of the trivial answer are equal: it has intercepts alone. Its
+      weight is exact for a ``NuclearNorm`` with smooth losses, an estimate otherwise.
+    - With a ``Quantile``, a ``Hinge``, another norm or any other nonsmooth term, S is one small
+      subgradient at Z = 0: an upper estimate.
+    - Where Z = 0 is not feasible (``Equality``, an exact ``Calibration``, a ``Box`` without 0), S
+      is that of a feasible point close to 0, less the multipliers of these sets: an estimate of
+      the weight from which Z has no more rank than that point.
 
     A smooth term (``Ridge``, a ``Calibration`` with a weight) reaches its limit at no weight.
     There the answer is the weight at which its curvature is 100 times that of all losses: under a
@@ -77,7 +76,7 @@ def weight_max(
     Parameters
     ----------
     model : Model
-        The weight that its term has there is not used.
+        The weight that its term has is not used.
     data : as in ``fit``
     term : a class such as mc.NuclearNorm, or one of the model's terms, optional
         By default the model's NuclearNorm or MaxNorm, else its only term with a weight.
@@ -108,7 +107,7 @@ def weight_max(
 
 
 def largest_weight(compiled: CompiledProblem, place: int) -> float:
-    """``weight_max`` of the term that stands at a place among a problem's terms."""
+    """Return ``weight_max`` of the term at a position among a problem's terms."""
     problem = compiled.problem
     term, name = problem.terms[place], problem.model.terms[place].word
     program = rest_of(compiled, term, name)
@@ -117,36 +116,36 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
     if not finite:
         raise ModelError(
             "a loss overflows at Z = 0, so that its gradient says nothing of a weight; rescale the"
-            f" columns of the data, look at the offsets, or {remedy(name)}"
+            f" columns of the data, check the offsets, or {remedy(name)}"
         )
     if isinstance(term, Norm):
-        found = norm_weight(program, problem, term)
+        weight = norm_weight(program, problem, term)
     elif curvature_of(term) > 0.0:
         others = tuple(each for each in program.terms if each.term is not term)
         without = attrs.evolve(program, terms=others)
-        beside = smooth_curvature(without, LowRank.zeros(program.shape))
-        found = RULING * beside / curvature_of(term)
+        of_losses = smooth_curvature(without, LowRank.zeros(program.shape))
+        weight = RULING * of_losses / curvature_of(term)
     else:
         raise ModelError(
             f"no weight of {name} is known to leave a trivial answer, so that a path has no"
             f" place to begin; {remedy(name)}"
         )
-    if found == 0.0:
+    if weight == 0.0:
         raise NoInfluence(
             f"the weight of {name} has no influence: the gradient of all else is 0 at Z = 0, or at"
             " the point next to it that meets all constraints, so that the answer is the same at"
             f" every weight; {remedy(name)}"
         )
-    return found
+    return weight
 
 
 def remedy(name: str) -> str:
-    """What to do where no weight is known."""
+    """Return the remedy in messages where no weight is known."""
     return f"give weights=[...], descending, for {name}"
 
 
 def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
-    """The program of a problem whose regularizer of all of Z is this term, if it is one.
+    """Return the program of a problem whose regularizer of all of Z is this term, if it is one.
 
     Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0 they
     have the gradient 0.
@@ -162,10 +161,10 @@ def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
 
 
 def curvature_of(term: Term) -> float:
-    """The curvature of a smooth term at the weight 1; 0 for others.
+    """Return the curvature of a smooth term at the weight 1; 0 for others.
 
-    And 0 for a square of each row: its curvature is least where its covariance is largest, so
-    that weights from there on down to where the data rule are many times as many as a path has.
+    It is 0 for a quadratic of each row, too: its curvature is least where its covariance is
+    largest, and a path from there to useful weights would be many times as long.
     """
     at_one: Any = attrs.evolve(term, weight=1.0)  # type: ignore[misc]
     if isinstance(at_one, RowQuadratic):
@@ -176,7 +175,7 @@ def curvature_of(term: Term) -> float:
 
 
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
-    """The dual norm of the gradient at the trivial answer, less what other terms absorb of it."""
+    """Return the dual norm of the gradient at the trivial answer, less multipliers of others."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
     ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
     nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
@@ -195,16 +194,16 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
         if isinstance(term, NuclearNorm) and not (nonsmooth or exact):
             return weight
         begin = intercepts.latent(intercepts.best(weight))
-    left, whole = descent_directions(program, begin)
+    rest, whole = descent_directions(program, begin)
     for other in norms:
-        left = left - other.nearest_dual(left)
-    if np.linalg.norm(left) <= ROUNDING * np.linalg.norm(whole):
-        left = whole  # where the sets absorb everything the weight has to outdo a ridge
-    return float(term.dual_norm(left))
+        rest = rest - other.nearest_dual(rest)
+    if np.linalg.norm(rest) <= ROUNDING * np.linalg.norm(whole):
+        rest = whole  # where the multipliers are all of it, the weight has to exceed a ridge
+    return float(term.dual_norm(rest))
 
 
 def smooth(program: Program, width: float = CLOSE) -> Program:
-    """Losses and smooth terms alone, the kinks of nonsmooth losses rounded off over a width."""
+    """Return losses and smooth terms alone, with the kinks of losses smoothed over a width."""
     terms = tuple(each for each in program.terms if each.smooth)
     kept = attrs.evolve(program, terms=terms)
     nonsmooth = [not piece.likelihood.smooth for piece in program.loss.pieces]
@@ -222,11 +221,11 @@ def smooth(program: Program, width: float = CLOSE) -> Program:
 
 
 def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
-    """Minus the gradient at the nearest feasible point, less what nonsmooth parts absorb; and all.
+    """Return a descent direction at the nearest feasible point, and minus the gradient there.
 
-    A nonsmooth term f absorbs the subgradient Y of f at Z that leaves least of a direction D: for
-    a small step t it is ``(Z + t D - prox_tf(Z + t D)) / t``. The multipliers of exact losses
-    absorb all that is at their entries.
+    The direction is minus the gradient without subgradients of nonsmooth terms. For a term f and
+    a direction D it is the subgradient Y of f at Z with the smallest ``D - Y``: for a small step t
+    ``(Z + t D - prox_tf(Z + t D)) / t``. At the entries of exact losses multipliers take all of D.
     """
     rounded = smooth(program)
     dense = made_feasible(program, begin, rounded.evaluate(begin).effects)[0].dense()
@@ -235,33 +234,33 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     for part in exact:
         evaluation.entry_gradients[part] = 0.0
     whole = -evaluation.gradient.dense() - program.penalty.ridge * dense
-    left = whole.copy()
+    direction = whole.copy()
     for part in exact:
-        left.ravel()[program.entries.flat[part]] = 0.0
+        direction.ravel()[program.entries.flat[part]] = 0.0
     if any(isinstance(each.term, OnesColumn) for each in program.terms):
-        # Off equal rows; the multiplier of the fixed column lets it take Z's right factor to 0.
+        # Orthogonal to equal rows, and to the right factor of Z by the multiplier of the column.
         ones = Intercepts(program).ones
         share = ones / np.dot(ones, ones)
-        left -= np.outer(ones, share @ left)
-        left[:, -1] = -left[:, :-1] @ (share @ dense[:, :-1])
+        direction -= np.outer(ones, share @ direction)
+        direction[:, -1] = -direction[:, :-1] @ (share @ dense[:, :-1])
     for each in program.terms:
         if not each.smooth and each.fixed is None:
-            left = less_absorbed(each, dense, left, program)
-    return left, whole
+            direction = without_subgradient(each, dense, direction, program)
+    return direction, whole
 
 
-def less_absorbed(term: Attached, dense: Array, left: Array, program: Program) -> Array:
-    """A direction at Z without the subgradient of a nonsmooth term that leaves least of it."""
-    largest = float(np.max(np.abs(left), initial=0.0))
+def without_subgradient(term: Attached, dense: Array, direction: Array, program: Program) -> Array:
+    """Return a direction at Z less the closest subgradient of a nonsmooth term."""
+    largest = float(np.max(np.abs(direction), initial=0.0))
     if largest == 0.0:
-        return left
+        return direction
     size = float(np.max(np.abs(dense), initial=0.0))
     if size == 0.0:  # then that of predictors that fit the data roughly
         size = float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
     step = CLOSE * size / largest
-    image = term.forward((dense + step * left)[:, term.columns])
+    image = term.forward((dense + step * direction)[:, term.columns])
     nearest, _ = term.prox(image, step)
-    rest = left.copy()
+    rest = direction.copy()
     rest[:, term.columns] -= term.gradient_of((image - nearest) / step)
     return rest
 
@@ -273,13 +272,13 @@ def chosen_place(model: Model, term: object) -> int:
     weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
     if term is None:
         norms = [k for k in weighted if isinstance(model.terms[k], Norm)]
-        found = norms or weighted
+        chosen = norms or weighted
     elif isinstance(term, type):
-        found = [k for k in weighted if isinstance(model.terms[k], term)]
+        chosen = [k for k in weighted if isinstance(model.terms[k], term)]
     else:
-        found = [k for k in weighted if isinstance(term, Term) and model.terms[k] == term]
-    if len(found) == 1:
-        return found[0]
+        chosen = [k for k in weighted if isinstance(term, Term) and model.terms[k] == term]
+    if len(chosen) == 1:
+        return chosen[0]
     if not weighted:
         words = ", ".join(each.word for each in model.terms)
         raise ModelError(
@@ -289,13 +288,13 @@ def chosen_place(model: Model, term: object) -> int:
     known = ", ".join(str(model.terms[k]) for k in weighted)
     asked = "no term" if term is None else f"term={getattr(term, '__name__', repr(term))}"
     raise ModelError(
-        f"{asked} was given, which is {'several' if found else 'none'} of the terms with a weight;"
-        f" the model has {known}: name the class of one, or give that term itself"
+        f"{asked} was given, which is {'several' if chosen else 'none'} of the terms with a"
+        f" weight; the model has {known}: name the class of one, or give that term itself"
     )
 
 
 def has_weight(term: Term) -> bool:
-    """Whether a term is declared with a weight."""
+    """Return True for a term that is declared with a weight."""
     kind: type = type(term)
     declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
     return isinstance(term, Regularizer) and "weight" in declared
@@ -303,7 +302,7 @@ def has_weight(term: Term) -> bool:
 
 @attrs.frozen(eq=False)
 class Intercepts:
-    """``W = r (c', 1)``, what is left of W under a nuclear norm beside a column of ones.
+    """The trivial answer ``W = r (c', 1)`` under a nuclear norm with a column of ones.
 
     The intercepts c (n_columns - 1) minimise
     ``F(r c') + weight sqrt(n (1 + |c|^2)) + ridge n |c|^2 / 2``, n = r'r, as the nuclear norm of W
@@ -314,7 +313,7 @@ class Intercepts:
 
     @cached_property
     def ones(self) -> Array:
-        """r, the W of a column of ones."""
+        """The column r of W that is the column of ones of Z."""
         scales = self.program.entries.scales
         return np.ones(self.program.shape[0]) if scales is None else 1.0 / scales.rows
 
@@ -338,22 +337,22 @@ class Intercepts:
 
     @cached_property
     def size(self) -> float:
-        """The size of the gradients of entries at c = 0."""
+        """The norm of the gradients of entries at c = 0."""
         start = self.latent(np.zeros(self.program.shape[1] - 1))
         return float(np.linalg.norm(self.program.evaluate(start).entry_gradients))
 
     def best(self, weight: float, begin: Array | None = None) -> Array:
-        """c, from those of a weight close by, or from one step down the gradient at 0."""
+        """Return c, beginning at that of a weight close by, or after one gradient step from 0."""
         with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow on the way
             c = self.first(weight) if begin is None else begin
-            for _ in range(LOOKS):
+            for _ in range(CHECKS):
                 if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= STILL * self.size:
                     break
                 c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
         return c
 
     def first(self, weight: float) -> Array:
-        """One step down the gradient at c = 0, shorter where a loss overflows there."""
+        """Return one gradient step from c = 0, shorter where a loss overflows."""
         c: Array = np.zeros(self.program.shape[1] - 1)
         value, gradient = self.value_and_gradient(c, weight)
         if np.linalg.norm(gradient) > STILL * self.size:
@@ -363,7 +362,7 @@ class Intercepts:
                 c = 0.5 * c
         return c
 
-    def norm_beside(self, c: Array) -> float:
+    def dual_norm(self, c: Array) -> float:
         """``||(I - rr'/n) G (I, -c)||_2``, G the gradient of F in all columns but the last.
 
         Z is optimal where that is at most the weight: with the multiplier of the fixed column the
@@ -371,17 +370,17 @@ class Intercepts:
         orthogonal to u and takes v to 0, has that norm over the weight.
         """
         gradient = self.program.evaluate(self.latent(c)).gradient.dense()[:, :-1]
-        beside = gradient - np.outer(self.ones, self.ones @ gradient / self.n_rows)
-        return norm_upper_bound(np.column_stack([beside, -beside @ c]), 1e-10)
+        rest = gradient - np.outer(self.ones, self.ones @ gradient / self.n_rows)
+        return norm_upper_bound(np.column_stack([rest, -rest @ c]), 1e-10)
 
     def largest_weight(self) -> float:
-        """The weight from which no more than the intercepts is left."""
+        """Return the smallest weight at which the answer has the intercepts alone."""
         last: Array | None = None
 
         def excess(weight: float) -> float:
             nonlocal last
             last = self.best(weight, last)
-            return self.norm_beside(last) - weight
+            return self.dual_norm(last) - weight
 
         high = self.size
         if high == 0.0:
@@ -391,7 +390,7 @@ class Intercepts:
                 break
             high *= 2.0
         # The norm falls with the weight, as c does, and slowly: the root is close to it.
-        low = self.norm_beside(self.best(high, last))
+        low = self.dual_norm(self.best(high, last))
         if excess(low) <= 0.0:
             low, high = NEAR_ZERO * high, low
             if excess(low) <= 0.0:

@@ -16,8 +16,8 @@ from narwhals.exceptions import DuplicateError
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import as_float, is_missing, plain
+from mcframe.model.labels import numbers_of_column
 from mcframe.model.partitioned import refuse_partitions
-from mcframe.model.series import numbers_of_column
 
 __all__ = ["Column", "Form", "read_columns", "read_frame", "sort_of", "values_of"]
 

@@ -21,7 +21,7 @@ from mcframe.numerics.machine import held
 FORMAT = 3
 # Where files are until all of them are there, and the file that their writer holds.
 WORKSHOP, LOCK = "mcframe-writing", "lock"
-# A disk, a quota or a limit that has no room for more.
+# The errors of a full disk, a full quota and a limit of the size of files.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # How many files that are not ours a message shows.
 SHOWN = 3
@@ -38,7 +38,7 @@ class FolderLayout:
     files: str  # a regular expression
 
     def is_ours(self, path: Path) -> bool:
-        """Whether a path inside a folder was written by that function, which may just move it."""
+        """Return True for a path inside a folder that the function has written."""
         if path.name == WORKSHOP and not path.is_file():
             return all(file.name == LOCK or self.is_ours(file) for file in path.iterdir())
         named = path.name == self.manifest or re.fullmatch(self.files, path.name) is not None
@@ -64,7 +64,7 @@ class Folder:
     version : str
         Of the mcframe that wrote it.
     facts : dict
-        What the writer wants to be known beside the files.
+        Further facts that the writer has put into the manifest.
     files : dict from name to StoredFile
     """
 
@@ -236,16 +236,16 @@ def workshop(
             ) from None
         try:
             if not overwrite and any(file != place for file in folder.iterdir()):
-                raise taken(folder, layout)  # since it was looked at
+                raise taken(folder, layout)  # since the check above
             clear(place, layout)
             yield place
         except OSError as error:
             if error.errno not in FULL:
                 raise
             raise DataError(
-                f"no room in folder {str(folder)!r} ({error.strerror}): {needed()}"
+                f"the disk of folder {str(folder)!r} is full ({error.strerror}): {needed()}"
                 f" and {shutil.disk_usage(folder).free} bytes are free. What was written is"
-                " deleted; make room, or give a folder on another disk"
+                " deleted; free some space, or give a folder on another disk"
             ) from error
         finally:
             clear(place, layout)

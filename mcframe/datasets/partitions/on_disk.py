@@ -13,9 +13,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.folder import Folder, FolderLayout, path_of
 from mcframe.model.chunks.entries import data_of, type_of_places
-from mcframe.model.labels import Labels
-
-__all__ = ["PartitionsOnDisk", "on_disk"]
+from mcframe.model.labels import AxisLabels
 
 pa: Any = Deferred("pyarrow", "a table in a folder (mcframe[disk])")
 pq: Any = Deferred("pyarrow.parquet", "a table in a folder (mcframe[disk])")
@@ -25,7 +23,7 @@ PARTITIONS = FolderLayout(
     "partitions",
     "write_partitions",
     "mcframe-partitions.json",
-    # The engine's own files are there while entries are sorted.
+    # DuckDB keeps temporary files there while entries are sorted.
     r"p\d+-b\d+\.parquet|(rows|b\d+)\.labels\.parquet|b\d+\.entries\.arrow|duckdb_temp.*",
 )
 
@@ -42,8 +40,8 @@ class PartitionsOnDisk:
     ----------
     stored : Folder
         Its facts are ``starts``, the first row of each partition and the number of rows, and of
-        each of the ``blocks`` the number of its ``columns``, what entries have ``beside`` their
-        values, and how many ``entries`` each partition has.
+        each of the ``blocks`` the number of its ``columns``, the additions ``beside`` the values,
+        and how many ``entries`` each partition has.
     stamp : tuple of int
         Of the manifest's file when it was read, by which another one in its place is seen.
     """
@@ -104,15 +102,15 @@ class PartitionsOnDisk:
         return count
 
     def additions(self, name: str) -> tuple[str, ...]:
-        """What the entries of a block have beside their values."""
+        """Names of the additions to the values of a block: weight, offset, exposure."""
         return tuple(self.stored.facts["blocks"][name]["beside"])
 
     def part(self, p: int) -> Mapping[str, Any]:
         """Return the entries of partition p by block, as ``Problem.bind`` takes them.
 
         Each is a ``scipy.sparse.csr_array`` (rows of the partition x columns of the block), or
-        ``Observations`` of one, with such matrices beside it. Each time all bytes that are read
-        are compared with their checksums.
+        ``Observations`` of one with additions of the same form. Each time all bytes that are
+        read are compared with their checksums.
 
         Raises
         ------
@@ -134,9 +132,9 @@ class PartitionsOnDisk:
         file = pq.ParquetFile(pa.BufferReader(content))
 
         def array(column: str) -> npt.NDArray[Any]:
-            found = file.read([column], use_threads=False).column(0).to_numpy()
-            found.flags.writeable = False
-            return found
+            numbers = file.read([column], use_threads=False).column(0).to_numpy()
+            numbers.flags.writeable = False
+            return numbers
 
         counts = np.bincount(array("row") - start, minlength=stop - start)
         places = type_of_places(file.metadata.num_rows)
@@ -146,20 +144,20 @@ class PartitionsOnDisk:
         return data_of(arrays, (stop - start, n_columns))
 
     @property
-    def row_labels(self) -> Labels | None:
+    def row_labels(self) -> AxisLabels | None:
         """The labels of the rows, read from the folder; None where it has none."""
         return self.labels(file_of_labels(None), "row")
 
-    def column_labels(self, name: str) -> Labels | None:
+    def column_labels(self, name: str) -> AxisLabels | None:
         """Return the labels of the columns of a block, None where the folder has none."""
         return self.labels(file_of_labels(self.blocks.index(name)), "column")
 
-    def labels(self, file: str, axis: str) -> Labels | None:
+    def labels(self, file: str, axis: str) -> AxisLabels | None:
         """Return the labels of a file, if it is there."""
         if file not in self.stored.files:
             return None
         table = pq.read_table(pa.BufferReader(self.stored.read(file)), use_threads=False)
-        return Labels(tuple(table["label"].to_pylist()), axis)
+        return AxisLabels(tuple(table["label"].to_pylist()), axis)
 
     def __repr__(self) -> str:
         tables = ", ".join(
@@ -233,10 +231,10 @@ def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:
 def stamp_of(folder: Path) -> tuple[int, ...]:
     """Return what changes when a folder gets another manifest; nothing where it has none."""
     try:
-        found = (folder / PARTITIONS.manifest).stat()
+        status = (folder / PARTITIONS.manifest).stat()
     except OSError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def file_of_entries(partition: int, block: int) -> str:

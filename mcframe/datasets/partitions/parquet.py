@@ -11,8 +11,6 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.folder import path_of
 
-__all__ = ["ParquetTriples", "parquet_triples"]
-
 pq: Any = Deferred("pyarrow.parquet", "reading Parquet files")
 
 # Rows of a file that are in memory at a time.
@@ -35,10 +33,18 @@ class ParquetTriples:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for path in self.files:
-            file = opened(path, self.columns)
-            for batch in batches_of(path, file, list(self.columns.values())):
-                chunk = {what: batch.column(name) for what, name in self.columns.items()}
-                yield {what: numbers(path, self.columns[what], chunk[what]) for what in chunk}
+            try:
+                for batch in opened(path, self.columns).iter_batches(
+                    BATCH, columns=list(self.columns.values())
+                ):
+                    yield {
+                        what: numbers(path, name, batch.column(name))
+                        for what, name in self.columns.items()
+                    }
+            except DataError:
+                raise
+            except (OSError, ValueError) as error:
+                raise unreadable(path, error) from None
 
 
 def parquet_triples(
@@ -63,7 +69,7 @@ def parquet_triples(
         The columns of the files with the places of entries, whole numbers from 0, and with what
         was observed there.
     weight, offset, exposure : str, optional
-        Columns with what entries have beside their values.
+        Columns with additions to the values of entries.
 
     Returns
     -------
@@ -91,8 +97,8 @@ def parquet_triples(
     if not files:
         raise DataError(f"folder {str(given)!r} holds no file *.parquet; check the path")
     named = {"row": row, "column": column, "value": value}
-    beside = {"weight": weight, "offset": offset, "exposure": exposure}
-    columns = named | {what: name for what, name in beside.items() if name is not None}
+    additions = {"weight": weight, "offset": offset, "exposure": exposure}
+    columns = named | {what: name for what, name in additions.items() if name is not None}
     for file in files:
         opened(file, columns)
     return ParquetTriples(files, columns)
@@ -104,7 +110,7 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
         raise DataError(f"there is no file {str(path)!r}; check the path")
     try:
         file = pq.ParquetFile(path)
-    except (OSError, ValueError) as error:  # pyarrow's own are such
+    except (OSError, ValueError) as error:  # the base classes of pyarrow's errors
         raise unreadable(path, error) from None
     there = file.schema_arrow.names
     for what, name in columns.items():
@@ -114,14 +120,6 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
                 f" {', '.join(map(repr, there))}; name the right one by {what}=..."
             )
     return file
-
-
-def batches_of(path: Path, file: Any, columns: list[str]) -> Iterator[Any]:
-    """Yield batches of a file, or raise a ``DataError`` where it is damaged."""
-    try:
-        yield from file.iter_batches(BATCH, columns=columns)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
 
 
 def unreadable(path: Path, error: Exception) -> DataError:

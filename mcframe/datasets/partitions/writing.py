@@ -8,11 +8,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import IntArray, Mask
+from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import whole
-from mcframe.datasets.partitions.extents import Extent, common_rows
 from mcframe.datasets.partitions.folder import (
     StoredFile,
     path_of,
@@ -28,11 +27,9 @@ from mcframe.datasets.partitions.on_disk import (
     file_of_labels,
     on_disk,
 )
-from mcframe.datasets.partitions.sorting import Spool, cuts_of_rows
+from mcframe.datasets.partitions.sorting import Extent, Spool, common_rows, cuts_of_rows
 from mcframe.model.chunks.sources import chunks_of
 from mcframe.model.labels import code_labels, in_words
-
-__all__ = ["ENTRIES_PER_PARTITION", "write_partitions"]
 
 pa: Any = Deferred("pyarrow", "writing a table to a folder (mcframe[disk])")
 pq: Any = Deferred("pyarrow.parquet", "writing a table to a folder (mcframe[disk])")
@@ -60,9 +57,9 @@ def write_partitions(
     Each block is read once, from first to last. Entries go to the disk as they come, and DuckDB
     sorts them there when all rows are counted. In memory are one chunk of the source, 8 bytes for
     each row of the table, 128 MB to sort in, and some 60 bytes for each entry of one partition.
-    The disk has room for each entry three times while they are sorted (20 bytes, and 8 for each
-    number beside its value). What is left are Parquet files, one for each block and partition,
-    with columns ``row``, ``column``, ``value`` and what stands beside it, and
+    On the disk each entry takes three times its size while they are sorted (20 bytes, and 8 for
+    each of weight, offset and exposure). The result is Parquet files, one for each block and
+    partition, with columns ``row``, ``column``, ``value`` and those of the additions, and
     ``mcframe-partitions.json`` with shapes, counts, and a SHA-256 of each file. They take 2 to 10
     bytes an entry, and are the same, to the last bit, for any order of the entries.
 
@@ -83,7 +80,7 @@ def write_partitions(
         Ranges of rows with about equally many entries, all blocks together; by default so many
         that each has some two million.
     duplicates : "refuse" or "sum", default "refuse"
-        What a cell is worth that has several entries. They are not summed where entries have
+        The value of a cell that has several entries. They are not summed where entries have
         weights, offsets or exposures.
     overwrite : bool, default False
         Delete partitions that the folder holds, when the new ones are all written. Files that
@@ -142,16 +139,16 @@ def write_partitions(
 def tables_of_labels(
     blocks: list[str], row_labels: Any, column_labels: Mapping[str, Any]
 ) -> dict[int | None, tuple[str, Any]]:
-    """Return what messages call labels, and a table of them, by block; None are the rows."""
-    found: dict[int | None, tuple[str, Any]] = {}
+    """Return the name of labels in messages, and a table of them, by block; None are the rows."""
+    tables: dict[int | None, tuple[str, Any]] = {}
     if row_labels is not None:
-        found[None] = ("row_labels", table_of_labels("row_labels", row_labels))
+        tables[None] = ("row_labels", table_of_labels("row_labels", row_labels))
     for name, given in column_labels.items():
         what = f"column_labels[{name!r}]"
         if name not in blocks:
             raise ModelError(f"column_labels: there is no block {name!r}; there are {blocks}")
-        found[blocks.index(name)] = (what, table_of_labels(what, given))
-    return found
+        tables[blocks.index(name)] = (what, table_of_labels(what, given))
+    return tables
 
 
 def table_of_labels(what: str, given: Any) -> Any:
@@ -182,7 +179,7 @@ def table_of_labels(what: str, given: Any) -> Any:
 def save_labels(
     place: Path, labels: Mapping[int | None, tuple[str, Any]], facts: Mapping[str, Any]
 ) -> dict[str, StoredFile]:
-    """Write labels beside partitions, and return their files.
+    """Write labels into the folder of the partitions, and return their files.
 
     Raises
     ------
@@ -311,7 +308,15 @@ class Writing:
         n_items = common_rows(self.extents.values())
         counts = np.zeros(n_items, dtype=np.int64)
         counts[: self.counts.size] = self.counts[:n_items]
-        cuts = cuts_of_rows(counts, number_of_partitions(counts, n_partitions))
+        occupied = int(np.count_nonzero(counts))
+        if n_partitions is None:
+            n_partitions = min(occupied, -(-int(counts.sum()) // ENTRIES_PER_PARTITION))
+        if n_partitions > occupied:
+            raise DataError(
+                f"n_partitions={n_partitions} was given and {occupied} rows have entries; each"
+                f" partition needs one, so give {occupied} or less"
+            )
+        cuts = cuts_of_rows(counts, n_partitions)
         files: dict[str, StoredFile] = {}
         blocks = {
             name: {
@@ -337,16 +342,17 @@ class Writing:
         refuse_full(place, 2 * spool.n_bytes)
         counts, n_repeated, place_of_first = [], 0, (0, 0)
         for p, entries in enumerate(spool.partitions(cuts, by_value=self.duplicates == "sum")):
-            first = begins_cell(entries)
-            if self.duplicates == "sum":
-                entries = summed(entries, first)
+            # Whether an entry is in another cell than the one before it.
+            first = np.ones(entries.num_rows, dtype=bool)
+            first[1:] = np.diff(entries["row"]) != 0
+            first[1:] |= np.diff(entries["column"]) != 0
+            if not first.all() and self.duplicates == "sum":
+                sums = np.add.reduceat(entries["value"].to_numpy(), np.flatnonzero(first))
+                entries = entries.filter(pa.array(first)).set_column(2, "value", pa.array(sums))
             elif not first.all():
                 if not n_repeated:
-                    again = int(np.argmin(first))
-                    place_of_first = (
-                        entries["row"][again].as_py(),
-                        entries["column"][again].as_py(),
-                    )
+                    repeated = entries.slice(int(np.argmin(first)), 1).to_pylist()[0]
+                    place_of_first = repeated["row"], repeated["column"]
                 n_repeated += int(np.count_nonzero(~first))
             counts.append(entries.num_rows)
             if not n_repeated:  # else nothing will be kept, and the rest is only counted
@@ -360,33 +366,3 @@ class Writing:
                 " or give duplicates='sum'"
             )
         return counts
-
-
-def begins_cell(entries: Any) -> Mask:
-    """Return of each of some sorted entries whether it stands in another cell than the last."""
-    first = np.ones(entries.num_rows, dtype=bool)
-    first[1:] = np.diff(entries["row"]) != 0
-    first[1:] |= np.diff(entries["column"]) != 0
-    return first
-
-
-def summed(entries: Any, first: Mask) -> Any:
-    """Return one entry a cell, with the sum of its values."""
-    if first.all():
-        return entries
-    sums = np.add.reduceat(entries["value"].to_numpy(), np.flatnonzero(first))
-    kept = entries.filter(pa.array(first))
-    return kept.set_column(2, "value", pa.array(sums))
-
-
-def number_of_partitions(counts: IntArray, wanted: int | None) -> int:
-    """Return how many partitions there will be, each with an entry at least."""
-    occupied = int(np.count_nonzero(counts))
-    if wanted is None:
-        return min(occupied, -(-int(counts.sum()) // ENTRIES_PER_PARTITION))
-    if wanted > occupied:
-        raise DataError(
-            f"n_partitions={wanted} was given and {occupied} rows have entries; each partition"
-            f" needs one, so give {occupied} or less"
-        )
-    return wanted

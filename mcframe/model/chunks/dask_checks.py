@@ -13,20 +13,17 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.chunks.entries import ADDITIONS, MOST_ROWS, Chunk, arrays_of, check_chunk
 from mcframe.model.chunks.sources import PLACES, chunk_of_rows, chunk_of_triples
-from mcframe.model.forms import numbers_of
-from mcframe.model.long_lists import may_list_entries
+from mcframe.model.forms import may_list_entries, numbers_of
+from mcframe.model.partitioned import ADDED
 from mcframe.numerics.digest import digest_of
-
-# What stands beside the values of ``Observations``.
-BESIDE = ("weights", "offset", "exposure")
 
 dask: Any = Deferred("dask", "reading Dask's collections")
 Shapes = Mapping[str, tuple[int, int]]
 
 
 @attrs.frozen
-class Facts:
-    """What is known of one block of one partition.
+class ChunkSummary:
+    """Counts and a digest of one block of one partition.
 
     Attributes
     ----------
@@ -36,7 +33,7 @@ class Facts:
     digest : str
         Of all its bits, by which a task is seen that gives something else another time.
     additions : tuple of str
-        What its entries have beside their values.
+        The additions to the values of its entries.
     """
 
     n_entries: int
@@ -47,7 +44,7 @@ class Facts:
     additions: tuple[str, ...]
 
 
-AllFacts = Mapping[str, tuple[Facts, ...]]
+Summaries = Mapping[str, tuple[ChunkSummary, ...]]
 
 
 def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chunk:
@@ -64,30 +61,32 @@ def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chu
 def in_scipy(given: Any) -> Any:
     """Return a block of rows whose ``sparse.COO`` is a matrix of SciPy."""
     if isinstance(given, Observations):
-        beside = {what: in_scipy(getattr(given, what)) for what in BESIDE}
-        return Observations(in_scipy(given.values), **beside)
+        added = {what: in_scipy(getattr(given, what)) for what in ADDED}
+        return Observations(in_scipy(given.values), **added)
     return given.to_scipy_sparse() if hasattr(given, "to_scipy_sparse") else given
 
 
 def facts_of_part(
     name: str, given: Any, p: int, start: int, shape: tuple[int, int] | None
-) -> Facts:
-    """Return what is to be known of one block of one partition; ``shape`` is that of its rows."""
+) -> ChunkSummary:
+    """Return the summary of one block of one partition; ``shape`` is that of its rows."""
     chunk = chunk_of(name, given, p, start, shape is not None)
     if shape is not None:
-        found = (chunk.rows_until or 0) - start, chunk.n_columns
-        if found != shape:
+        actual = (chunk.rows_until or 0) - start, chunk.n_columns
+        if actual != shape:
             raise DataError(
-                f"block {name!r}: partition {p} is of shape {found} and its array says {shape};"
+                f"block {name!r}: partition {p} is of shape {actual} and its array says {shape};"
                 " every partition needs the same columns, and the rows that were said"
             )
     if not chunk.values.size:
-        return Facts(0, 0, -1, -1, digest_of_chunk(chunk), chunk.names)
+        return ChunkSummary(0, 0, -1, -1, digest_of_chunk(chunk), chunk.names)
     last_column = int(chunk.columns.max())
     first, last = int(chunk.rows.min()), int(chunk.rows.max())
     refuse_labels(last, last - first + 1)
     arrays_of(name, chunk, first, (last - first + 1, last_column + 1))  # refuses cells given twice
-    return Facts(chunk.values.size, first, last, last_column, digest_of_chunk(chunk), chunk.names)
+    return ChunkSummary(
+        chunk.values.size, first, last, last_column, digest_of_chunk(chunk), chunk.names
+    )
 
 
 def refuse_labels(row: int, n_rows: int) -> None:
@@ -106,7 +105,7 @@ def digest_of_chunk(chunk: Chunk) -> str:
 
 
 def values_of(given: Any) -> Any:
-    """Return the collection of a block, without what stands beside it."""
+    """Return the collection of a block, without weights, offset and exposure."""
     return given.values if isinstance(given, Observations) else given
 
 
@@ -130,29 +129,29 @@ def tables_as_arrays(name: str, given: Any) -> Any:
             " exposures are columns of the frame"
         )
     values = array_of(name, "", values)
-    found: dict[str, Any] = {"values": values}
-    for what in BESIDE:
-        beside = getattr(given, what)
-        if dask.is_dask_collection(beside):
-            beside = array_of(name, f" {what}", beside)
-        if np.ndim(beside) == 2 and np.shape(beside)[0] == values.shape[0] > 1:
-            if not dask.is_dask_collection(beside):
+    arrays: dict[str, Any] = {"values": values}
+    for what in ADDED:
+        added = getattr(given, what)
+        if dask.is_dask_collection(added):
+            added = array_of(name, f" {what}", added)
+        if np.ndim(added) == 2 and np.shape(added)[0] == values.shape[0] > 1:
+            if not dask.is_dask_collection(added):
                 raise DataError(
-                    f"block {name!r}: {what} of shape {np.shape(beside)} are in memory as a whole;"
+                    f"block {name!r}: {what} of shape {np.shape(added)} are in memory as a whole;"
                     " give a collection of Dask, dask.array.from_array(array, chunks=(rows, -1))"
                 )
-        elif dask.is_dask_collection(beside):
+        elif dask.is_dask_collection(added):
             raise DataError(
-                f"block {name!r}: {what} have the shape {beside.shape} and the values"
+                f"block {name!r}: {what} have the shape {added.shape} and the values"
                 f" {values.shape}; give as many rows, or what is the same for all rows as an array"
                 " in memory"
             )
-        found[what] = beside
-    return Observations(**found)
+        arrays[what] = added
+    return Observations(**arrays)
 
 
 def is_frame(collection: Any) -> bool:
-    """Whether a collection is a frame or a Series; a Delayed has any attribute but by its type."""
+    """Return True for a frame or a Series, by its type: a Delayed has any attribute."""
     return hasattr(type(collection), "columns")
 
 
@@ -162,7 +161,7 @@ def in_columns(collection: Any) -> Any:
 
 
 def is_triples(collection: Any) -> bool:
-    """Whether a collection is a frame with columns, or an index, called as those of triples."""
+    """Return True for a frame whose columns or index have the names of those of triples."""
     if not is_frame(collection):
         return False
     frame = in_columns(collection)
@@ -268,8 +267,8 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
 
     def cut(given: Any) -> Any:
         if isinstance(given, Observations):
-            beside = {what: cut(getattr(given, what)) for what in BESIDE}
-            return Observations(cut(given.values), **beside)
+            added = {what: cut(getattr(given, what)) for what in ADDED}
+            return Observations(cut(given.values), **added)
         return given.rechunk((rows, -1)) if hasattr(given, "chunks") else given
 
     return {name: cut(given) for name, given in blocks.items()}, tuple(map(int, rows))
@@ -286,7 +285,7 @@ def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:
         )
 
 
-def width_of(name: str, given: Any, facts: tuple[Facts, ...], shapes: Shapes) -> int:
+def width_of(name: str, given: Any, facts: tuple[ChunkSummary, ...], shapes: Shapes) -> int:
     """Return how many columns a block has."""
     array = values_of(given)
     last = max(each.last_column for each in facts)
@@ -298,7 +297,7 @@ def width_of(name: str, given: Any, facts: tuple[Facts, ...], shapes: Shapes) ->
 
 
 def starts_of(
-    facts: AllFacts,
+    facts: Summaries,
     heights: tuple[int, ...] | None,
     shapes: Shapes,
 ) -> tuple[int, ...]:
@@ -325,7 +324,7 @@ def starts_of(
     return starts
 
 
-def starts_of_frames(facts: AllFacts, n_items: int | None) -> tuple[int, ...]:
+def starts_of_frames(facts: Summaries, n_items: int | None) -> tuple[int, ...]:
     """Return where partitions of triples begin: each with its first entry of any block."""
     by_partition = [
         [each for each in parts if each.n_entries] for parts in zip(*facts.values(), strict=True)
@@ -343,7 +342,7 @@ def starts_of_frames(facts: AllFacts, n_items: int | None) -> tuple[int, ...]:
     return (0, *starts[1:], stop)
 
 
-def refuse_elsewhere(name: str, p: int, facts: Facts, starts: tuple[int, ...]) -> None:
+def refuse_elsewhere(name: str, p: int, facts: ChunkSummary, starts: tuple[int, ...]) -> None:
     """Raise a ``DataError`` where entries of a partition are in rows of another one."""
     if not facts.n_entries or starts[p] <= facts.first_row <= facts.last_row < starts[p + 1]:
         return
@@ -356,19 +355,19 @@ def refuse_elsewhere(name: str, p: int, facts: Facts, starts: tuple[int, ...]) -
     )
 
 
-def refuse_unlike_additions(facts: AllFacts) -> None:
+def refuse_unlike_additions(facts: Summaries) -> None:
     """Raise a ``DataError`` where only some partitions have weights, offsets or exposures."""
     for name, parts in facts.items():
         for p, each in enumerate(parts):
             if each.additions != parts[0].additions:
                 here, first = (" and ".join(f.additions) or "nothing" for f in (each, parts[0]))
                 raise DataError(
-                    f"block {name!r}: partition {p} has {here} beside its values and partition 0"
+                    f"block {name!r}: partition {p} has {here} with its values and partition 0"
                     f" has {first}; give the same with every partition"
                 )
 
 
-def refuse_empty(facts: AllFacts, rows_known: bool) -> None:
+def refuse_empty(facts: Summaries, rows_known: bool) -> None:
     """Raise a ``DataError`` where a block has no entry, or a partition of unknown rows none."""
     for name, parts in facts.items():
         if not any(each.n_entries for each in parts):

@@ -13,7 +13,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.model import Observations
 from mcframe.model.observations import EntryExposures
 
-# What an entry may have beside its value, by the names of the columns of triples.
+# The additions that an entry may have to its value: names of columns of triples.
 ADDITIONS = ("weight", "offset", "exposure")
 # Rows of triples are counted in memory up to this one; larger tables say how many they have.
 MOST_ROWS = 1 << 28
@@ -28,7 +28,7 @@ class Chunk:
     Attributes
     ----------
     label : str
-        What messages call the chunk, such as ``chunk 3``.
+        The name of the chunk in messages, such as ``chunk 3``.
     rows, columns : arrays of integers (n_entries,)
         Counted from 0 over the whole table.
     values : array (n_entries,)
@@ -51,7 +51,7 @@ class Chunk:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each entry has beside its value."""
+        """Names of the additions to the values."""
         return tuple(sorted(self.additions))
 
     def select(self, kept: Mask) -> "Chunk":

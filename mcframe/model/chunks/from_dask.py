@@ -10,8 +10,7 @@ import numpy as np
 from mcframe.contracts.errors import DataError
 from mcframe.model import Observations
 from mcframe.model.chunks.dask_checks import (
-    BESIDE,
-    Facts,
+    ChunkSummary,
     chunk_of,
     dask,
     digest_of_chunk,
@@ -31,6 +30,7 @@ from mcframe.model.chunks.dask_checks import (
     width_of,
 )
 from mcframe.model.chunks.entries import arrays_of, data_of
+from mcframe.model.partitioned import ADDED
 from mcframe.numerics.digest import digest_of
 
 __all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
@@ -38,7 +38,7 @@ __all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
 
 @attrs.frozen(eq=False, repr=False)
 class DaskPartitions:
-    """A table of Dask's collections, made by ``from_dask``; each part is a task of its own.
+    """A table of Dask's collections, made by ``from_dask``; each part is a separate task.
 
     It stands where ``data`` stands in ``fit``. ``part`` runs the task in the process where it
     is called, on one thread. The tasks' graph travels with the object: one that reads from files
@@ -49,12 +49,12 @@ class DaskPartitions:
     tasks : dict from block name to tuple of Delayed
         One for each partition.
     rows_given : dict from block name to bool
-        Whether the block's tasks give blocks of rows, and not triples.
+        True if the block's tasks give blocks of rows, and not triples.
     starts : tuple of int (n_partitions + 1)
         The first row of each partition, and the number of rows.
     columns : dict from block name to int
         The number of columns of each block.
-    facts : dict from block name to tuple of Facts
+    facts : dict from block name to tuple of ChunkSummary
         One for each partition.
     names : dict from block name to pandas' Index or None
         The names of the columns of frames whose rows are items.
@@ -64,7 +64,7 @@ class DaskPartitions:
     rows_given: Mapping[str, bool]
     starts: tuple[int, ...]
     columns: Mapping[str, int]
-    facts: Mapping[str, tuple[Facts, ...]]
+    facts: Mapping[str, tuple[ChunkSummary, ...]]
     names: Mapping[str, Any]
 
     @property
@@ -116,7 +116,7 @@ class DaskPartitions:
         return self.facts[name][p].n_entries
 
     def additions(self, name: str) -> tuple[str, ...]:
-        """What the entries of a block have beside their values."""
+        """Names of the additions to the values of a block."""
         return tuple(sorted({what for each in self.facts[name] for what in each.additions}))
 
     def column_labels(self, name: str) -> Any:
@@ -138,21 +138,21 @@ class DaskPartitions:
         start, stop = self.rows(p)
         # The workers' threads are the scheduler's to give out: a part takes the one it runs on.
         given = dask.compute(*tasks, scheduler="synchronous")
-        found = {}
+        parts = {}
         for name, block in zip(self.blocks, given, strict=True):
             chunk = chunk_of(name, block, p, start, self.rows_given[name])
             if digest_of_chunk(chunk) != self.facts[name][p].digest:
                 raise DataError(
                     f"block {name!r}: the task of partition {p} gives other entries than when"
                     " they were counted; it has to give the same each time it runs. Draw random"
-                    " numbers from a seed of its own, and read files that nobody changes"
+                    " numbers from a fixed seed, and read files that nobody changes"
                 )
             shape = (stop - start, self.columns[name])
             if isinstance(block, Observations):  # offsets count in cells without an entry, too
-                found[name] = in_scipy(block)
+                parts[name] = in_scipy(block)
             else:
-                found[name] = data_of(arrays_of(name, chunk, start, shape), shape)
-        return found
+                parts[name] = data_of(arrays_of(name, chunk, start, shape), shape)
+        return parts
 
     def __repr__(self) -> str:
         tables = ", ".join(
@@ -177,8 +177,9 @@ def from_dask(
     data : dict from block name to dask.array or dask.dataframe
         An array has known chunks of rows, which those of the other arrays become; its chunks are
         arrays with NaN, ``scipy.sparse`` matrices or ``sparse.COO``, of which what is stored is
-        observed. ``Observations`` of one have arrays of as many rows beside it, or what is the
-        same for all rows. A frame with ``row``, ``column``, ``value`` and, where entries have
+        observed. ``Observations`` of one have arrays of as many rows as additions, or
+        numbers common to all rows.
+        A frame with ``row``, ``column``, ``value`` and, where entries have
         them, ``weight`` and ``offset`` or ``exposure`` has one entry in each row; the entries of
         an item stand in one partition, those of a partition in front of those of the next. Any
         other frame is a table with an item in each row, counted from 0 whatever its index, and
@@ -258,16 +259,16 @@ def tasks_of(name: str, given: Any) -> tuple[Any, ...]:
     values = delayed_rows(values_of(given))
     if not isinstance(given, Observations):
         return values
-    beside = {
+    added = {
         what: delayed_rows(numbers)
         if dask.is_dask_collection(numbers)
         else [numbers] * len(values)
-        for what in BESIDE
+        for what in ADDED
         if (numbers := getattr(given, what)) is not None
     }
     observed = dask.delayed(Observations)
     return tuple(
-        observed(block, **{what: numbers[p] for what, numbers in beside.items()})
+        observed(block, **{what: numbers[p] for what, numbers in added.items()})
         for p, block in enumerate(values)
     )
 
@@ -283,8 +284,8 @@ def facts_of(
     rows_given: Mapping[str, bool],
     heights: tuple[int, ...] | None,
     data: Mapping[str, Any],
-) -> dict[str, tuple[Facts, ...]]:
-    """Compute every partition once, and return what is to be known of it."""
+) -> dict[str, tuple[ChunkSummary, ...]]:
+    """Compute every partition once, and return its summaries."""
     n_partitions = len(next(iter(tasks.values())))
     starts = np.cumsum([0, *(heights or [0] * n_partitions)])
     find = dask.delayed(facts_of_part, pure=False)
@@ -303,5 +304,5 @@ def facts_of(
         ]
         for name, parts in tasks.items()
     }
-    (found,) = dask.compute(wanted)
-    return {name: tuple(parts) for name, parts in found.items()}
+    (summaries,) = dask.compute(wanted)
+    return {name: tuple(parts) for name, parts in summaries.items()}

@@ -1,4 +1,4 @@
-"""What users have of a block, piece by piece: blocks of consecutive rows, or triples."""
+"""Sources of a block, piece by piece: blocks of consecutive rows, or triples."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
@@ -14,18 +14,16 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.chunks.entries import ADDITIONS, Chunk, check_chunk
 from mcframe.model.forms import UNCLEAR_FORMATS
+from mcframe.model.labels import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.partitioned import is_collection
 from mcframe.model.reading import read_numbers
-from mcframe.model.series import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.table import Table
 
-__all__ = ["PLACES", "chunks_of"]
-
-# What triples call the place of an entry and its value.
+# The names of the place and the value of an entry in triples.
 PLACES = ("row", "column", "value")
-# Triples given one by one are taken together by so many.
+# The number of triples given one by one that form a chunk.
 TOGETHER = 65536
-# What numbers of rows and of columns have to stay below.
+# Numbers of columns are below this.
 MOST_COLUMNS = 2**31
 
 
@@ -40,7 +38,7 @@ def chunks_of(name: str, source: Any, label: str = "chunk") -> Iterator[Chunk]:
         Of blocks of rows (matrices, ``scipy.sparse`` matrices, ``Observations``), which follow
         each other; or of triples, in any order.
     label : str
-        What messages call an element, before its number from 0.
+        The name of an element in messages, before its number from 0.
 
     Raises
     ------
@@ -104,13 +102,13 @@ def remedy_for(source: Any) -> str:
 
 
 def is_rows(given: Any) -> bool:
-    """Whether an element is a block of rows."""
+    """Return True for a block of rows."""
     array = isinstance(given, np.ndarray)
     return array or sp.issparse(given) or isinstance(given, Observations)
 
 
 def is_single(element: Any) -> bool:
-    """Whether an element is one triple of numbers, and not three sequences of them."""
+    """Return True for one triple of numbers, and not three sequences of them."""
     return isinstance(element, tuple) and all(np.ndim(part) == 0 for part in element)
 
 
@@ -144,13 +142,13 @@ def refuse_unlike(name: str, first: Chunk, chunk: Chunk) -> None:
         )
     if first.names != chunk.names:
         raise DataError(
-            f"block {name!r}: {first.label} has {in_words(first)} beside its values and"
+            f"block {name!r}: {first.label} has {in_words(first)} with its values and"
             f" {chunk.label} has {in_words(chunk)}; give the same with every chunk"
         )
 
 
 def in_words(chunk: Chunk) -> str:
-    """Say what the entries of a chunk have beside their values."""
+    """Return the additions to the values of a chunk in words."""
     return " and ".join(chunk.names) or "nothing"
 
 
@@ -212,8 +210,8 @@ def chunk_of_triples(name: str, given: Any, label: str) -> Chunk:
     named = columns_by_name(here, given)
     lengths = {key: len(column) for key, column in named.items()}
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{size} of {key}" for key, size in lengths.items())
-        raise DataError(f"{here} has {found}; one of each is needed for each triple")
+        counts = ", ".join(f"{size} of {key}" for key, size in lengths.items())
+        raise DataError(f"{here} has {counts}; one of each is needed for each triple")
     if "offset" in named and "exposure" in named:
         raise DataError(
             f"{here} has both offset and exposure; add log(exposure) to the offset and give that"

@@ -1,13 +1,93 @@
-"""``python -m mcframe demo``: its arguments and its exit codes."""
+"""The commands of ``python -m mcframe``: parsers, exit codes, and the demo."""
 
 import argparse
+import io
+import math
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from mcframe.commands.arguments import LAYOUT, positive, tolerance, whole
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, McframeError
 
-__all__ = ["add_demo"]
+DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+LAYOUT = argparse.RawDescriptionHelpFormatter
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Complain in one line and leave."""
+        self.exit(MISTAKE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def whole(text: str) -> int:
+    """Read a count or a seed."""
+    return count_from(text, 0)
+
+
+def natural(text: str) -> int:
+    """Read a count of which there is at least one."""
+    return count_from(text, 1)
+
+
+def count_from(text: str, least: int) -> int:
+    """Read a whole number that is no smaller than ``least``."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} was given; a whole number from {least} is needed"
+        )
+    return value
+
+
+def positive(text: str) -> float:
+    """Read a number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} was given; a number above 0 is needed")
+    return value
+
+
+def tolerance(text: str) -> float:
+    """Read a number between 0 and 1."""
+    value = positive(text)
+    if value >= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} was given; a number below 1 is needed")
+    return value
+
+
+def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments name and return its exit code; mistakes become one line."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without mathematical signs shows question marks instead of a traceback.
+        sys.stdout.reconfigure(errors="replace")
+    given = commands.parse_args(arguments)
+    if "run" not in given:
+        commands.print_help()
+        return DONE
+    try:
+        code: int = given.run(given)
+        return code
+    except McframeError as error:
+        print(f"mcframe: {error}", file=sys.stderr)
+        return MISTAKE
+    except BrokenPipeError:
+        # Whoever was reading, such as head, has left: the rest goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNFINISHED
+    except KeyboardInterrupt:
+        print(f"\nmcframe: {given.interrupted}", file=sys.stderr)
+        return INTERRUPTED
+
 
 CERTIFIED, UNCERTIFIED = 0, 1
 # What matplotlib writes without further packages.
@@ -15,8 +95,8 @@ FORMATS = (".png", ".pdf", ".svg")
 
 DEMO = """\
 Hide half of the features and three quarters of the labels of a table, fit a low-rank model
-to what is left, print its certificate, and judge what it predicts for the hidden entries
-beside mean imputation with logistic regression. About 15 seconds on two cores.
+to the others, print its certificate, and compare its predictions of the hidden entries
+with mean imputation and logistic regression. About 15 seconds on two cores.
 
 Without --data the table is scikit-learn's 1797 handwritten digits, nothing is downloaded, and
 a picture of hidden and completed digits is written if matplotlib is installed.
@@ -25,7 +105,7 @@ a picture of hidden and completed digits is written if matplotlib is installed.
 NOTES = """\
 your own data: an npz file with X (items x features, numbers) and Y (items x labels, 0 or 1),
 NaN where missing, as numpy.savez("mine.npz", X=X, Y=Y) writes it. A relative path is also
-looked for in the folder named by the environment variable MCFRAME_DATA.
+searched for in the folder named by the environment variable MCFRAME_DATA.
 
 Ctrl-C during the fit ends it with the best point so far and its certificate.
 
@@ -86,7 +166,7 @@ def check_picture(picture: str | None, data: str | None) -> None:
 
 def run_demo(given: argparse.Namespace) -> int:
     """Run the demo; the exit code says whether its fit is certified."""
-    from mcframe.demo import Demo, demonstrate
+    from mcframe.demo.report import Demo, demonstrate
 
     check_picture(given.picture, given.data)
     answer = demonstrate(

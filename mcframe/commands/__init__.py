@@ -1,1 +1,0 @@
-"""Floor 10: the commands of ``python -m mcframe``, one file each."""
