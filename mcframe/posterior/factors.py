@@ -1,0 +1,661 @@
+"""Gaussian factors by variational Bayes: z_ij = x_i'w_j, rows and columns Gaussian given each other.
+
+Every row has K numbers x_i and every column K numbers w_j: k factors; where a block has effects of
+rows one number for these, beside which its columns have a 1; and where a block has biases a 1,
+beside which its columns have their bias. q(x, w) is a product of one Gaussian for each row and one
+for each column (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007), and what it maximises is
+
+    sum over entries of E[constant - precision / 2 * (z - value)^2] - KL(q(x) || p) - KL(q(w) || p),
+
+a lower bound on the log evidence: the log likelihood of each entry is replaced by the parabola
+below it that its likelihood gives. Variances of noise and precisions of the priors are those that
+make it largest.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy.special import gammaln
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.numerics import factor_loops as loops
+from mcframe.numerics.machine import check_time
+from mcframe.numerics.threads import share
+from mcframe.posterior.observed import LOG_TWO_PI, Observed
+
+# Rows that are worked on at a time.
+CHUNK = 2048
+# Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
+# the order of summation does not depend on the threads.
+PARTS, PART = 8, 2_000_000
+# The prior of a column's noise variance counts as much as so many entries, with the mean of all.
+NOISE_ENTRIES = 10.0
+# The smallest noise variance, over the mean square of the column's values.
+LEAST_NOISE = 1e-10
+# The smallest variance of noise in predictors.
+LEAST_SPREAD = 1e-6
+# The prior of the variance of effects counts as much as so many of them.
+EFFECTS = 2.0
+TINY = 1e-300
+
+
+@attrs.frozen(eq=False)
+class Design:
+    """Which of the K numbers of rows and columns are what.
+
+    Attributes
+    ----------
+    n_factors : int
+    row_blocks : tuple of int
+        The blocks with effects of rows, a number each after the factors.
+    has_biases : bool
+        Whether the last number is 1 in rows and the bias in columns.
+    given : array (n_columns x K)
+        What columns have at the numbers that are not free, 0 elsewhere.
+    free : mask (n_columns x K)
+        The numbers of columns that have a distribution.
+    """
+
+    n_factors: int
+    row_blocks: tuple[int, ...]
+    has_biases: bool
+    given: Array
+    free: Mask
+
+    @classmethod
+    def of(cls, observed: Observed, n_factors: int) -> "Design":
+        """The design of so many factors and the effects that the blocks declare."""
+        blocks = observed.blocks
+        row_blocks = tuple(b for b, own in enumerate(blocks) if own.layout.n_row_effects)
+        has_biases = any(own.layout.n_biases for own in blocks)
+        width = n_factors + len(row_blocks) + has_biases
+        given = np.zeros((observed.shape[1], width))
+        free = np.zeros((observed.shape[1], width), dtype=bool)
+        free[:, :n_factors] = True
+        for place, b in enumerate(row_blocks):
+            given[blocks[b].columns, n_factors + place] = 1.0
+        for own in blocks:
+            if own.layout.n_biases:
+                free[own.columns, -1] = True
+        return cls(n_factors, row_blocks, has_biases, given, free)
+
+    @property
+    def width(self) -> int:
+        """K."""
+        return self.given.shape[1]
+
+    @cached_property
+    def row_free(self) -> Mask:
+        """The numbers of rows that have a distribution: all but the 1 beside biases."""
+        free = np.ones(self.width, dtype=bool)
+        if self.has_biases:
+            free[-1] = False
+        return free
+
+    @cached_property
+    def row_given(self) -> Array:
+        """What rows have at the numbers that are not free (1 x K)."""
+        return (~self.row_free).astype(float)[None]
+
+    @cached_property
+    def groups(self) -> tuple[tuple[IntArray, Mask], ...]:
+        """Columns whose free numbers are the same, and these."""
+        kinds, which = np.unique(self.free, axis=0, return_inverse=True)
+        which = which.ravel()
+        return tuple((np.flatnonzero(which == g), kind) for g, kind in enumerate(kinds))
+
+
+@attrs.frozen(eq=False)
+class Gaussians:
+    """A Gaussian for each row or column, given numbers included.
+
+    ``means`` (n x K), packed ``covariances`` (n x P), and the log determinant of the covariance of
+    the free numbers, (n,).
+    """
+
+    means: Array
+    covariances: Array
+    log_determinants: Array
+
+    @property
+    def squares(self) -> Array:
+        """E[x x'], packed."""
+        return self.covariances + loops.packed_squares(self.means)
+
+    def second_moments(self) -> Array:
+        """E[x_k^2] (n x K)."""
+        diagonal = np.diag(loops.unpacking(self.means.shape[1]))
+        return np.square(self.means) + self.covariances[:, diagonal]
+
+
+def conditionals(
+    matrices: Array,
+    vectors: Array,
+    free: Mask,
+    given: Array,
+    prior_precisions: Array,
+    prior_means: Array,
+) -> Gaussians:
+    """The Gaussians with these normal equations and independent Gaussian priors.
+
+    Densities proportional to ``exp(x'b - x'A x / 2)`` times the prior, of the free numbers given
+    the others. Raises ``numpy.linalg.LinAlgError`` where a matrix is not positive definite.
+
+    Parameters
+    ----------
+    matrices, vectors : arrays (n x P), (n x K)
+        A and b.
+    free : mask (K,)
+    given : array (n or 1 x K)
+    prior_precisions, prior_means : arrays (n or 1 x K)
+    """
+    n, width = vectors.shape
+    means = np.array(np.broadcast_to(given, (n, width)))
+    covariances = np.zeros((n, loops.packed_size(width)))
+    places = np.flatnonzero(free)
+    if not places.size:
+        return Gaussians(means, covariances, np.zeros(n))
+    where = loops.unpacking(width)
+    # One unit for all numbers: a prior of a small variance would else spoil the others' digits.
+    precision = matrices[:, where[np.ix_(places, places)]]
+    diagonal = np.arange(places.size)
+    precision[:, diagonal, diagonal] += prior_precisions[:, places]
+    scale = 1.0 / np.sqrt(precision[:, diagonal, diagonal])
+    precision *= scale[:, :, None] * scale[:, None, :]
+    right = vectors[:, places] + prior_precisions[:, places] * prior_means[:, places]
+    others = np.flatnonzero(~free)
+    if others.size:
+        across = matrices[:, where[np.ix_(places, others)]]
+        right = right - np.einsum("nab,nb->na", across, means[:, others])
+    triangles = np.linalg.cholesky(precision)
+    inverse = np.linalg.inv(precision)
+    inverse = 0.5 * (inverse + inverse.transpose(0, 2, 1))
+    solved = np.einsum("nab,nb->na", inverse, scale * right)
+    means[:, places] = scale * solved
+    inverse *= scale[:, :, None] * scale[:, None, :]
+    low, high = np.tril_indices(places.size)
+    covariances[:, where[places[low], places[high]]] = inverse[:, low, high]
+    halves = np.log(triangles[:, diagonal, diagonal]) - np.log(scale)
+    return Gaussians(means, covariances, -2.0 * np.sum(halves, axis=1))
+
+
+@attrs.frozen(eq=False)
+class Priors:
+    """Precisions and means of the numbers of rows and columns, and variances of the noise.
+
+    Attributes
+    ----------
+    factors : array (k,)
+        Precisions of columns' factors; those of rows are 1.
+    row_effects : array
+        A precision for each block with effects of rows.
+    biases, bias_means : arrays (n_blocks,)
+    noise : array (n_columns,)
+        Variances where they are learned, else 1.
+    usual_noise : float
+        The centre of the prior of the noise variances.
+    """
+
+    factors: Array
+    row_effects: Array
+    biases: Array
+    bias_means: Array
+    noise: Array
+    usual_noise: float
+
+    def of_rows(self, design: Design) -> Array:
+        """Prior precisions of the numbers of a row (1 x K)."""
+        found = np.ones((1, design.width))
+        found[0, design.n_factors : design.n_factors + len(design.row_blocks)] = self.row_effects
+        return found
+
+    def of_columns(self, observed: Observed, design: Design) -> tuple[Array, Array]:
+        """Prior precisions and means of the numbers of columns (n_columns x K)."""
+        precisions, means = np.ones(design.given.shape), np.zeros(design.given.shape)
+        precisions[:, : design.n_factors] = self.factors
+        if design.has_biases:
+            for b, block in enumerate(observed.blocks):
+                precisions[block.columns, -1] = self.biases[b]
+                means[block.columns, -1] = self.bias_means[b] - block.centres
+        return precisions, means
+
+
+@attrs.frozen(eq=False)
+class RowSums:
+    """What some rows answer: sums over their entries, and over the rows themselves.
+
+    Attributes
+    ----------
+    matrices, vectors : arrays (n_columns x P), (n_columns x K)
+        Normal equations of the columns, before a division by learned noise variances.
+    totals : array (n_columns x 2)
+        Sums of precisions and of precision * value^2.
+    squares : array (P,)
+        The sum over rows of E[x x'].
+    spreads : array (n_blocks,)
+        Sums of the variances of predictors with noise of their own.
+    scalars : array (2,)
+        The constants of the bounds, and the log determinants of the rows' covariances.
+    """
+
+    matrices: Array
+    vectors: Array
+    totals: Array
+    squares: Array
+    spreads: Array
+    scalars: Array
+
+    @classmethod
+    def zeros(cls, n_columns: int, width: int, n_blocks: int) -> "RowSums":
+        """The sums over no rows."""
+        size = loops.packed_size(width)
+        shapes = (n_columns, size), (n_columns, width), (n_columns, 2), size, n_blocks, 2
+        return cls(*(np.zeros(shape) for shape in shapes))
+
+    def __add__(self, other: "RowSums") -> "RowSums":
+        mine = attrs.astuple(self, recurse=False)
+        theirs = attrs.astuple(other, recurse=False)
+        return RowSums(*(one + another for one, another in zip(mine, theirs, strict=True)))
+
+
+@attrs.frozen(eq=False)
+class State:
+    """Where the sweeps stand: Gaussians of the columns, priors, and pseudo-observations.
+
+    Attributes
+    ----------
+    design : Design
+    columns : Gaussians
+    priors : Priors
+    values, precisions : arrays (N,)
+        A Gaussian observation of each number of z; where noise variances are learned the
+        precisions are yet to be divided by these.
+    """
+
+    design: Design
+    columns: Gaussians
+    priors: Priors
+    values: Array
+    precisions: Array
+
+
+def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> State:
+    """A state to begin with: effects of columns 0, factors small and random."""
+    design = Design.of(observed, n_factors)
+    values, precisions = np.empty(observed.size), np.empty(observed.size)
+    n_columns = observed.shape[1]
+    noise = np.ones(n_columns)
+    for block in observed.blocks:
+        size = block.part.stop - block.part.start
+        pseudo = block.pseudo_observations(
+            slice(0, block.y.size), np.zeros(size), np.ones(size), 1.0
+        )
+        values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
+        if block.noise == "column":
+            noise[block.columns] = max(float(np.var(block.y)), TINY) if block.y.size else 1.0
+    means = np.array(design.given)
+    means[:, :n_factors] = 0.1 * rng.standard_normal((n_columns, n_factors))
+    size = loops.packed_size(design.width)
+    columns = Gaussians(means, np.zeros((n_columns, size)), np.zeros(n_columns))
+    spread = float(np.mean(noise))
+    priors = Priors(
+        factors=np.full(n_factors, 10.0 / spread if weight is None else weight**2),
+        row_effects=np.array([5.0 / spread] * len(design.row_blocks)),
+        biases=np.array([own.ridge or 0.1 / spread for own in observed.blocks]),
+        bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
+        noise=noise,
+        usual_noise=spread,
+    )
+    return State(design, columns, priors, values, precisions)
+
+
+@attrs.frozen(eq=False)
+class RowPass:
+    """One pass over rows: their Gaussians given the columns, new bounds, and sums for columns.
+
+    It changes the state's pseudo-observations in place. Rows are independent given the columns,
+    so that a pass over some of them is a question that partitions can be asked.
+    """
+
+    observed: Observed
+    state: State
+
+    @cached_property
+    def squares(self) -> Array:
+        """E[w w'] of the columns, packed."""
+        return self.state.columns.squares
+
+    def gaussians(self, first: int, last: int) -> Gaussians:
+        """The Gaussians of some rows given the columns."""
+        state, rows = self.state, self.observed.by_rows
+        width = state.design.width
+        matrices = np.zeros((last - first, loops.packed_size(width)))
+        vectors = np.zeros((last - first, width))
+        loops.add_by_rows(
+            first,
+            last,
+            rows.starts,
+            rows.across,
+            rows.places,
+            state.values,
+            state.precisions,
+            1.0 / state.priors.noise,
+            state.columns.means,
+            self.squares,
+            matrices,
+            vectors,
+        )
+        design = state.design
+        precisions = state.priors.of_rows(design)
+        return conditionals(
+            matrices, vectors, design.row_free, design.row_given, precisions, np.zeros((1, width))
+        )
+
+    def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[float, Array]:
+        """Take the best bounds for the entries of some rows; constants, and spreads of blocks."""
+        observed, state = self.observed, self.state
+        spreads, constant = np.zeros(len(observed.blocks)), 0.0
+        rows = observed.by_rows
+        mean, variance = self.moments
+        if mean.size:
+            loops.predictor_moments(
+                first,
+                last,
+                rows.starts,
+                rows.across,
+                rows.places,
+                gaussians.means,
+                gaussians.covariances,
+                state.columns.means,
+                state.columns.covariances,
+                mean,
+                variance,
+            )
+        for b, block in enumerate(observed.blocks):
+            if block.noise == "column":
+                continue
+            entries = block.entries(first, last)
+            here = block.numbers(entries)
+            noise = float(state.priors.noise[block.columns][0])
+            pseudo = block.pseudo_observations(entries, mean[here], variance[here], noise)
+            state.values[here], state.precisions[here] = pseudo.values, pseudo.precisions
+            constant += pseudo.constant
+            spreads[b] += pseudo.spread
+        return constant, spreads
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Room for means and variances of all numbers of z; empty where no bound asks for them."""
+        asked = any(block.noise != "column" for block in self.observed.blocks)
+        size = self.observed.size if asked else 0
+        return np.empty(size), np.empty(size)
+
+    def sums(self, first: int, last: int) -> RowSums:
+        """The sums over some rows."""
+        observed, state = self.observed, self.state
+        n_columns, width = state.columns.means.shape
+        rows = observed.by_rows
+        found = RowSums.zeros(n_columns, width, len(observed.blocks))
+        for begin in range(first, last, CHUNK):
+            check_time()
+            end = min(begin + CHUNK, last)
+            gaussians = self.gaussians(begin, end)
+            constant, spreads = self.refresh(begin, end, gaussians)
+            squares = gaussians.squares
+            loops.add_by_columns(
+                begin,
+                end,
+                rows.starts,
+                rows.across,
+                rows.places,
+                state.values,
+                state.precisions,
+                gaussians.means,
+                squares,
+                found.matrices,
+                found.vectors,
+                found.totals,
+            )
+            found.squares[:] += np.sum(squares, axis=0)
+            found.spreads[:] += spreads
+            found.scalars[:] += (constant, float(np.sum(gaussians.log_determinants)))
+        return found
+
+    def all_sums(self) -> RowSums:
+        """The sums over all rows, by threads; in the same order for any number of these."""
+        rows, width = self.observed.by_rows, self.state.design.width
+        cost = rows.across.size * loops.packed_size(width)
+        count = int(np.clip(cost // PART, 1, PARTS))
+        places = np.searchsorted(rows.starts, np.linspace(0, rows.starts[-1], count + 1)[1:-1])
+        n_rows = self.observed.shape[0]
+        cuts = (0, *np.unique(np.clip(places, 1, n_rows - 1)).tolist(), n_rows)
+        found: dict[int, RowSums] = {}
+
+        def work(first: int, last: int) -> None:
+            found[first] = self.sums(first, last)
+
+        _ = self.squares, self.moments  # before threads ask for them
+        share(work, sorted(set(cuts)))
+        ordered = [found[first] for first in sorted(found)]
+        return sum(ordered[1:], start=ordered[0])
+
+
+@attrs.frozen(eq=False)
+class Swept:
+    """A state after a sweep, and the lower bound on the log evidence there."""
+
+    state: State
+    evidence: float
+
+
+def sweep(observed: Observed, state: State, weight: float | None) -> Swept:
+    """One pass over rows, the columns given these, then noise, priors and the best rotation."""
+    sums = RowPass(observed, state).all_sums()
+    columns, residuals = columns_given(observed, state, sums)
+    priors = state.priors
+    noise, usual = best_noise(observed, priors, sums, residuals)
+    priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
+    columns, sums = rotated(state.design, columns, sums, observed.shape[0], weight)
+    priors = best_priors(observed, state.design, priors, columns, sums, weight)
+    evidence = (
+        data_term(observed, priors, sums, residuals)
+        + noise_term(observed, priors)
+        - divergence_of_columns(observed, state.design, priors, columns)
+        - divergence_of_rows(observed, state.design, priors, sums)
+        + effects_term(observed, state.design, priors)
+    )
+    return Swept(attrs.evolve(state, columns=columns, priors=priors), evidence)
+
+
+def columns_given(observed: Observed, state: State, sums: RowSums) -> tuple[Gaussians, Array]:
+    """The Gaussians of all columns given the sums of rows, and their expected squared residuals.
+
+    Residuals are sums of ``precision * E[(value - z)^2]``, before a division by learned variances.
+    """
+    design, priors = state.design, state.priors
+    precisions, means = priors.of_columns(observed, design)
+    scale = 1.0 / priors.noise[:, None]
+    n_columns, width = sums.vectors.shape
+    found = Gaussians(
+        np.array(design.given),
+        np.zeros((n_columns, loops.packed_size(width))),
+        np.zeros(n_columns),
+    )
+    for begin in range(0, n_columns, CHUNK):
+        chunk = np.arange(begin, min(begin + CHUNK, n_columns))
+        for group, free in design.groups:
+            here = np.intersect1d(group, chunk, assume_unique=True)
+            if not here.size:
+                continue
+            own = conditionals(
+                scale[here] * sums.matrices[here],
+                scale[here] * sums.vectors[here],
+                free,
+                design.given[here],
+                precisions[here],
+                means[here],
+            )
+            found.means[here] = own.means
+            found.covariances[here] = own.covariances
+            found.log_determinants[here] = own.log_determinants
+    twice = np.full(loops.packed_size(width), 2.0)
+    twice[np.diag(loops.unpacking(width))] = 1.0
+    residuals = (
+        sums.totals[:, 1]
+        - 2.0 * np.einsum("jk,jk->j", sums.vectors, found.means)
+        + np.einsum("jp,jp,p->j", sums.matrices, found.squares, twice)
+    )
+    return found, np.maximum(residuals, 0.0)
+
+
+def best_noise(
+    observed: Observed, priors: Priors, sums: RowSums, residuals: Array
+) -> tuple[Array, float]:
+    """Variances of the noise that make the bound largest, and the centre of their prior."""
+    noise, usual = np.array(priors.noise), priors.usual_noise
+    for b, block in enumerate(observed.blocks):
+        here = block.columns
+        counts = sums.totals[here, 0]
+        if block.noise == "column":
+            least = LEAST_NOISE * sums.totals[here, 1] / np.maximum(counts, 1.0)
+            noise[here] = (residuals[here] + NOISE_ENTRIES * usual) / (counts + NOISE_ENTRIES)
+            noise[here] = np.maximum(noise[here], np.maximum(least, TINY))
+        elif block.noise == "block" and np.sum(counts):
+            mean = (np.sum(residuals[here]) + sums.spreads[b]) / np.sum(counts)
+            noise[here] = max(float(mean), LEAST_SPREAD)
+    learned = observed.columns_with_noise
+    if learned.size:
+        usual = 1.0 / float(np.mean(1.0 / noise[learned]))
+    return noise, usual
+
+
+def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Array) -> float:
+    """The expected parabolas below the log likelihoods of all entries."""
+    noise = priors.noise
+    total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / noise))
+    for b, block in enumerate(observed.blocks):
+        counts, own = sums.totals[block.columns, 0], noise[block.columns]
+        if block.noise == "column":
+            total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(own))))
+        elif block.noise == "block":
+            total -= 0.5 * float(sums.spreads[b] / own[0] + np.sum(counts) * np.log(own[0]))
+    return total
+
+
+def noise_term(observed: Observed, priors: Priors) -> float:
+    """The log density of the logarithms of learned variances: scaled inverse chi square."""
+    noise, half = priors.noise[observed.columns_with_noise], 0.5 * NOISE_ENTRIES
+    if not noise.size:
+        return 0.0
+    ratio = priors.usual_noise / noise
+    constant = half * np.log(half) - gammaln(half)
+    return float(np.sum(constant + half * (np.log(ratio) - ratio)))
+
+
+def rotated(
+    design: Design, columns: Gaussians, sums: RowSums, n_rows: int, weight: float | None
+) -> tuple[Gaussians, RowSums]:
+    """Columns and sums of rows where factors are turned and scaled to the largest bound.
+
+    z does not change under u -> R'u, v -> R^-1 v, the divergences from the priors do. With
+    F = sum E[u u'] and G = sum E[v v'] the best R is F^(-1/2) Q diag(x)^(1/2), Q the axes of
+    F^(1/2) G F^(1/2) and x = n_rows where the precisions of columns' factors are learned (Luttinen
+    and Ilin, 2010); under a given weight w, and m the sizes along these axes,
+    ``x^2 - (n_rows - n_columns) x = w^2 m``.
+    """
+    k, width = design.n_factors, design.width
+    if not k:
+        return columns, sums
+    where = loops.unpacking(width)
+    ofrows = sums.squares[where[:k, :k]]
+    ofcolumns = np.sum(columns.squares, axis=0)[where[:k, :k]]
+    values, axes = np.linalg.eigh(ofrows)
+    root = (axes * np.sqrt(values)) @ axes.T
+    sizes, turn = np.linalg.eigh(root @ ofcolumns @ root)
+    sizes, turn = np.maximum(sizes[::-1], 0.0), turn[:, ::-1]
+    stretch = np.full(k, float(n_rows))
+    if weight is not None:
+        more = float(n_rows - design.given.shape[0])
+        stretch = 0.5 * (more + np.sqrt(more**2 + 4.0 * weight**2 * sizes))
+    inverse = (turn / np.sqrt(stretch)).T @ root  # R^-1
+    forward = ((axes / np.sqrt(values)) @ axes.T @ turn * np.sqrt(stretch)).T  # R'
+    log_det = 0.5 * float(np.sum(np.log(stretch)) - np.sum(np.log(values)))  # of R
+    of_columns, of_rows = np.eye(width), np.eye(width)
+    of_columns[:k, :k], of_rows[:k, :k] = inverse, forward
+    full = of_columns @ columns.covariances[:, where] @ of_columns.T
+    columns = Gaussians(
+        columns.means @ of_columns.T,
+        loops.packed(full),
+        columns.log_determinants - 2.0 * log_det,
+    )
+    squares = loops.packed(of_rows @ sums.squares[where] @ of_rows.T)
+    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det])
+    return columns, attrs.evolve(sums, squares=squares, scalars=scalars)
+
+
+def best_priors(
+    observed: Observed,
+    design: Design,
+    priors: Priors,
+    columns: Gaussians,
+    sums: RowSums,
+    weight: float | None,
+) -> Priors:
+    """Precisions and means of the priors that make the bound largest."""
+    k, moments = design.n_factors, columns.second_moments()
+    n_rows, n_columns = observed.shape
+    factors = priors.factors
+    if weight is None:
+        factors = n_columns / np.maximum(np.sum(moments[:, :k], axis=0), TINY)
+    diagonal = sums.squares[np.diag(loops.unpacking(design.width))]
+    row_effects, biases = np.array(priors.row_effects), np.array(priors.biases)
+    bias_means = np.array(priors.bias_means)
+    for place, b in enumerate(design.row_blocks):
+        if not observed.blocks[b].ridge:
+            counted = EFFECTS * observed.blocks[b].usual_square
+            row_effects[place] = (n_rows + EFFECTS) / (diagonal[k + place] + counted)
+    for b, block in enumerate(observed.blocks):
+        if block.layout.n_biases:
+            own = columns.means[block.columns, -1] + block.centres
+            bias_means[b] = np.mean(own) if not block.ridge or block.layout.n_intercepts else 0.0
+            if not block.ridge:
+                variances = moments[block.columns, -1] - columns.means[block.columns, -1] ** 2
+                squares = np.sum(variances + (own - bias_means[b]) ** 2)
+                counted = EFFECTS * block.usual_square
+                biases[b] = (own.size + EFFECTS) / (squares + counted)
+    return attrs.evolve(
+        priors, factors=factors, row_effects=row_effects, biases=biases, bias_means=bias_means
+    )
+
+
+def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
+    """The log densities of the logarithms of learned precisions of effects, up to a constant."""
+    total = 0.0
+    pairs = [(priors.row_effects[p], b) for p, b in enumerate(design.row_blocks)]
+    pairs += [(priors.biases[b], b) for b, own in enumerate(observed.blocks) if own.layout.n_biases]
+    for precision, b in pairs:
+        block = observed.blocks[b]
+        if not block.ridge:
+            ratio = float(precision) * block.usual_square
+            total += 0.5 * EFFECTS * (np.log(ratio) - ratio)
+    return total
+
+
+def divergence_of_columns(
+    observed: Observed, design: Design, priors: Priors, columns: Gaussians
+) -> float:
+    """KL(q(w) || p), summed over columns."""
+    precisions, means = priors.of_columns(observed, design)
+    away = columns.second_moments() - 2.0 * means * columns.means + means**2
+    terms = np.where(design.free, precisions * away - np.log(precisions) - 1.0, 0.0)
+    return 0.5 * float(np.sum(terms) - np.sum(columns.log_determinants))
+
+
+def divergence_of_rows(observed: Observed, design: Design, priors: Priors, sums: RowSums) -> float:
+    """KL(q(x) || p), summed over rows."""
+    free, precisions = design.row_free, priors.of_rows(design)[0]
+    diagonal = sums.squares[np.diag(loops.unpacking(design.width))]
+    terms = precisions * diagonal - observed.shape[0] * (np.log(precisions) + 1.0)
+    return 0.5 * float(np.sum(terms[free]) - sums.scalars[1])

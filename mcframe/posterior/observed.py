@@ -1,0 +1,200 @@
+"""The entries of a problem as the posterior reads them: Gaussian pseudo-observations."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import (
+    ExpectedLogLikelihood,
+    Likelihood,
+    best_gaussian,
+)
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block, Layout, Problem
+from mcframe.model.table import Table
+from mcframe.numerics.sampled import Compressed
+
+LOG_TWO_PI = float(np.log(2.0 * np.pi))
+
+
+@attrs.frozen(eq=False)
+class ObservedBlock:
+    """The entries of one block: y of (N,), N numbers of z, or N K of K classes, row after row.
+
+    ``part`` is where its numbers stand among those of all blocks, ``columns`` which columns of Z
+    are its own. ``weights`` say how often each entry counts; None for once. The entries of row r
+    are those from ``starts[r]`` to ``starts[r + 1]``. Of locations with biases y is counted from
+    the ``centres`` of the columns of Z, and so are the biases.
+    """
+
+    block: Block
+    likelihood: Likelihood
+    layout: Layout
+    y: Array
+    weights: Array | None
+    offset: Array | None
+    part: slice
+    columns: slice
+    starts: IntArray
+    ridge: float
+    centres: Array
+
+    @property
+    def noise(self) -> str | None:
+        """What has a noise variance that is learned: each "column", the whole "block", or None.
+
+        The variance of a block is that of a Gaussian which is added to its predictors, where no
+        parabola is below the log likelihood (see ``ExpectedLogLikelihood``).
+        """
+        if isinstance(self.likelihood, Gaussian) and self.likelihood.variance is None:
+            return "column"
+        return "block" if isinstance(self.likelihood, ExpectedLogLikelihood) else None
+
+    @cached_property
+    def usual_square(self) -> float:
+        """The mean square of effects that is likely beforehand, in the units of z."""
+        if not self.likelihood.location or not self.y.size:
+            return 1.0
+        return max(float(np.var(self.y)), 1e-300)
+
+    def entries(self, first: int, last: int) -> slice:
+        """The entries of some rows."""
+        return slice(int(self.starts[first]), int(self.starts[last]))
+
+    def numbers(self, entries: slice) -> slice:
+        """The numbers of z of some entries, among those of all blocks."""
+        width, begin = self.likelihood.width, self.part.start
+        return slice(begin + entries.start * width, begin + entries.stop * width)
+
+    def pseudo_observations(
+        self, entries: slice, mean: Array, variance: Array, noise: float
+    ) -> "PseudoObservations":
+        """The best Gaussian observations in the place of some entries.
+
+        Their numbers of z have these means and variances, flat; ``noise`` is the variance of the
+        block's own noise.
+        """
+        likelihood: Any = self.likelihood
+        y = self.y[entries]
+        weight = 1.0 if self.weights is None else self.weights[entries]
+        if self.noise == "column":
+            return PseudoObservations(y, np.broadcast_to(weight, y.shape))
+        shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
+        mean, variance = mean.reshape(shaped), variance.reshape(shaped)
+        offset = 0.0 if self.offset is None else self.offset[entries]
+        if self.noise == "block":
+            centre, spread = best_gaussian(likelihood, mean + offset, noise, y, weight)
+            expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
+            constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
+            return PseudoObservations(
+                centre - offset, np.ones(y.size), constant, float(np.sum(spread))
+            )
+        value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
+        stretch = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
+        constant = float(np.sum(weight * constants))
+        return PseudoObservations((value - offset).ravel(), (stretch * precision).ravel(), constant)
+
+
+@attrs.frozen(eq=False)
+class PseudoObservations:
+    """Gaussian observations of numbers of z: ``constant - sum of precision / 2 (z - value)^2``.
+
+    Below the log likelihoods of their entries for all z. Where noise variances are learned the
+    precisions are yet to be divided by these; ``spread`` is the sum of the variances of z with its
+    own noise.
+    """
+
+    values: Array
+    precisions: Array
+    constant: float = 0.0
+    spread: float = 0.0
+
+
+@attrs.frozen(eq=False)
+class Observed:
+    """All entries of a problem: the blocks, and the numbers of z by rows.
+
+    ``across`` and ``places`` of ``by_rows`` say at which column of Z each number stands, and where
+    among the numbers, block after block.
+    """
+
+    shape: tuple[int, int]
+    blocks: tuple[ObservedBlock, ...]
+    by_rows: Compressed
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Observed":
+        """The entries of a problem; standardised values in their units, each entry counted once.
+
+        Where ``standardize`` divides losses by those of a constant, that is not done: a
+        likelihood says itself how much an observation counts.
+        """
+        blocks, rows, columns, start = [], [], [], 0
+        for block in problem.model.blocks:
+            table, name = problem.tables[block.name], block.name
+            width, here = block.likelihood.width, problem.columns(block.name)
+            stop = start + table.n_entries * width
+            y, centres = centred(block, table)
+            weights, scale = table.as_given().weights, problem.scale(name)
+            if scale != 1.0:
+                weights = np.full(table.n_entries, scale) if weights is None else scale * weights
+            blocks.append(
+                ObservedBlock(
+                    block=block,
+                    likelihood=problem.likelihoods[name],
+                    layout=problem.layout(name),
+                    y=y,
+                    weights=weights,
+                    offset=problem.predictor_offsets(name),
+                    part=slice(start, stop),
+                    columns=here,
+                    starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
+                    ridge=problem.ridge(name),
+                    centres=centres,
+                )
+            )
+            rows.append(np.repeat(table.rows, width))
+            columns.append(
+                (here.start + table.columns[:, None] * width + np.arange(width)).ravel()
+            )
+            start = stop
+        return cls(problem.shape, tuple(blocks), ordered(problem.shape, rows, columns))
+
+    @cached_property
+    def columns_with_noise(self) -> IntArray:
+        """The columns of Z with a noise variance each that is learned."""
+        own = [block.columns for block in self.blocks if block.noise == "column"]
+        return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
+
+    @property
+    def size(self) -> int:
+        """The number of numbers of z."""
+        return self.blocks[-1].part.stop
+
+
+def centred(block: Block, table: Table) -> tuple[Array, Array]:
+    """Targets of a block's entries, and what they are counted from in each column of Z."""
+    centres = np.zeros(table.shape[1] * block.likelihood.width)
+    if not block.likelihood.location:
+        return table.values, centres
+    values = table.less_offsets()
+    if block.bias:
+        counts = np.bincount(table.columns, minlength=centres.size)
+        # Twice, for the mean of numbers far from 0 is off by their rounding.
+        for _ in range(2):
+            left = values - centres[table.columns]
+            sums = np.bincount(table.columns, left, minlength=centres.size)
+            centres = centres + sums / np.maximum(counts, 1)
+        values = values - centres[table.columns]
+    return values, centres
+
+
+def ordered(shape: tuple[int, int], rows: list[IntArray], columns: list[IntArray]) -> Compressed:
+    """Numbers at these places by rows."""
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    places = np.arange(row.size, dtype=np.int32)
+    return Compressed.of(sp.coo_array((places, (row, column)), shape=shape).tocsr())
