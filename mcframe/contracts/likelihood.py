@@ -14,6 +14,8 @@ __all__ = [
     "Approximated",
     "Conjugate",
     "Distribution",
+    "ExpectedLogLikelihood",
+    "GaussianBound",
     "Likelihood",
     "LinearDifference",
     "Parametric",
@@ -294,6 +296,59 @@ class Distribution(ABC):
     @abstractmethod
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """log p(y | z) with every constant, entrywise: -l(z, y) plus a function of y alone."""
+
+
+class GaussianBound(ABC):
+    """Ability: a Gaussian in z below the likelihood, by which a posterior counts an observation.
+
+    The bound is what a direct Gaussian observation ``value`` of z with this ``precision`` would
+    say. Its expectation under a Gaussian of z is elementary, so that the evidence lower bound of
+    a variational posterior is exact, and rises with every update (Jaakkola and Jordan,
+    Statistics and Computing 2000).
+    """
+
+    @abstractmethod
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """(value, precision, constant) of a parabola in z that lies below log p(y | z).
+
+        ``log p(y | z) >= constant - precision (z - value)^2 / 2`` for every z, entry by entry,
+        with every constant of ``log_likelihood``.
+        Among the bounds of its family it has the largest expectation for z ~ N(mean, variance);
+        where the variance is 0 it touches the log likelihood at the mean. In a group of K columns
+        mean, variance, value and precision have shape (N, K), y and constant (N,), and the
+        squares are summed over the columns. Every answer is finite, the precision at least 0; a
+        value of precision 0 is 0.
+        """
+
+
+class ExpectedLogLikelihood(ABC):
+    """Ability: the log likelihood is a line in z minus an exponential, of closed expectation.
+
+    For such losses, as of counts with the log link, no parabola lies below the log likelihood.
+    ``E exp(z) = exp(mean + variance / 2)`` takes the place of one (Knowles and Minka,
+    Non-conjugate variational message passing, NIPS 2011).
+    """
+
+    @abstractmethod
+    def exponential_form(self, y: Array) -> tuple[Array, Array, float, Array]:
+        """(linear, rate, sign, constant) of ``log p(y | z)``, rate >= 0 and sign 1 or -1.
+
+        ``log p(y | z) = constant + linear * z - rate * exp(sign * z)`` for every z, entrywise.
+        """
+
+    def expected_log_likelihood(
+        self, mean: Array, variance: Array, y: Array
+    ) -> tuple[Array, Array, Array]:
+        """E log p(y | z) for z ~ N(mean, variance), its derivatives in the mean and the variance.
+
+        ``constant + linear * mean - rate * exp(sign * mean + variance / 2)``; the value is -inf
+        and the derivatives infinite where the exponential overflows.
+        """
+        linear, rate, sign, constant = self.exponential_form(y)
+        with np.errstate(over="ignore"):
+            expected = rate * np.exp(sign * mean + 0.5 * variance)
+        value = constant + linear * mean - expected
+        return value, linear - sign * expected, -0.5 * expected
 
 
 class LinearDifference(ABC):

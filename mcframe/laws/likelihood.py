@@ -21,6 +21,12 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.laws.checking import close, demand, demand_unharmed, law, unit_of
+from mcframe.laws.expectations import (
+    gaussian_bound_holds,
+    gaussian_bound_is_best,
+    gaussian_bound_is_finite,
+    gaussian_bound_raises_evidence,
+)
 from mcframe.laws.losses import (
     bounded_below,
     conjugate_keeps_its_digits,
@@ -417,6 +423,10 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "z has its name": z_has_its_name,
     "finite far out": far_out_finite,
     "the conjugate keeps its digits": conjugate_keeps_its_digits,
+    "the Gaussian bound is one": gaussian_bound_holds,
+    "the Gaussian bound is the best": gaussian_bound_is_best,
+    "the Gaussian bound raises the evidence": gaussian_bound_raises_evidence,
+    "the Gaussian bound is finite": gaussian_bound_is_finite,
     "compared by value": compared_by_value,
 }
 

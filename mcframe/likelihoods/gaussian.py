@@ -9,6 +9,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
+    GaussianBound,
     Likelihood,
     LinearDifference,
     TwiceDifferentiable,
@@ -19,7 +20,9 @@ __all__ = ["Gaussian"]
 
 
 @attrs.frozen
-class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearDifference):
+class Gaussian(
+    Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, LinearDifference
+):
     """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.
 
     Domain: every finite real number. Link: identity, the mean is z. The negative
@@ -103,6 +106,11 @@ class Gaussian(Likelihood, Conjugate, TwiceDifferentiable, Distribution, LinearD
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log(2 pi variance) / 2."""
         return -self.value(z, y) - 0.5 * np.log(2.0 * np.pi * self.variance)
+
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The log likelihood itself: y, 1 / variance and -log(2 pi variance) / 2."""
+        precision, constant = 1.0 / self.variance, -0.5 * np.log(2.0 * np.pi * self.variance)
+        return y.copy(), np.full_like(y, precision), np.full_like(y, constant)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """square(z - y) / (2 variance)."""

@@ -1,0 +1,134 @@
+"""Laws of what a posterior asks a likelihood: bounds, expectations, distribution functions."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.likelihood import Distribution, GaussianBound, Likelihood
+from mcframe.laws.checking import demand, demand_unharmed, unit_of
+
+# Variances of a predictor, in squares of the unit of z.
+VARIANCES = (0.0, 1e-4, 0.3, 10.0, 1e4)
+# How far the bound is looked at from the mean, in units of z.
+DISTANCES = (1e-3, 0.1, 1.0, 3.0, 10.0, 100.0, 1e4)
+EXTREMES = (0.0, 1e-300, 1.0, 1e10, 1e150, 1e300)
+UPDATES = 8
+ROUNDING = 1e-9
+
+
+def squares(numbers: Array, y: Array) -> Array:
+    """The sum of numbers over the columns of a group, with the shape of y."""
+    return numbers if numbers.ndim == y.ndim else numbers.sum(axis=-1)
+
+
+def below(value: Array, precision: Array, constant: Array, z: Array, y: Array) -> Array:
+    """constant - precision (z - value)^2 / 2, the square taken without overflow."""
+    return constant - squares(0.5 * np.square(np.sqrt(precision) * (z - value)), y)
+
+
+def gaussians(z: Array) -> Iterator[tuple[Array, Array]]:
+    """Means and variances of predictors of the sizes of z."""
+    unit = unit_of(z)
+    for variance in VARIANCES:
+        yield z, np.full_like(z, variance * unit**2)
+
+
+def gaussian_bound_holds(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The Gaussian lies nowhere above the likelihood, and touches it where no variance is left.
+
+    At Gauss-Hermite nodes about the mean, so that its expectation is one below the expected log
+    likelihood too, and far out.
+    """
+    if not (isinstance(likelihood, GaussianBound) and isinstance(likelihood, Distribution)):
+        return
+    unit = unit_of(z)
+    nodes = np.polynomial.hermite_e.hermegauss(20)[0]
+    rng = np.random.default_rng(2)
+    for mean, variance in gaussians(z):
+        kept = [mean.copy(), variance.copy(), y.copy()]
+        answers = likelihood.gaussian_bound(mean, variance, y)
+        for before, after in zip(kept, (mean, variance, y), strict=True):
+            demand_unharmed(before, after, "an argument")
+        for answer, shape in zip(answers, (z.shape, z.shape, y.shape), strict=True):
+            demand(answer.shape == shape, f"an answer of shape {answer.shape}, not {shape}")
+        value, precision, constant = answers
+        demand(np.all(precision >= 0.0), f"a precision of {float(np.min(precision)):g}")
+        steps = np.concatenate([nodes * np.sqrt(variance.flat[0]), unit * np.array(DISTANCES)])
+        for step in (0.0, *steps):
+            signs = rng.choice([-1.0, 1.0], z.shape) if z.ndim > 1 else 1.0
+            for point in (mean + signs * step, mean - signs * step):
+                log_likelihood = likelihood.log_likelihood(point, y)
+                bound = below(value, precision, constant, point, y)
+                size = 1.0 + np.abs(log_likelihood) + np.abs(constant)
+                above = float(np.max((bound - log_likelihood) / size))
+                demand(
+                    above <= ROUNDING,
+                    f"it lies {above:g} above the log likelihood, relatively, {step / unit:g} off"
+                    f" the mean",
+                )
+        if not variance.any():
+            size = 1.0 + np.abs(likelihood.log_likelihood(mean, y)) + np.abs(constant)
+            gap = likelihood.log_likelihood(mean, y) - below(value, precision, constant, mean, y)
+            misses = float(np.max(gap / size))
+            demand(misses <= ROUNDING, f"without variance it misses {misses:g} at the mean")
+
+
+def expected_bound(
+    likelihood: GaussianBound, at: tuple[Array, Array], under: tuple[Array, Array], y: Array
+) -> Array:
+    """The expectation, under one Gaussian, of the bound taken for another."""
+    value, precision, constant = likelihood.gaussian_bound(*at, y)
+    mean, variance = under
+    return below(value, precision, constant, mean, y) - squares(0.5 * precision * variance, y)
+
+
+def gaussian_bound_is_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """No bound taken for another Gaussian has a larger expectation under this one."""
+    if not isinstance(likelihood, GaussianBound):
+        return
+    unit = unit_of(z)
+    others = [(z, 1.0), (z, 0.01), (z, 100.0), (np.roll(z, 3, axis=0), 1.0), (z + 0.1 * unit, 1.0)]
+    for mean, variance in gaussians(z):
+        own = expected_bound(likelihood, (mean, variance), (mean, variance), y)
+        for other, share in others:
+            at = (other, share * variance + 1e-6 * unit**2)
+            found = expected_bound(likelihood, at, (mean, variance), y)
+            better = float(np.max((found - own) / (1.0 + np.abs(own))))
+            demand(better <= ROUNDING, f"one for another Gaussian is better by {better:g}")
+
+
+def gaussian_bound_raises_evidence(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """Each update of a posterior raises its evidence lower bound; the prior of z is Gaussian.
+
+    The posterior of the bound is Gaussian, and the integral of prior times bound elementary.
+    """
+    if not isinstance(likelihood, GaussianBound):
+        return
+    prior = np.full_like(z, unit_of(z) ** 2)
+    mean, variance, reached = 0.3 * z, prior, np.full(y.shape, -np.inf)
+    for update in range(UPDATES):
+        value, precision, constant = likelihood.gaussian_bound(mean, variance, y)
+        inflated = 1.0 + precision * prior
+        lost = np.square(np.sqrt(precision / inflated) * value) + np.log(inflated)
+        evidence = constant - squares(0.5 * lost, y)
+        falls = float(np.max((reached - evidence) / (1.0 + np.abs(evidence))))
+        demand(falls <= ROUNDING, f"update {update} lowers it by {falls:g}, relatively")
+        mean, variance, reached = prior * precision / inflated * value, prior / inflated, evidence
+
+
+def gaussian_bound_is_finite(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """Finite numbers come of the least and the largest means and variances."""
+    if not isinstance(likelihood, GaussianBound):
+        return
+    for size in EXTREMES:
+        for variance in EXTREMES:
+            mean = np.where(z >= 0.0, size, -size)
+            answers = likelihood.gaussian_bound(mean, np.full_like(z, variance), y)
+            where = f"for a mean of {size:g} and a variance of {variance:g}"
+            demand(all(np.all(np.isfinite(a)) for a in answers), f"a number is not finite {where}")
+            value, precision, _ = answers
+            demand(np.all(precision >= 0.0), f"a precision is negative {where}")
+            demand(
+                not np.any(value[precision == 0.0]), f"a value without precision is not 0 {where}"
+            )
