@@ -659,3 +659,124 @@ def divergence_of_rows(observed: Observed, design: Design, priors: Priors, sums:
     diagonal = sums.squares[np.diag(loops.unpacking(design.width))]
     terms = precisions * diagonal - observed.shape[0] * (np.log(precisions) + 1.0)
     return 0.5 * float(np.sum(terms[free]) - sums.scalars[1])
+
+
+# Rounds in which new rows and the bounds of their entries are found given each other, at most.
+ROUNDS = 100
+
+
+@attrs.frozen(eq=False)
+class FactorPosterior:
+    """Gaussian factors of some rows: their entries, and the columns and priors of a fit."""
+
+    observed: Observed
+    state: State
+
+    @property
+    def centres(self) -> Array:
+        """What biases of the columns of Z are counted from."""
+        return np.concatenate([block.centres for block in self.observed.blocks])
+
+    @property
+    def noise(self) -> Array:
+        """The noise variance of each column of Z, 1 where none is learned."""
+        return self.state.priors.noise
+
+    def rows_given(self, rows: IntArray) -> Gaussians:
+        """The Gaussians of some rows, which are in ascending order."""
+        passed, found = RowPass(self.observed, self.state), []
+        for chunk in np.unique(rows // CHUNK):
+            first, last = int(chunk) * CHUNK, min((int(chunk) + 1) * CHUNK, self.n_rows)
+            own = passed.gaussians(first, last)
+            here = rows[(rows >= first) & (rows < last)] - first
+            found.append([array[here] for array in attrs.astuple(own, recurse=False)])
+        return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+
+    def likelihood(self, name: str) -> Any:
+        """The likelihood of a block with what was learned of it, but for the noise."""
+        return next(own.likelihood for own in self.observed.blocks if own.block.name == name)
+
+    def __str__(self) -> str:
+        return f"factors    {self.state.design.n_factors}"
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.observed.shape[0]
+
+    def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
+        """Weights, means and variances (1 x N) of z at cells, effects included."""
+        if not rows.size:
+            return np.ones((1, 0)), np.zeros((1, 0)), np.zeros((1, 0))
+        distinct, which = np.unique(rows, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(which))])
+        mean, variance = np.empty(rows.size), np.empty(rows.size)
+        own, others = self.rows_given(distinct), self.state.columns
+        loops.predictor_moments(
+            0,
+            distinct.size,
+            starts,
+            columns[order],
+            order,
+            own.means,
+            own.covariances,
+            others.means,
+            others.covariances,
+            mean,
+            variance,
+        )
+        variance += self.own_noise[columns]
+        return np.ones((1, rows.size)), (mean + self.centres[columns])[None], variance[None]
+
+    @property
+    def own_noise(self) -> Array:
+        """The variance of the noise that is part of the predictors of each column of Z."""
+        found = np.zeros(self.observed.shape[1])
+        for block in self.observed.blocks:
+            if block.noise == "block":
+                found[block.columns] = self.noise[block.columns]
+        return found
+
+    def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
+        """Draws of z (m x len(rows) x n_columns), effects included; columns are drawn once."""
+        distinct, which = np.unique(rows, return_inverse=True)
+        drawn = drawn_from(self.rows_given(distinct), rng, m)
+        columns = drawn_from(self.state.columns, rng, m)
+        z = np.einsum("mrk,mck->mrc", drawn, columns)[:, which]
+        noise = np.sqrt(self.own_noise)
+        if noise.any():
+            z += noise * rng.standard_normal(z.shape)
+        drawn_z: Array = z + self.centres
+        return drawn_z
+
+    def condition(self, observed: Observed) -> "FactorPosterior":
+        """The posterior of new rows with these entries, columns and priors as they are."""
+        state = begin(observed, self.state.design.n_factors, None, np.random.default_rng(0))
+        state = attrs.evolve(
+            state,
+            design=self.state.design,
+            columns=self.state.columns,
+            priors=self.state.priors,
+        )
+        passed = RowPass(observed, state)
+        if passed.moments[0].size:
+            for first in range(0, observed.shape[0], CHUNK):
+                last, before = min(first + CHUNK, observed.shape[0]), np.inf
+                for _ in range(ROUNDS):
+                    own = passed.gaussians(first, last)
+                    passed.refresh(first, last, own)
+                    moved = float(np.max(np.abs(own.means - before), initial=0.0))
+                    before = own.means
+                    if moved <= 1e-8 * (1.0 + float(np.max(np.abs(own.means)))):
+                        break
+        return FactorPosterior(observed, state)
+
+
+def drawn_from(gaussians: Gaussians, rng: np.random.Generator, m: int) -> Array:
+    """Draws (m x n x K) of Gaussians; given numbers stay as they are."""
+    where = loops.unpacking(gaussians.means.shape[1])
+    values, axes = np.linalg.eigh(gaussians.covariances[:, where])
+    roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    normal = rng.standard_normal((m, *gaussians.means.shape))
+    return gaussians.means + np.einsum("nab,mnb->mna", roots, normal)

@@ -1,5 +1,6 @@
 """The entries of a problem as the posterior reads them: Gaussian pseudo-observations."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +12,10 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     Likelihood,
-    best_gaussian,
 )
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
+from mcframe.model.layout import layout_of
 from mcframe.model.table import Table
 from mcframe.numerics.sampled import Compressed
 
@@ -127,18 +128,27 @@ class Observed:
     by_rows: Compressed
 
     @classmethod
-    def of(cls, problem: Problem) -> "Observed":
+    def of(
+        cls,
+        problem: Problem,
+        tables: Mapping[str, Table] | None = None,
+        known: "Observed | None" = None,
+    ) -> "Observed":
         """The entries of a problem; standardised values in their units, each entry counted once.
 
         Where ``standardize`` divides losses by those of a constant, that is not done: a
-        likelihood says itself how much an observation counts.
+        likelihood says itself how much an observation counts. ``tables`` of new rows may be given
+        with the entries that are ``known``, whose centres are taken.
         """
         blocks, rows, columns, start = [], [], [], 0
-        for block in problem.model.blocks:
-            table, name = problem.tables[block.name], block.name
+        tables = problem.tables if tables is None else tables
+        n_rows = next(iter(tables.values())).shape[0]
+        for b, block in enumerate(problem.model.blocks):
+            name = block.name
+            table = tables[name] if name in tables else nothing(problem, name, n_rows)
             width, here = block.likelihood.width, problem.columns(block.name)
             stop = start + table.n_entries * width
-            y, centres = centred(block, table)
+            centres = centres_of(block, table) if known is None else known.blocks[b].centres
             weights, scale = table.as_given().weights, problem.scale(name)
             if scale != 1.0:
                 weights = np.full(table.n_entries, scale) if weights is None else scale * weights
@@ -146,10 +156,10 @@ class Observed:
                 ObservedBlock(
                     block=block,
                     likelihood=problem.likelihoods[name],
-                    layout=problem.layout(name),
-                    y=y,
+                    layout=layout_of(block, table),
+                    y=centred(block, table, centres),
                     weights=weights,
-                    offset=problem.predictor_offsets(name),
+                    offset=None if block.likelihood.location else table.offsets,
                     part=slice(start, stop),
                     columns=here,
                     starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
@@ -162,7 +172,8 @@ class Observed:
                 (here.start + table.columns[:, None] * width + np.arange(width)).ravel()
             )
             start = stop
-        return cls(problem.shape, tuple(blocks), ordered(problem.shape, rows, columns))
+        shape = n_rows, problem.n_block_columns
+        return cls(shape, tuple(blocks), ordered(shape, rows, columns))
 
     @cached_property
     def columns_with_noise(self) -> IntArray:
@@ -176,21 +187,30 @@ class Observed:
         return self.blocks[-1].part.stop
 
 
-def centred(block: Block, table: Table) -> tuple[Array, Array]:
-    """Targets of a block's entries, and what they are counted from in each column of Z."""
+def nothing(problem: Problem, name: str, n_rows: int) -> Table:
+    """The table of a block of which new rows have no entry."""
+    fitted, nowhere = problem.tables[name], np.zeros(0, dtype=np.intp)
+    empty = Table((n_rows, fitted.shape[1]), nowhere, nowhere, np.zeros(0))
+    return empty.on_standard_of(fitted)
+
+
+def centres_of(block: Block, table: Table) -> Array:
+    """What values and biases are counted from in each column of Z: means of locations, else 0."""
     centres = np.zeros(table.shape[1] * block.likelihood.width)
-    if not block.likelihood.location:
-        return table.values, centres
-    values = table.less_offsets()
-    if block.bias:
-        counts = np.bincount(table.columns, minlength=centres.size)
-        # Twice, for the mean of numbers far from 0 is off by their rounding.
-        for _ in range(2):
+    if block.likelihood.location and block.bias:
+        values = table.less_offsets()
+        counts = np.maximum(np.bincount(table.columns, minlength=centres.size), 1)
+        for _ in range(2):  # for the mean of numbers far from 0 is off by their rounding
             left = values - centres[table.columns]
-            sums = np.bincount(table.columns, left, minlength=centres.size)
-            centres = centres + sums / np.maximum(counts, 1)
-        values = values - centres[table.columns]
-    return values, centres
+            centres = centres + np.bincount(table.columns, left, centres.size) / counts
+    return centres
+
+
+def centred(block: Block, table: Table, centres: Array) -> Array:
+    """The targets of a block's entries."""
+    if not block.likelihood.location:
+        return table.values
+    return table.less_offsets() - centres[table.columns]
 
 
 def ordered(shape: tuple[int, int], rows: list[IntArray], columns: list[IntArray]) -> Compressed:
