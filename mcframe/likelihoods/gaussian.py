@@ -4,7 +4,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from attrs.validators import optional
 from scipy.special import ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, Mask
@@ -20,6 +19,12 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.validators import moderate
 
 __all__ = ["Gaussian"]
+
+
+def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: ``moderate``, or None."""
+    if value is not None:
+        moderate(instance, attribute, value)
 
 
 @attrs.frozen
@@ -46,7 +51,7 @@ class Gaussian(
     array([2.])
     """
 
-    variance: float | None = attrs.field(default=1.0, validator=optional(moderate))
+    variance: float | None = attrs.field(default=1.0, validator=moderate_if_given)
 
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
