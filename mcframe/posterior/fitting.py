@@ -17,12 +17,12 @@ from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_seed, checked_switch
 from mcframe.posterior.answer import Posterior, Sweep
-from mcframe.posterior.factors import FactorPosterior, State, begin, sweep
+from mcframe.posterior.factors import FactorPosterior, Swept, begin, sweep
 from mcframe.posterior.observed import Observed
 from mcframe.regularizers import NuclearNorm
 
 # The number of factors to begin with where it is not given, and the most there are.
-FIRST_FACTORS, MOST_FACTORS = 16, 64
+FIRST_FACTORS = 24
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 ROUNDING = 1e4 * EPS
 
@@ -62,13 +62,13 @@ def posterior(
                 except OutOfTime:
                     status, message = "time_limit", f"stopped after {max_seconds:g} s"
                     break
-                check_rise(before, found.evidence, observed.size)
+                check_rise(before, found, observed.size)
                 state = found.state
                 seconds = time.perf_counter() - began
                 history.append(Sweep(iteration, found.evidence, state.design.n_factors, seconds))
                 if progress:
                     print(f"sweep {iteration}: evidence at least {found.evidence:.6g}")
-                if found.evidence - before <= budget.tol * abs(found.evidence):
+                if found.evidence - before <= budget.tol * observed.n_entries:
                     status, message = "converged", f"a sweep gains at most tol={tol:g} of it"
                     break
                 before = found.evidence
@@ -106,9 +106,10 @@ def n_factors(factors: int | str, problem: Problem) -> int:
     return whole(factors, "factors", least=0)
 
 
-def check_rise(before: float, after: float, size: int) -> None:
+def check_rise(before: float, found: Swept, size: int) -> None:
     """Raise an error where the bound has fallen by more than rounding."""
-    if after < before - ROUNDING * (abs(before) + abs(after) + size):
+    after = found.evidence
+    if after < before - ROUNDING * (abs(before) + abs(after) + size) - 16.0 * found.rounding:
         raise BackendError(
             f"the bound on the evidence fell from {before!r} to {after!r}. This is a bug in"
             " mcframe: please report it with the model and, if possible, the data"
