@@ -166,11 +166,10 @@ class Posterior:
             )
         table = Table(fitted.shape, row, column, values, offset=fitted.given_offset)
         table = table.on_standard_of(fitted)
-        y = table.less_offsets() if self._likelihood(block).location else table.values
         found, start = [np.zeros(0)], 0
         for here in self._predictives(block, row, column):
             stop = start + here.means.shape[1]
-            found.append(here.log_density(y[start:stop]))
+            found.append(here.log_density(table.values[start:stop]))
             start = stop
         density: Array = np.concatenate(found) - table.log_spreads()
         return density

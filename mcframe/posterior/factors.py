@@ -12,6 +12,7 @@ below it that its likelihood gives. Variances of noise and precisions of the pri
 make it largest.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -730,6 +731,11 @@ class FactorPosterior:
             found.append([array[here] for array in attrs.astuple(own, recurse=False)])
         return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
+    @property
+    def n_factors(self) -> int:
+        """The number of factors."""
+        return self.state.design.n_factors
+
     def likelihood(self, name: str) -> Any:
         """The likelihood of a block with what was learned of it, but for the noise."""
         return next(own.likelihood for own in self.observed.blocks if own.block.name == name)
@@ -818,3 +824,14 @@ def drawn_from(gaussians: Gaussians, rng: np.random.Generator, m: int) -> Array:
     roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     normal = rng.standard_normal((m, *gaussians.means.shape))
     return gaussians.means + np.einsum("nab,mnb->mna", roots, normal)
+
+
+def factor_sweeps(
+    observed: Observed, n_factors: int, weight: float | None, seed: int
+) -> Iterator[tuple[FactorPosterior, float, float]]:
+    """The posterior after each sweep, the bound on the log evidence, and how far it is rounded."""
+    state = begin(observed, n_factors, weight, np.random.default_rng(seed))
+    while True:
+        found = sweep(observed, state, weight)
+        state = found.state
+        yield FactorPosterior(observed, state), found.evidence, found.rounding

@@ -210,6 +210,19 @@ class Observed:
         """The mean square of the values of each column of Z; 1 where z has no unit."""
         return np.concatenate([block.squares for block in self.blocks])
 
+    @cached_property
+    def cells(self) -> tuple[IntArray, IntArray]:
+        """Rows and columns of Z of all numbers, block after block."""
+        rows, columns = np.empty(self.size, dtype=np.intp), np.empty(self.size, dtype=np.intp)
+        rows[self.by_rows.places] = np.repeat(np.arange(self.shape[0]), np.diff(self.by_rows.starts))
+        columns[self.by_rows.places] = self.by_rows.across
+        return rows, columns
+
+    @property
+    def needs_bounds(self) -> bool:
+        """Whether a likelihood is no Gaussian, so that pseudo-observations depend on z."""
+        return any(not isinstance(block.likelihood, Gaussian) for block in self.blocks)
+
     @property
     def n_entries(self) -> int:
         """The number of entries of all blocks."""
