@@ -672,7 +672,9 @@ def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
     """The log densities of the logarithms of learned precisions of effects, up to a constant."""
     total = 0.0
     pairs = [(priors.row_effects[p], b) for p, b in enumerate(design.row_blocks)]
-    pairs += [(priors.biases[b], b) for b, own in enumerate(observed.blocks) if own.layout.n_biases]
+    pairs += [
+        (priors.biases[b], b) for b, own in enumerate(observed.blocks) if own.layout.n_biases
+    ]
     for precision, b in pairs:
         block = observed.blocks[b]
         if not block.ridge:

@@ -154,7 +154,9 @@ def posterior(
                     print(f"sweep {len(history)}: log evidence at least {evidence:.6g}, {engine}")
                 if evidence - before <= budget.tol * observed.n_entries:
                     status = "converged"
-                    message = f"the last sweep raised the evidence by less than tol={tol:g} an entry"
+                    message = (
+                        f"the last sweep raised the evidence by less than tol={tol:g} an entry"
+                    )
                     break
                 before = evidence
         return Posterior(
@@ -227,7 +229,9 @@ def refusal_of_block(block: Block) -> str | None:
     likelihood = block.likelihood
     word = type(likelihood).__name__
     if fits_parameters(likelihood):
-        return f"the thresholds of {word} are fitted with Z; give them, as of mc.fit(...).likelihood"
+        return (
+            f"the thresholds of {word} are fitted with Z; give them, as of mc.fit(...).likelihood"
+        )
     if not isinstance(likelihood, GaussianBound | ExpectedLogLikelihood):
         return f"{word} is a loss without a distribution of data; take mc.fit"
     return None

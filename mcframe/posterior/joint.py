@@ -7,7 +7,6 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import BackendError
 from mcframe.numerics.row_mixtures import Expectation, Incomplete, RowMixture, expectation
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
 from mcframe.posterior.rows import RowsPosterior, fit_rows, posterior_of
@@ -73,10 +72,12 @@ class DenseNumbers:
     constant: float
 
     @classmethod
-    def of(cls, observed: Observed, moments: tuple[Array, Array] | None) -> "DenseNumbers":
+    def of(
+        cls, observed: Observed, noise: Array, moments: tuple[Array, Array] | None
+    ) -> "DenseNumbers":
         """The best ones where z has these means and variances (n x d), 0 and 1 if there are none.
 
-        The noise of Gaussian blocks that learn it is ``NOISE``.
+        ``noise`` has the variance of each column of Z, of Gaussian blocks that do not declare it.
         """
         values, precisions = np.full(observed.shape, np.nan), np.zeros(observed.shape)
         constant = 0.0
@@ -88,16 +89,10 @@ class DenseNumbers:
                 mean, variance = np.zeros(row.size), np.ones(row.size)
             else:
                 mean, variance = moments[0][row, column], moments[1][row, column]
-            noise = 1.0
-            if block.noise == "block":
-                raise BackendError(
-                    f"no posterior: block {block.block.name!r}: {type(block.likelihood).__name__}"
-                    " has none beside GaussianRows; take NuclearNorm()"
-                )
-            found = block.pseudo_observations(slice(0, block.y.size), mean, variance, noise)
+            found = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
             precision = found.precisions
             if block.noise == "column":
-                precision = precision / (NOISE * observed.squares[column])
+                precision = precision / noise[column]
             seen = precision > 0.0
             values[row[seen], column[seen]] = found.values[seen]
             precisions[row[seen], column[seen]] = precision[seen]
@@ -109,20 +104,16 @@ class DenseNumbers:
 
 @attrs.frozen(eq=False)
 class JointPosterior:
-    """The posterior of rows of Z, and the pseudo-observations that it is given."""
+    """The posterior of rows of Z, and the noise variance of columns that do not declare it."""
 
     observed: Observed
     rows: RowsPosterior
     evidence: float
+    noise: Array
 
     def likelihood(self, name: str) -> Any:
         """The likelihood of a block."""
         return next(own.likelihood for own in self.observed.blocks if own.block.name == name)
-
-    @property
-    def noise(self) -> Array:
-        """The noise variance of each column of Z where it is learned."""
-        return NOISE * self.observed.squares
 
     @property
     def n_factors(self) -> int:
@@ -146,7 +137,8 @@ class JointPosterior:
         """The posterior of new rows with these entries."""
         found, before = None, np.inf
         for _ in range(ROUNDS):
-            numbers = DenseNumbers.of(observed, None if found is None else found.moments())
+            moments = None if found is None else found.moments()
+            numbers = DenseNumbers.of(observed, self.noise, moments)
             found = self.rows.condition(numbers.values, numbers.precisions)
             mean = found.moments()[0]
             moved = float(np.max(np.abs(mean - before), initial=0.0))
@@ -164,7 +156,8 @@ def joint_sweeps(
     observed: Observed, term: GaussianRows, tol: float, seed: int
 ) -> Iterator[JointPosterior]:
     """The posterior after each step: of Gaussian blocks one, of others until it is stopped."""
-    numbers = DenseNumbers.of(observed, None)
+    noise = NOISE * observed.squares
+    numbers = DenseNumbers.of(observed, noise, None)
     if term.covariance is None:
         found = fit_rows(
             numbers.values,
@@ -181,12 +174,12 @@ def joint_sweeps(
         table = Incomplete.of(numbers.values, numbers.precisions, variances)
         found = posterior_of(table, known, (float(np.sum(evidence_of(table, mixture))),))
     if not observed.needs_bounds:
-        yield JointPosterior(observed, found, found.evidence + numbers.constant)
+        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
         return
     while True:
-        numbers = DenseNumbers.of(observed, found.moments())
+        numbers = DenseNumbers.of(observed, noise, found.moments())
         found = found.step(numbers.values, numbers.precisions)
-        yield JointPosterior(observed, found, found.evidence + numbers.constant)
+        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
 
 
 def evidence_of(table: Incomplete, mixture: RowMixture) -> Array:

@@ -120,7 +120,9 @@ class ObservedBlock:
         value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
         stretch = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
         constant = float(np.sum(weight * constants))
-        return PseudoObservations((value - offset).ravel(), (stretch * precision).ravel(), constant)
+        return PseudoObservations(
+            (value - offset).ravel(), (stretch * precision).ravel(), constant
+        )
 
 
 @attrs.frozen(eq=False)
@@ -214,7 +216,9 @@ class Observed:
     def cells(self) -> tuple[IntArray, IntArray]:
         """Rows and columns of Z of all numbers, block after block."""
         rows, columns = np.empty(self.size, dtype=np.intp), np.empty(self.size, dtype=np.intp)
-        rows[self.by_rows.places] = np.repeat(np.arange(self.shape[0]), np.diff(self.by_rows.starts))
+        rows[self.by_rows.places] = np.repeat(
+            np.arange(self.shape[0]), np.diff(self.by_rows.starts)
+        )
         columns[self.by_rows.places] = self.by_rows.across
         return rows, columns
 

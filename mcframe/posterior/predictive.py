@@ -70,9 +70,7 @@ class Predictive:
         centre = self.mean()
         if self.is_normal:
             whole = attrs.evolve(self, variances=self.variances + self.noise)
-            return np.sqrt(
-                whole.expected(lambda y: np.square(self.natural(y) - centre))
-            )
+            return np.sqrt(whole.expected(lambda y: np.square(self.natural(y) - centre)))
         likelihood: Any = self.likelihood
 
         def squares(z: Array) -> Array:

@@ -28,8 +28,8 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     ----------
     weight : float, optional
         Positive. Without one ``mc.posterior`` learns it, one precision for each factor; an
-        optimum needs one. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or tau_2. From
-        the largest singular value of the gradient at Z = 0 upwards the answer is Z = 0.
+        optimum needs one. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or tau_2.
+        From the largest singular value of the gradient at Z = 0 upwards the answer is Z = 0.
     count_share : float, default 0
         From 0 to below 1. Above 0 it is ``weight * ||R Z C||_*`` with diagonal R and C, the
         nuclear norm weighted by how much of each row and column is observed:
@@ -49,9 +49,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     2.0
     """
 
-    weight: float | None = attrs.field(
-        default=None, validator=attrs.validators.optional(positive)
-    )
+    weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
     @property
@@ -61,7 +59,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
             return None
         return (
             "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such as"
-            " NuclearNorm(1.0); mc.path and mc.cross_validate choose among weights"
+            " NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
         )
 
     @property
