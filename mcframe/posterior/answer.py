@@ -10,8 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods import Gaussian
-from mcframe.model import Block, Model, Problem
-from mcframe.model.labels import pandas_index
+from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
 from mcframe.posterior.observed import Observed

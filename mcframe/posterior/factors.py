@@ -1,11 +1,11 @@
-"""Gaussian factors by variational Bayes: z_ij = x_i'w_j, rows and columns Gaussian given each other.
+"""Gaussian factors by variational Bayes: z_ij = x_i'w_j, with distributions of rows and columns.
 
 Every row has K numbers x_i and every column K numbers w_j: k factors; where a block has effects of
 rows one number for these, beside which its columns have a 1; and where a block has biases a 1,
 beside which its columns have their bias. q(x, w) is a product of one Gaussian for each row and one
 for each column (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007), and what it maximises is
 
-    sum over entries of E[constant - precision / 2 * (z - value)^2] - KL(q(x) || p) - KL(q(w) || p),
+    sum over entries of E[constant - precision (z - value)^2 / 2] - KL(q(x) || p) - KL(q(w) || p),
 
 a lower bound on the log evidence: the log likelihood of each entry is replaced by the parabola
 below it that its likelihood gives. Variances of noise and precisions of the priors are those that
@@ -808,7 +808,8 @@ class FactorPosterior:
         passed = RowPass(observed, state)
         if passed.moments[0].size:
             for first in range(0, observed.shape[0], CHUNK):
-                last, before = min(first + CHUNK, observed.shape[0]), np.inf
+                last = min(first + CHUNK, observed.shape[0])
+                before: Any = np.inf
                 for _ in range(ROUNDS):
                     own = passed.gaussians(first, last)
                     passed.refresh(first, last, own)

@@ -103,9 +103,9 @@ def posterior(
     half sweep; a fall beyond rounding is an error. Variances are too small by what a product of
     distributions leaves out: measure it by ``mc.verify_posterior``.
 
-    A sweep over N entries of n rows and d columns with k factors takes ``2 N k^2`` multiplications,
-    four times as many where bounds are found anew, and (n + d) k^3; memory is ``24 N + 4 d k^2``
-    bytes, as much again for bounds.
+    A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
+    four times as many where bounds are found anew, and (n + d) k^3; memory is some ``40 N + 8 d
+    k^2`` bytes, 16 N more for bounds.
 
     Examples
     --------
@@ -215,12 +215,15 @@ def refusal(problem: Problem) -> str | None:
         for block in problem.model.blocks:
             if block.bias or block.row_effects:
                 return (
-                    f"block {block.name!r}: biases and row effects stand beside GaussianRows, whose"
-                    " mean is an intercept of each column already; drop them"
+                    f"block {block.name!r}: biases and row effects stand beside GaussianRows,"
+                    " whose mean is an intercept of each column already; drop them"
                 )
             if isinstance(block.likelihood, ExpectedLogLikelihood):
                 word = type(block.likelihood).__name__
-                return f"block {block.name!r}: {word} has none beside GaussianRows; take NuclearNorm()"
+                return (
+                    f"block {block.name!r}: {word} has none beside GaussianRows; take"
+                    " NuclearNorm()"
+                )
     return None
 
 

@@ -85,9 +85,9 @@ class DenseNumbers:
         for block in observed.blocks:
             here = block.part
             row, column = rows[here], columns[here]
-            if moments is None:
-                mean, variance = np.zeros(row.size), np.ones(row.size)
-            else:
+            mean: Array = np.zeros(row.size)
+            variance: Array = np.ones(row.size)
+            if moments is not None:
                 mean, variance = moments[0][row, column], moments[1][row, column]
             found = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
             precision = found.precisions
@@ -135,7 +135,8 @@ class JointPosterior:
 
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""
-        found, before = None, np.inf
+        found: RowsPosterior | None = None
+        before: Any = np.inf
         for _ in range(ROUNDS):
             moments = None if found is None else found.moments()
             numbers = DenseNumbers.of(observed, self.noise, moments)

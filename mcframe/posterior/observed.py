@@ -104,14 +104,16 @@ class ObservedBlock:
         """
         likelihood: Any = self.likelihood
         y = self.y[entries]
-        weight = 1.0 if self.weights is None else self.weights[entries]
+        weight: Any = 1.0 if self.weights is None else self.weights[entries]
         if self.noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
         offset = 0.0 if self.offset is None else self.offset[entries]
         if self.noise == "block":
-            centre, spread = best_gaussian(likelihood, mean + offset, noise, y, weights=weight)
+            centre, spread = best_gaussian(
+                likelihood, mean + offset, np.asarray(noise), y, weights=weight
+            )
             expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
             constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
             return PseudoObservations(

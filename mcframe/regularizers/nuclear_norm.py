@@ -58,8 +58,8 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         if self.weight is not None:
             return None
         return (
-            "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such as"
-            " NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
+            "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such"
+            " as NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
         )
 
     @property
