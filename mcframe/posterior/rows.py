@@ -31,8 +31,8 @@ __all__ = ["RowsPosterior", "fit_rows", "given_rows"]
 
 # The numbers of components that are tried, in this order, until two in a row are worse, and the
 # share of the observed numbers by which they are compared. The evidence lower bound would cost
-# nothing, but where one component predicts held-out numbers best it took two or more in six drawn
-# tables of seven: what holes add to the uncertainty of a covariance is missing in it.
+# nothing, but where one component predicts held-out numbers best it took two or more in seven
+# drawn tables of eight: what holes add to the uncertainty of a covariance is missing in it.
 COMPONENTS = (1, 2, 3, 4, 6, 8)
 HELD_OUT = 1.0 / 7.0
 # How much larger than that of the answer the tolerance of these trials is.
