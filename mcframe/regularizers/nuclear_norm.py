@@ -50,7 +50,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     2.0
     """
 
-    weight: float = attrs.field(default=cast("float", None), validator=optional(positive))
+    weight: Any = attrs.field(default=None, validator=optional(positive))  # a float or None
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
     @property
