@@ -265,7 +265,7 @@ class RowSums:
 
 
 @attrs.frozen(eq=False)
-class State:
+class FactorState:
     """Where the sweeps stand: Gaussians of the columns, priors, and pseudo-observations.
 
     Attributes
@@ -285,7 +285,7 @@ class State:
     precisions: Array
 
 
-def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> State:
+def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> FactorState:
     """A state to begin with: effects of columns 0, factors random and large, little noise.
 
     From much noise and small factors the bound rises to maxima at which too few factors are left:
@@ -319,7 +319,7 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
         noise=noise,
         usual_noise=FIRST_NOISE,
     )
-    return State(design, columns, priors, values, precisions)
+    return FactorState(design, columns, priors, values, precisions)
 
 
 @attrs.frozen(eq=False)
@@ -331,7 +331,7 @@ class RowPass:
     """
 
     observed: Observed
-    state: State
+    state: FactorState
 
     @cached_property
     def squares(self) -> Array:
@@ -457,12 +457,12 @@ class RowPass:
 class Swept:
     """A state after a sweep, the lower bound on the log evidence, and how far that is rounded."""
 
-    state: State
+    state: FactorState
     evidence: float
     rounding: float
 
 
-def sweep(observed: Observed, state: State, weight: float | None) -> Swept:
+def sweep(observed: Observed, state: FactorState, weight: float | None) -> Swept:
     """One pass over rows, the columns given these, then noise, priors and the best rotation."""
     sums = RowPass(observed, state).all_sums()
     columns, residuals = columns_given(observed, state, sums)
@@ -505,7 +505,9 @@ class Terms:
         )
 
 
-def columns_given(observed: Observed, state: State, sums: RowSums) -> tuple[Gaussians, Array]:
+def columns_given(
+    observed: Observed, state: FactorState, sums: RowSums
+) -> tuple[Gaussians, Array]:
     """The Gaussians of all columns given the sums of rows, and their expected squared residuals.
 
     Residuals are sums of ``precision * E[(value - z)^2]``, before a division by learned variances.
@@ -711,7 +713,7 @@ class FactorPosterior:
     """Gaussian factors of some rows: their entries, and the columns and priors of a fit."""
 
     observed: Observed
-    state: State
+    state: FactorState
 
     @property
     def centres(self) -> Array:
