@@ -368,22 +368,9 @@ class RowPass:
         """Take the best bounds for the entries of some rows; constants, and spreads of blocks."""
         observed, state = self.observed, self.state
         spreads, constant = np.zeros(len(observed.blocks)), 0.0
-        rows = observed.by_rows
         mean, variance = self.moments
         if mean.size:
-            loops.predictor_moments(
-                first,
-                last,
-                rows.starts,
-                rows.across,
-                rows.places,
-                gaussians.means,
-                gaussians.covariances,
-                state.columns.means,
-                state.columns.covariances,
-                mean,
-                variance,
-            )
+            self.find_moments(first, last, gaussians)
         for b, block in enumerate(observed.blocks):
             if block.noise == "column":
                 continue
@@ -395,6 +382,30 @@ class RowPass:
             constant += pseudo.constant
             spreads[b] += pseudo.spread
         return constant, spreads
+
+    def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
+        """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
+        rows, columns = self.observed.by_rows, self.state.columns
+        loops.predictor_moments(
+            first,
+            last,
+            rows.starts,
+            rows.across,
+            rows.places,
+            gaussians.means,
+            gaussians.covariances,
+            columns.means,
+            columns.covariances,
+            *self.moments,
+        )
+
+    def all_moments(self) -> tuple[Array, Array]:
+        """Means and variances of all numbers of z, rows given the columns."""
+        n_rows = self.observed.shape[0]
+        for first in range(0, n_rows, CHUNK):
+            last = min(first + CHUNK, n_rows)
+            self.find_moments(first, last, self.gaussians(first, last))
+        return self.moments
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
@@ -455,8 +466,12 @@ class RowPass:
 
 @attrs.frozen(eq=False)
 class Swept:
-    """A state after a sweep, the lower bound on the log evidence, and how far that is rounded."""
+    """A state after a sweep, the lower bound on the log evidence, and how far that is rounded.
 
+    ``observed`` has the likelihoods with their fitted parameters.
+    """
+
+    observed: Observed
     state: FactorState
     evidence: float
     rounding: float
@@ -464,6 +479,8 @@ class Swept:
 
 def sweep(observed: Observed, state: FactorState, weight: float | None) -> Swept:
     """One pass over rows, the columns given these, then noise, priors and the best rotation."""
+    if observed.fits_parameters:
+        observed = observed.fitted(*RowPass(observed, state).all_moments())
     sums = RowPass(observed, state).all_sums()
     columns, residuals = columns_given(observed, state, sums)
     priors = state.priors
@@ -478,7 +495,8 @@ def sweep(observed: Observed, state: FactorState, weight: float | None) -> Swept
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
     evidence = data + terms.of_priors(columns, sums, priors)
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
-    return Swept(attrs.evolve(state, columns=columns, priors=priors), evidence, rounding)
+    state = attrs.evolve(state, columns=columns, priors=priors)
+    return Swept(observed, state, evidence, rounding)
 
 
 @attrs.frozen(eq=False)
@@ -838,5 +856,5 @@ def factor_sweeps(
     state = begin(observed, n_factors, weight, np.random.default_rng(seed))
     while True:
         found = sweep(observed, state, weight)
-        state = found.state
+        observed, state = found.observed, found.state
         yield FactorPosterior(observed, state), found.evidence, found.rounding

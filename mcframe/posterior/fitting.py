@@ -10,7 +10,6 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     GaussianBound,
-    fits_parameters,
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import whole
@@ -237,10 +236,6 @@ def refusal_of_block(block: Block) -> str | None:
     """Why a block's loss has no posterior; None if it has one."""
     likelihood = block.likelihood
     word = type(likelihood).__name__
-    if fits_parameters(likelihood):
-        return (
-            f"the thresholds of {word} are fitted with Z; give them, as of mc.fit(...).likelihood"
-        )
     if not isinstance(likelihood, GaussianBound | ExpectedLogLikelihood):
         return f"{word} is a loss without a distribution of data; take mc.fit"
     return None
