@@ -493,7 +493,7 @@ def sweep(observed: Observed, state: FactorState, weight: float | None) -> Swept
         key=lambda found: terms.of_priors(*found),
     )
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
-    evidence = data + terms.of_priors(columns, sums, priors)
+    evidence = float(data + terms.of_priors(columns, sums, priors))
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
     state = attrs.evolve(state, columns=columns, priors=priors)
     return Swept(observed, state, evidence, rounding)
@@ -573,7 +573,7 @@ def best_noise(
     noise, usual, squares = np.array(priors.noise), priors.usual_noise, observed.squares
     for b, block in enumerate(observed.blocks):
         here = block.columns
-        counts = sums.totals[here, 0]
+        counts = observed.counts[here]
         if block.noise == "column":
             prior = NOISE_ENTRIES * usual * squares[here]
             found = (residuals[here] + prior) / (counts + NOISE_ENTRIES)
@@ -592,9 +592,10 @@ def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Arra
     noise = priors.noise
     total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / noise))
     for b, block in enumerate(observed.blocks):
-        counts, own = sums.totals[block.columns, 0], noise[block.columns]
+        counts, own = observed.counts[block.columns], noise[block.columns]
         if block.noise == "column":
             total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(own))))
+            total += 0.0 if block.weights is None else 0.5 * float(np.sum(np.log(block.weights)))
         elif block.noise == "block":
             total -= 0.5 * float(sums.spreads[b] / own[0] + np.sum(counts) * np.log(own[0]))
     return total

@@ -239,6 +239,12 @@ class Observed:
         return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
 
     @cached_property
+    def counts(self) -> Array:
+        """The number of numbers of z in each column of Z."""
+        counts = np.bincount(self.by_rows.across, minlength=self.shape[1])
+        return counts.astype(np.float64)
+
+    @cached_property
     def squares(self) -> Array:
         """The mean square of the values of each column of Z; 1 where z has no unit."""
         return np.concatenate([block.squares for block in self.blocks])
