@@ -46,6 +46,8 @@ from mcframe.backends import (
 # Verbs and their answers
 from mcframe.answer import Fit
 from mcframe.fitting import fit
+from mcframe.posterior.answer import Posterior
+from mcframe.posterior.fitting import posterior
 from mcframe.selection import CrossValidation, Path, cross_validate, path, weight_max
 from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
@@ -85,6 +87,7 @@ __all__ = [
     "NotCertifiedWarning",
     "Observations",
     "Path",
+    "Posterior",
     "Problem",
     "Proximal",
     "Record",
@@ -102,6 +105,7 @@ __all__ = [
     "from_triples",
     "laws",
     "path",
+    "posterior",
     "to_cvxpy",
     "verify",
     "weight_max",

@@ -13,7 +13,7 @@ from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, Spectr
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import IntArray
-from mcframe.contracts.errors import BackendError, DataError
+from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import (
     Composed,
@@ -25,10 +25,20 @@ from mcframe.contracts.term import (
     Spectral,
     Term,
 )
-from mcframe.model import Block, Problem
+from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import Scales
 from mcframe.numerics.unlabeled import Background, UnlabeledBlock
+
+
+def demand_determined(model: Model) -> None:
+    """Raise a ``ModelError`` where a block or a term leaves open what no optimum determines."""
+    for block in model.blocks:
+        if block.likelihood.undetermined is not None:
+            raise ModelError(f"block {block.name!r}: {block.likelihood.undetermined}")
+    for term in model.terms:
+        if term.undetermined is not None:
+            raise ModelError(term.undetermined)
 
 
 def refusal(problem: Problem) -> str | None:
@@ -259,6 +269,9 @@ class CompiledProblem:
 
     problem: Problem
     origin: "CompiledProblem | None" = None
+
+    def __attrs_post_init__(self) -> None:
+        demand_determined(self.problem.model)
 
     @cached_property
     def refusal(self) -> str | None:

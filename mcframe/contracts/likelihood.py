@@ -14,6 +14,8 @@ __all__ = [
     "Approximated",
     "Conjugate",
     "Distribution",
+    "ExpectedLogLikelihood",
+    "GaussianBound",
     "Likelihood",
     "LinearDifference",
     "Parametric",
@@ -58,6 +60,8 @@ class Likelihood(ABC):
     z_name: str | None = None
     #: How an observation is written in the printed model: x for a real value, y for a label.
     symbol: str = "y"
+    #: Whether ``mean`` is that of the distribution, and not another location, as a quantile is.
+    predicts_mean: bool = True
     #: Whether l is quadratic in z: its curvature is the same everywhere.
     quadratic: bool = False
     #: Whether l has a continuous gradient. Where not, ``value_and_gradient`` gives one subgradient
@@ -83,6 +87,14 @@ class Likelihood(ABC):
         """The loss of each missing entry, if any; it lets a large table stay unwritten.
 
         Where it is a quadratic, observed entries must bend by its curvature at least.
+        """
+        return None
+
+    @property
+    def undetermined(self) -> str | None:
+        """The reason why no optimum exists as declared, with a remedy; None if one does.
+
+        A variance that only a posterior learns is one.
         """
         return None
 
@@ -295,6 +307,74 @@ class Distribution(ABC):
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """log p(y | z) with every constant, entrywise: -l(z, y) plus a function of y alone."""
 
+    @abstractmethod
+    def cdf(self, z: Array, y: Array) -> Array:
+        """P(Y <= y | z), entrywise, for any numbers y.
+
+        Classes, which have no order of their own, are taken in that of their codes.
+        """
+
+    @abstractmethod
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """The least y with P(Y <= y | z) >= probability, entrywise, for 0 < probability < 1."""
+
+    @abstractmethod
+    def response_variance(self, z: Array) -> Array:
+        """Var[Y | z], with the shape of z: of classes p (1 - p), that of each indicator."""
+
+
+class GaussianBound(ABC):
+    """Ability: a Gaussian in z below the likelihood, by which a posterior counts an observation.
+
+    The bound is what a direct Gaussian observation ``value`` of z with this ``precision`` would
+    say. Its expectation under a Gaussian of z is elementary, so that the evidence lower bound of
+    a variational posterior is exact, and rises with every update (Jaakkola and Jordan,
+    Statistics and Computing 2000).
+    """
+
+    @abstractmethod
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """(value, precision, constant) of a parabola in z that lies below log p(y | z).
+
+        ``log p(y | z) >= constant - precision (z - value)^2 / 2`` for every z, entry by entry,
+        with every constant of ``log_likelihood``.
+        Among the bounds of its family it has the largest expectation for z ~ N(mean, variance);
+        where the variance is 0 it touches the log likelihood at the mean. In a group of K columns
+        mean, variance, value and precision have shape (N, K), y and constant (N,), and the
+        squares are summed over the columns. Every answer is finite, the precision at least 0; a
+        value of precision 0 is 0.
+        """
+
+
+class ExpectedLogLikelihood(ABC):
+    """Ability: the log likelihood is a line in z minus an exponential, of closed expectation.
+
+    For such losses, as of counts with the log link, no parabola lies below the log likelihood.
+    ``E exp(z) = exp(mean + variance / 2)`` takes the place of one (Knowles and Minka,
+    Non-conjugate variational message passing, NIPS 2011).
+    """
+
+    @abstractmethod
+    def exponential_form(self, y: Array) -> tuple[Array, Array, float, Array]:
+        """(linear, rate, sign, constant) of ``log p(y | z)``, rate >= 0 and sign 1 or -1.
+
+        ``log p(y | z) = constant + linear * z - rate * exp(sign * z)`` for every z, entrywise.
+        """
+
+    def expected_log_likelihood(
+        self, mean: Array, variance: Array, y: Array
+    ) -> tuple[Array, Array, Array]:
+        """E log p(y | z) for z ~ N(mean, variance), its derivatives in the mean and the variance.
+
+        ``constant + linear * mean - rate * exp(sign * mean + variance / 2)``; the value is -inf
+        and the derivatives infinite where the exponential overflows.
+        """
+        linear, rate, sign, constant = self.exponential_form(y)
+        with np.errstate(over="ignore"):
+            expected = rate * np.exp(sign * mean + 0.5 * variance)
+        value = constant + linear * mean - expected
+        return value, linear - sign * expected, -0.5 * expected
+
 
 class LinearDifference(ABC):
     """Ability: for labels 0 and 1, l(z, 1) - l(z, 0) is a line in z.
@@ -320,8 +400,19 @@ class Parametric(ABC):
         """The number of fitted parameters."""
 
     @abstractmethod
-    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
-        """argmin over the parameters of sum of weights * l(z, y)."""
+    def best_parameters(
+        self,
+        z: Array,
+        y: Array,
+        weights: Array,
+        start: Array | None,
+        sd: Array | None = None,
+    ) -> Array:
+        """argmin over the parameters of sum of weights * l(z, y).
+
+        Of a posterior, where z are means and ``sd`` standard deviations of Gaussian predictors,
+        those that maximise the weighted sum of the expectations of the best ``gaussian_bound``.
+        """
 
     @abstractmethod
     def with_parameters(self, parameters: Array) -> Likelihood:
@@ -363,12 +454,12 @@ class ParametricBySums(Parametric):
 
     @abstractmethod
     def parameter_sums(
-        self, z: Array, y: Array, weights: Array
+        self, z: Array, y: Array, weights: Array, sd: Array | None = None
     ) -> Callable[[Any], tuple[Any, Array]]:
         """What these entries answer: sums, and an array of which the largest numbers count.
 
-        Sums are arrays and numbers, in tuples. ``parameters_by_sums`` says what is asked; None
-        first.
+        ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples.
+        ``parameters_by_sums`` says what is asked; None first.
         """
 
     @abstractmethod
@@ -377,9 +468,16 @@ class ParametricBySums(Parametric):
     ) -> Array:
         """argmin over the parameters, by what all entries ``tell``."""
 
-    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
-        """argmin over the parameters of sum of weights * l(z, y)."""
-        return self.parameters_by_sums(self.parameter_sums(z, y, weights), start)
+    def best_parameters(
+        self,
+        z: Array,
+        y: Array,
+        weights: Array,
+        start: Array | None,
+        sd: Array | None = None,
+    ) -> Array:
+        """argmin over the parameters of sum of weights * l(z, y), or of its expected bound."""
+        return self.parameters_by_sums(self.parameter_sums(z, y, weights, sd), start)
 
 
 def fits_parameters(likelihood: Likelihood) -> bool:

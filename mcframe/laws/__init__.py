@@ -23,4 +23,5 @@ __all__ = [
     "check_solver",
 ]
 
+from mcframe.laws import expectations as expectations
 from mcframe.laws import factors as factors

@@ -161,9 +161,9 @@ def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> No
 
 @law_of(LIKELIHOOD_LAWS, "samples match", Distribution)
 def samples_match(likelihood: Any, z: Array, y: Array) -> None:
-    """Over many draws the mean is the mean response and the gradient averages to 0.
+    """Over many draws mean and variance are the response's and the gradient averages to 0.
 
-    Within six standard errors. The second is the zero mean of the score: it ties the mean,
+    Within six standard errors. The last is the zero mean of the score: it ties the mean,
     through the sampler, to the loss.
     """
     few = z[:: max(1, len(z) // 8)]
@@ -174,10 +174,15 @@ def samples_match(likelihood: Any, z: Array, y: Array) -> None:
     # Of classes, coded 0, 1, ..., the mean response is the probability of each code.
     coded = draws if few.ndim == 1 else draws[:, None] == np.arange(likelihood.width)
     coded = np.asarray(coded, dtype=float).reshape(-1, *few.shape)
+    means = likelihood.mean(few)
+    squares = np.square(coded - coded.mean(axis=0))
     for sample, wanted, what in (
-        (coded, likelihood.mean(few), "the mean of draws"),
+        (coded, means, "the mean of draws"),
+        (squares, likelihood.response_variance(few), "the variance of draws"),
         (gradients, np.zeros(few.shape), "the mean gradient of draws"),
     ):
+        if wanted is means and not likelihood.predicts_mean:
+            continue
         size = float(np.max(np.abs(sample)))
         error = np.maximum(np.std(sample, axis=0) / np.sqrt(len(sample)), 1e-3 * size)
         away = float(np.max(np.abs(sample.mean(axis=0) - wanted) / error))

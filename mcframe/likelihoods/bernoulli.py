@@ -12,6 +12,7 @@ from mcframe.contracts.likelihood import (
     Approximated,
     Conjugate,
     Distribution,
+    GaussianBound,
     Likelihood,
     LinearDifference,
     TwiceDifferentiable,
@@ -33,7 +34,13 @@ def known_link(instance: object, attribute: object, value: object) -> None:
 
 @attrs.frozen
 class Bernoulli(
-    Likelihood, Conjugate, TwiceDifferentiable, Distribution, Approximated, LinearDifference
+    Likelihood,
+    Conjugate,
+    TwiceDifferentiable,
+    Distribution,
+    GaussianBound,
+    Approximated,
+    LinearDifference,
 ):
     """``l(z, y) = -log P(s z / scale)`` with ``s = 2 y - 1``: the label's probability.
 
@@ -159,6 +166,32 @@ class Bernoulli(
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y): nothing was dropped."""
         return -self.value(z, y)
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """P(y = 0 | z) from 0 to below 1."""
+        return np.where(y >= 1.0, 1.0, np.where(y >= 0.0, self.mean(-z), 0.0))
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """1 where the probability is above that of a 0."""
+        return (probability > self.mean(-z)).astype(np.float64)
+
+    def response_variance(self, z: Array) -> Array:
+        """P(y = 1 | z) P(y = 0 | z)."""
+        return self.mean(z) * self.mean(-z)
+
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The best parabola of the link, in the margin.
+
+        Of the logit by Jaakkola and Jordan (Statistics and Computing 2000) with
+        ``xi^2 = (mean^2 + variance) / scale^2``: precision ``tanh(xi / 2) / (2 xi scale^2)``. Of
+        the probit the parabola of precision ``1 / scale^2`` that touches at the mean (Albert and
+        Chib, JASA 1993).
+        """
+        with np.errstate(over="ignore"):
+            sd = np.sqrt(variance) / self.scale
+            margin = self.margin(mean, y)
+            value, precision, constant = self.of_margin.gaussian_bound(margin, np.square(sd))
+        return (2.0 * y - 1.0) * self.scale * value, precision / self.scale**2, constant
 
     def statement(
         self,

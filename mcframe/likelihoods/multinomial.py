@@ -9,8 +9,20 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    GaussianBound,
+    Likelihood,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import whole
+from mcframe.numerics.gaussian_bounds import (
+    expected_softplus,
+    increasing_root,
+    logistic_bound,
+    tangent_bound,
+)
 
 __all__ = ["Multinomial"]
 
@@ -29,7 +41,7 @@ def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: obje
 
 
 @attrs.frozen
-class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
+class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = log(exp(z_0) + ... + exp(z_{K-1})) - z_y``: the softmax loss over K classes.
 
     Domain: codes y in {0, ..., K-1}, one column of data for each categorical variable. Each
@@ -207,6 +219,49 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
         """-l(z, y)."""
         return -self.value(z, y)
 
+    def cdf(self, z: Array, y: Array) -> Array:
+        """The sum of the probabilities of the codes up to y."""
+        upto = np.arange(self.classes) <= y[..., None]
+        return np.where(y >= self.classes - 1.0, 1.0, np.sum(self.mean(z) * upto, axis=-1))
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """The least code at which the sum of the probabilities reaches the one given."""
+        sums = np.cumsum(self.mean(z), axis=-1)[..., :-1]
+        return np.sum(sums < probability[..., None], axis=-1).astype(np.float64)
+
+    def response_variance(self, z: Array) -> Array:
+        """p (1 - p), of the indicator of each class."""
+        return self.second_derivative(z, np.zeros(z.shape[:-1]))
+
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The better of two bounds: a tangent parabola, or each class against a common number.
+
+        The parabola that touches at the mean has the precision 1/2 that no eigenvalue of the
+        Hessian exceeds (Boehning, 1992), and is the better one for small variances. For large ones
+        ``log sum_k exp(z_k) <= alpha + sum_k log(1 + exp(z_k - alpha))`` makes K labels of one
+        class, each with the bound of Jaakkola and Jordan; the best alpha is solved for (Bouchard,
+        NIPS Workshop on Approximate Bayesian Inference 2007). Of each observation the one with the
+        larger expectation is given.
+        """
+        mean = np.clip(mean, -1e150, 1e150)
+        bound = tangent_bound(*self.value_and_gradient(mean, y), mean, self.curvature)
+        # By convex duality, with p for the probabilities at the mean, no alpha loses less.
+        p = self.mean(mean)
+        least = -sum_of_classes(xlog1py(1.0 - p, -p))
+        far = np.flatnonzero(0.5 * self.curvature * sum_of_classes(variance) > least)
+        if far.size:
+            mean, variance, own = (
+                mean[far],
+                variance[far],
+                codes(y[far]) == np.arange(self.classes),
+            )
+            other = against_common(mean, variance, own.astype(np.float64))
+            tangent = (bound[0][far], bound[1][far], bound[2][far])
+            better = expectation(other, mean, variance) > expectation(tangent, mean, variance)
+            for part, instead in zip(bound, other, strict=True):
+                part[far[better]] = instead[better]
+        return bound
+
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """log_sum_exp(z, axis=1) - z_y, for z of shape (N, K)."""
         indicator = (codes(y) == np.arange(self.classes)).astype(np.float64)
@@ -219,6 +274,37 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     def latex(self, z: str, y: str) -> str:
         r"""\log \sum_k e^{z_k} - z_y."""
         return rf"(\log \sum_k e^{{({z})_k}} - ({z})_{{{y}}})"
+
+
+def expectation(bound: tuple[Array, Array, Array], mean: Array, variance: Array) -> Array:
+    """The expectation of a parabola of value, precision and constant for z ~ N(mean, variance)."""
+    value, precision, constant = bound
+    away = np.square(np.sqrt(precision) * (mean - value))
+    return constant - 0.5 * sum_of_classes(away + precision * variance)
+
+
+def against_common(mean: Array, variance: Array, own: Array) -> tuple[Array, Array, Array]:
+    """(value, precision, constant) of Bouchard's bound; ``own`` is 1 at the class observed."""
+    alpha = best_shift(mean, np.sqrt(variance))[:, None]
+    value, precision, parts = logistic_bound(mean - alpha, variance, own, 1.0 - own)
+    return value + alpha, precision, sum_of_classes(parts)
+
+
+def best_shift(mean: Array, sd: Array) -> Array:
+    """The alpha at which Bouchard's bound with those of Jaakkola and Jordan is the best.
+
+    What it costs, alpha + sum_k of ``expected_softplus`` at mean_k - alpha, is convex in alpha.
+    """
+    n_classes = mean.shape[1]
+
+    def derivative(alpha: Array, rows: IntArray) -> tuple[Array, Array]:
+        _, first, second = expected_softplus(mean[rows] - alpha[:, None], sd[rows])
+        return 1.0 - sum_of_classes(first), sum_of_classes(second)
+
+    low, high = mean.min(axis=1), mean.max(axis=1)
+    return increasing_root(
+        derivative, low, high + n_classes * sd.max(axis=1) + np.log(2 * n_classes)
+    )
 
 
 def softmax_parts(z: Array) -> tuple[Array, Array, Array]:

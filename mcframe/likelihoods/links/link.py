@@ -40,6 +40,13 @@ class Link(ABC):
         """The second derivative of -log P(m)."""
 
     @abstractmethod
+    def gaussian_bound(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """(value, precision, constant) of the best parabola below log P for m ~ N(mean, variance).
+
+        As ``GaussianBound`` has it, of the margin.
+        """
+
+    @abstractmethod
     def conjugate(self, gradient: Array) -> Array:
         """sup over m of gradient * m + log P(m); ``inf`` outside its domain."""
 

@@ -8,6 +8,7 @@ from scipy.special import expit, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array
 from mcframe.likelihoods.links.link import Link
+from mcframe.numerics.gaussian_bounds import logistic_bound
 
 __all__ = ["Logit"]
 
@@ -41,6 +42,10 @@ class Logit(Link):
         decay = np.exp(-np.abs(m))
         second: Array = decay / np.square(1.0 + decay)
         return second
+
+    def gaussian_bound(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """The bound of Jaakkola and Jordan (2000)."""
+        return logistic_bound(mean, variance, np.ones_like(mean), np.zeros_like(mean))
 
     def conjugate(self, gradient: Array) -> Array:
         """q log q + (1 - q) log(1 - q) with q = -gradient in [0, 1], else inf."""

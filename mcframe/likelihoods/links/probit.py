@@ -16,6 +16,8 @@ STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
 KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
 FEW_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
+# Margins up to here have a finite square.
+FARTHEST = 1e150
 
 
 @attrs.frozen
@@ -50,8 +52,25 @@ class Probit(Link):
         """r (r + m) with r = phi(m) / Phi(m)."""
         r = mills(m)
         # For m towards -inf the sum cancels: from -100 on its asymptotic series is the better.
-        u = 1.0 / np.square(np.minimum(m, -100.0))
+        u = np.square(1.0 / np.minimum(m, -100.0))
         return np.where(m > -100.0, r * (r + m), 1.0 - u * (1.0 - u * (6.0 - 50.0 * u)))
+
+    def gaussian_bound(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """The parabola of precision 1 that touches log Phi at the mean.
+
+        The second derivative of log Phi lies above -1 and tends to it, so that no precision below
+        1 will do. The value ``mean + r`` with r = phi(mean) / Phi(mean) is the mean of a normal
+        variable truncated to the side of its label (Albert and Chib, JASA 1993); the constant is
+        ``log Phi(mean) + r^2 / 2``.
+        """
+        m = np.clip(mean, -FARTHEST, FARTHEST)
+        r, far = mills(m), np.minimum(m, -1.0)
+        # Below 0 both sums cancel: r + m is the second derivative over r, and log Phi is
+        # -m^2 / 2 + log(erfcx(-m / sqrt(2)) / 2).
+        excess = self.second_derivative(far) / mills(far)
+        left = np.log(0.5 * erfcx(-far / np.sqrt(2.0))) + 0.5 * (mills(far) - far) * excess
+        constant = np.where(m < -1.0, left, 0.5 * np.square(r) - self.loss(m))
+        return np.where(m < -1.0, excess, m + r), np.ones_like(m), constant
 
     def conjugate(self, gradient: Array) -> Array:
         """-q m + log Phi(m) with q = -gradient = phi(m) / Phi(m); 0 at q = 0, inf for q < 0."""

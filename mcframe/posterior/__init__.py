@@ -1,0 +1,1 @@
+"""The posterior of a declared model: what is likely, and how sure it is."""

@@ -1,0 +1,379 @@
+"""The answer of ``mc.posterior``: what is likely, and how sure it is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.validators import number, whole
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Model, Problem
+from mcframe.model.table import Table
+from mcframe.new_rows import tables_of_new_rows
+from mcframe.posterior.observed import Observed
+from mcframe.posterior.predictive import Predictive, columns_of
+from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
+
+# How many cells are answered at a time.
+BATCH = 200_000
+
+
+@attrs.frozen
+class Sweep:
+    """One sweep: its number, the bound on the log evidence after it, factors, and seconds."""
+
+    iteration: int
+    evidence: float
+    n_factors: int
+    seconds: float
+
+
+@attrs.frozen(eq=False, repr=False)
+class Posterior:
+    """The distribution of everything that was not observed, given what was.
+
+    Attributes
+    ----------
+    problem : Problem
+        The model with its data.
+    evidence : float
+        A lower bound on the log evidence of the data, with every constant; it never falls from
+        one sweep to the next. Data of standardised blocks count in standard units. Of two models
+        of the same data the one with more of it is more likely.
+    status : str
+        "converged", "iteration_limit", "time_limit" or "interrupted".
+    message : str
+        The status in a sentence.
+    history : tuple of Sweep
+    random_state : int
+    """
+
+    problem: Problem
+    engine: Any
+    evidence: float
+    status: str
+    message: str
+    history: tuple[Sweep, ...]
+    random_state: int
+    tables: Mapping[str, Table]
+
+    @property
+    def model(self) -> Model:
+        """The model that was read."""
+        return self.problem.model
+
+    def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
+        """E[y] of a block: the mean of a new observation, probabilities for labels and classes.
+
+        Every entry, in a DataFrame if the data were one, else in an array (of K classes with K
+        columns for each); with ``rows`` and ``columns``, equally long, the entries at these
+        positions, counted from 0.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
+        >>> x[0, 3] = np.nan
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
+        >>> posterior = mc.posterior(model, {"x": x})
+        >>> print(posterior.predict("x", rows=[0], columns=[3]).round(1))
+        [4.]
+        """
+        return self._answer(block, rows, columns, lambda here: here.mean())
+
+    def sd(self, block: str, rows: Any = None, columns: Any = None) -> Any:
+        """The standard deviation of a new observation, noise included; of classes of each 0 or 1.
+
+        In the shape of ``predict``.
+        """
+        return self._answer(block, rows, columns, lambda here: here.sd())
+
+    def interval(
+        self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None
+    ) -> tuple[Any, Any]:
+        """Lower and upper ends between which a new observation lies with this probability.
+
+        The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``. Counts
+        and levels are whole, so that their intervals hold with at least this probability.
+
+        Raises
+        ------
+        ModelError
+            Where the block has classes, which have no order: ask for ``set``.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
+        >>> x[0, 3] = np.nan
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
+        >>> lower, upper = mc.posterior(model, {"x": x}).interval("x", 0.9)
+        >>> bool(lower[0, 3] < 4.0 < upper[0, 3])
+        True
+        """
+        if self.model.block(block).likelihood.width > 1:
+            raise ModelError(
+                f"block {block!r}: classes have no order and no interval; take"
+                f" posterior.set({block!r}, {level!r})"
+            )
+        tail = 0.5 * (1.0 - checked_level(level))
+        lower = self._answer(block, rows, columns, lambda here: here.quantile(tail))
+        upper = self._answer(block, rows, columns, lambda here: here.quantile(1.0 - tail))
+        return lower, upper
+
+    def set(self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None) -> Array:
+        """The smallest sets of labels, levels or classes that have at least this probability.
+
+        Returns
+        -------
+        array of bool (rows x columns x V), or (N x V) with ``rows`` and ``columns``
+            True where a value is in the set: of labels V = 2 and the values are 0 and 1, of
+            levels and classes they are all in their order.
+        """
+        level = checked_level(level)
+        places, shape = self._cells(block, rows, columns)
+        found = [here.likeliest(level) for here in self._predictives(block, *places)]
+        chosen = np.concatenate(found) if found else np.zeros((0, 0), dtype=bool)
+        return chosen.reshape(*shape, -1)
+
+    def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
+        """log p(value | data) of observations at some entries that were not given.
+
+        Of a standardised block the density of the data in their own units.
+
+        Parameters
+        ----------
+        block : str
+        rows, columns, values : of one length
+            Positions counted from 0, and values as the data have them.
+
+        Returns
+        -------
+        array (N,)
+        """
+        (row, column), _ = self._cells(block, rows, columns)
+        fitted = self.tables[block]
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != row.shape:
+            raise DataError(
+                f"block {block!r}: {values.size} values were given for {row.size} cells; one for"
+                " each is needed"
+            )
+        table = Table(fitted.shape, row, column, values, offset=fitted.given_offset)
+        table = table.on_standard_of(fitted)
+        found, start = [np.zeros(0)], 0
+        for here in self._predictives(block, row, column):
+            stop = start + here.means.shape[1]
+            found.append(here.log_density(table.values[start:stop]))
+            start = stop
+        density: Array = np.concatenate(found) - table.log_spreads()
+        return density
+
+    def sample(self, block: str, m: int, rows: Any = None) -> Array:
+        """m draws of new observations of a block, (m x rows x columns), of all rows or of some.
+
+        Rows are drawn jointly, so that what is computed from a draw has the spread that the
+        posterior says; the columns' factors are drawn once for all rows of a draw.
+        """
+        n_rows, n_columns = self.tables[block].shape
+        m = whole(m, "m", least=1)
+        chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
+        checked_places(self.problem, block, chosen, np.zeros(chosen.size, dtype=int))
+        rng = np.random.default_rng((self.random_state, m))
+        z = self.engine.draws(chosen, rng, m)[:, :, self.problem.columns(block)]
+        z = z.reshape(m * chosen.size, -1)
+        cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
+        likelihood: Any = self._likelihood(block)
+        noise = self._noise(block)
+        shaped = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
+        table = self.tables[block]
+        offset = table.offset_at(*cells)
+        if noise is not None:
+            drawn = shaped + np.sqrt(noise[cells[1]]) * rng.standard_normal(shaped.shape)
+            drawn = drawn if offset is None else drawn + offset
+        else:
+            drawn = likelihood.sample(shaped if offset is None else shaped + offset, rng)
+        drawn = table.natural_at(drawn, *cells) if likelihood.location else drawn
+        return np.asarray(drawn).reshape(m, chosen.size, n_columns)
+
+    def impute(self, block: str) -> Any:
+        """The block with observed entries kept and missing ones filled.
+
+        Numbers and counts by their mean, labels, levels and classes by the most probable one.
+        """
+        check_size(self.problem, block)
+        table, likelihood = self.tables[block].observed_entries(), self._likelihood(block)
+        places, shape = self._cells(block, None, None)
+        filled = []
+        for here in self._predictives(block, *places):
+            if likelihood.location or not has_few_values(likelihood):
+                filled.append(here.mean())
+            else:
+                values, probabilities = here.probabilities()
+                filled.append(values[np.argmax(probabilities, axis=1)])
+        entries = np.concatenate(filled).astype(np.float64).reshape(shape)
+        entries[table.rows, table.columns] = table.as_given().values
+        return table.wrap(entries)
+
+    def condition(self, data: Mapping[str, Any]) -> "Posterior":
+        """The posterior of new rows given their data, columns and priors as they are.
+
+        ``predict``, ``interval``, ``sample`` and the others then answer for the new rows.
+
+        Parameters
+        ----------
+        data : dict from block name to array, DataFrame, ... as in ``mc.posterior``
+            Some or all blocks, in the columns of the fit. NaN is missing.
+
+        Raises
+        ------
+        DataError
+            Where the new data do not fit the model.
+        """
+        tables = tables_of_new_rows(self.problem, data)
+        observed = Observed.of(self.problem, tables, known=self.engine.observed)
+        shown = {}
+        for own in observed.blocks:
+            name = own.block.name
+            table = tables.get(name)
+            if table is None:
+                table = attrs.evolve(self.tables[name], index=None)
+                nowhere = np.zeros(0, dtype=np.intp)
+                empty = Table((observed.shape[0], table.shape[1]), nowhere, nowhere, np.zeros(0))
+                table = empty.on_standard_of(self.tables[name])
+            names = table.names if self.tables[name].names is None else self.tables[name].names
+            index = next(iter(tables.values())).index
+            shown[name] = attrs.evolve(table, names=names, index=index)
+        return attrs.evolve(self, engine=self.engine.condition(observed), tables=shown)
+
+    def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
+        """E[y] of a block for new rows: ``condition(data).predict(block)``."""
+        self.model.block(block)
+        return self.condition(data).predict(block)
+
+    def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
+        """The n columns of a row with the largest mean, best first, by their labels.
+
+        As ``Fit.top``.
+        """
+        check_ranked(self.model.block(block))
+        table = self.tables[block]
+        axes = Axes.of(block, table)
+
+        def predictions(rows: IntArray) -> Array:
+            columns = np.arange(table.shape[1])
+            cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+            return np.asarray(self.predict(block, *cells)).reshape(rows.size, columns.size)
+
+        return axes.as_triples(
+            *best_columns(table, axes.places_of_rows(row), predictions, n, observed)
+        )
+
+    def noise(self, block: str) -> Any:
+        """The noise variance of each column of a Gaussian block, in the data's own units squared.
+
+        A Series if the data were a DataFrame. Of a block standardised by ranks in their units.
+        """
+        noise = self._noise(block)
+        if noise is None:
+            word = type(self._likelihood(block)).__name__
+            raise ModelError(f"block {block!r}: {word} has no noise variance; a Gaussian has")
+        spreads = getattr(getattr(self._standard(block), "units", None), "spread", 1.0)
+        return self.tables[block].wrap_row(noise * np.square(spreads))
+
+    def _standard(self, block: str) -> Any:
+        given = self.problem.tables[block].given
+        return None if given is None else given.standard
+
+    def _likelihood(self, block: str) -> Any:
+        self.model.block(block)
+        return self.engine.likelihood(block)
+
+    def _noise(self, block: str) -> Array | None:
+        """The variances of observations of a Gaussian block given z, in standard units."""
+        likelihood = self._likelihood(block)
+        if not isinstance(likelihood, Gaussian):
+            return None
+        if likelihood.variance is None:
+            return np.asarray(self.engine.noise[self.problem.columns(block)])
+        return np.full(self.tables[block].shape[1], likelihood.variance)
+
+    def _cells(self, block: str, rows: Any, columns: Any) -> tuple[Any, tuple[int, ...]]:
+        """Positions of cells, and the shape of an answer with one number for each."""
+        self.model.block(block)
+        n_rows, n_columns = self.tables[block].shape
+        if rows is None and columns is None:
+            check_size(self.problem, block)
+            cells = np.repeat(np.arange(n_rows), n_columns), np.tile(np.arange(n_columns), n_rows)
+            return cells, (n_rows, n_columns)
+        sized = attrs.evolve(self.problem, tables=self.tables)
+        row, column = checked_places(sized, block, rows, columns)
+        return (row, column), (row.size,)
+
+    def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Any:
+        """The predictive distributions at cells, some of them at a time."""
+        likelihood, table = self._likelihood(block), self.tables[block]
+        first, noise, width = self.problem.columns(block).start, self._noise(block), None
+        width = likelihood.width
+        for start in range(0, rows.size, BATCH):
+            row, column = rows[start : start + BATCH], columns[start : start + BATCH]
+            places = first + columns_of(width, column)
+            flat = np.repeat(row, width) if width > 1 else row
+            weights, means, variances = self.engine.mixture(flat, places.ravel())
+            if width > 1:
+                weights = weights[:, ::width]
+                means = means.reshape(len(weights), -1, width)
+                variances = variances.reshape(means.shape)
+            offset = table.offset_at(row, column)
+            if offset is not None:
+                means = means + offset
+
+            def natural(values: Array, row: IntArray = row, column: IntArray = column) -> Array:
+                return table.natural_at(values, row, column) if likelihood.location else values
+
+            yield Predictive(
+                likelihood,
+                weights,
+                means,
+                np.maximum(variances, 0.0),
+                None if noise is None else noise[column],
+                natural,
+            )
+
+    def _answer(self, block: str, rows: Any, columns: Any, ask: Any) -> Any:
+        places, shape = self._cells(block, rows, columns)
+        found = [ask(here) for here in self._predictives(block, *places)]
+        width = self._likelihood(block).width
+        entries = np.concatenate(found) if found else np.zeros(0)
+        if len(shape) == 1:
+            return entries
+        return self.tables[block].wrap(entries.reshape(shape[0], shape[1] * width), width)
+
+    def __repr__(self) -> str:
+        last = self.history[-1]
+        lines = [
+            f"Posterior: {self.status} ({self.message})",
+            f"  evidence   {self.evidence:.9g} (a lower bound on its logarithm)",
+            f"  {self.engine}",
+            f"  sweeps     {last.iteration}, {last.seconds:.2f} s",
+        ]
+        return "\n".join([*lines, *(f"  note       {note}" for note in self.problem.notes)])
+
+
+def checked_level(level: float) -> float:
+    """A probability strictly between 0 and 1, or a ``ModelError``."""
+    found = number(level, "level")
+    if not 0.0 < found < 1.0:
+        raise ModelError(f"level={level!r} was given; a number between 0 and 1 is needed")
+    return found
+
+
+def has_few_values(likelihood: Any) -> bool:
+    """Whether observations are labels, levels or classes."""
+    return likelihood.width > 1 or hasattr(likelihood, "levels") or hasattr(likelihood, "link")
+
+
+__all__ = ["Posterior", "Sweep"]
