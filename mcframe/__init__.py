@@ -48,7 +48,15 @@ from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.fitting import posterior
-from mcframe.selection import CrossValidation, Path, cross_validate, path, weight_max
+from mcframe.selection import (
+    Comparison,
+    CrossValidation,
+    Path,
+    compare,
+    cross_validate,
+    path,
+    weight_max,
+)
 from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
@@ -72,6 +80,7 @@ __all__ = [
     "BackendError",
     "Block",
     "Calibration",
+    "Comparison",
     "Completion",
     "CrossValidation",
     "DataError",
@@ -97,6 +106,7 @@ __all__ = [
     "Triples",
     "UnobservedWarning",
     "Verification",
+    "compare",
     "complete",
     "cross_validate",
     "declare",
