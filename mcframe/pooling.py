@@ -76,10 +76,9 @@ class Pooled:
         told = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
         columns = [np.atleast_1d(own) for own in (*told, self.fraction_missing)]
         header = ("estimate", "sd", "2.5 %", "97.5 %", "df", "missing")
-        lines = [f"Pooled: {self.n_tables} completed tables", " ".join(f"{n:>10}" for n in header)]
-        for row in zip(*columns, strict=True):
-            lines.append(" ".join(f"{value:>10.4g}" for value in row))
-        return "\n".join(lines)
+        rows = [" ".join(f"{value:>10.4g}" for value in row) for row in zip(*columns, strict=True)]
+        head = [f"Pooled: {self.n_tables} completed tables", " ".join(f"{n:>10}" for n in header)]
+        return "\n".join([*head, *rows])
 
 
 def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf) -> Pooled:
@@ -158,9 +157,8 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     with np.errstate(divide="ignore"):
         inverse = np.square(share) / (m - 1)
         if complete < np.inf:
-            inverse = inverse + 1.0 / (
-                (complete + 1.0) / (complete + 3.0) * complete * (1 - share)
-            )
+            observed = (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
+            inverse = inverse + 1.0 / observed
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
     return Pooled(scalar(estimate), scalar(np.sqrt(total)), scalar(freedom), scalar(missing), m)

@@ -15,7 +15,7 @@ def with_moments(mean, variance, m):
 
 
 def test_the_numbers_of_a_published_regression():
-    """Bmi on age in nhanes, ten draws (van Buuren, Flexible Imputation, 2nd edition, section 2.3.7)."""
+    """Bmi on age in nhanes (van Buuren, Flexible Imputation, 2nd edition, section 2.3.7)."""
     means, within, between = [30.50, -2.13], [3.408, 0.906], [1.454, 0.238]
     points = np.stack(
         [with_moments(q, b, 10) for q, b in zip(means, between, strict=True)], axis=1
@@ -83,7 +83,7 @@ def test_series_are_pooled_and_printed():
 
 
 def test_intervals_cover_a_mean_with_missing_entries():
-    """Proper draws of a Gaussian with half of 30 entries missing, which is known in closed form."""
+    """Proper draws of a Gaussian with half of 30 entries missing, known in closed form."""
     rng, covered = np.random.default_rng(0), 0
     n, seen, m, repetitions = 30, 15, 20, 2000
     for _ in range(repetitions):
