@@ -9,7 +9,7 @@ from scipy import stats
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import number, probability
 
 __all__ = ["Pooled", "pool"]
 
@@ -59,12 +59,7 @@ class Pooled:
         >>> print(f"{lower:.2f} to {upper:.2f}")
         0.44 to 1.63
         """
-        level = number(confidence_level, "confidence_level")
-        if not 0.0 < level < 1.0:
-            raise ModelError(
-                f"confidence_level={confidence_level!r} was given; a number between 0 and 1 is"
-                " needed"
-            )
+        level = probability(confidence_level, "confidence_level")
         freedom = np.asarray(self.degrees_of_freedom)
         with np.errstate(invalid="ignore"):
             quantile = stats.t.ppf(0.5 + 0.5 * level, np.where(freedom > 0.0, freedom, 1.0))
