@@ -9,7 +9,13 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood
 from mcframe.contracts.rounding import EPS
 
-__all__ = ["best_gaussian", "increasing_root", "logistic_bound", "tangent_bound"]
+__all__ = [
+    "best_gaussian",
+    "expected_softplus",
+    "increasing_root",
+    "logistic_bound",
+    "tangent_bound",
+]
 
 # Sizes of a predictor from here to there have a finite ratio, and a precision above 0.
 NEAREST, FARTHEST = 1e-200, 1e300
@@ -36,6 +42,23 @@ def logistic_bound(
     constant = n * (0.25 * ratio * np.square(lacking) - np.log1p(decay))
     constant = constant - successes * (failures / n) * ratio
     return (successes - failures) / n * ratio, n / (2.0 * ratio), constant
+
+
+def expected_softplus(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
+    """The least bound on E log(1 + exp(t)) of ``logistic_bound``, and two derivatives in the mean.
+
+    For t ~ N(mean, sd^2) it is ``mean / 2 + log(2 cosh(xi / 2))``, convex in the mean, and log(1 +
+    exp(mean)) itself for sd = 0.
+    """
+    xi, size = size_of(mean, sd), np.abs(mean)
+    ratio, decay = xi_over_tanh(xi), np.exp(-xi)
+    share = np.square(np.minimum(sd / xi, 1.0))
+    # xi - |mean| and 1 - |mean| / xi without cancellation.
+    surplus = sd * (sd / (xi + size))
+    least = surplus / xi + 2.0 * decay / (1.0 + decay) * (size / xi)
+    value = np.maximum(mean, 0.0) + 0.5 * surplus + np.log1p(decay)
+    first = np.where(mean > 0.0, 1.0 - 0.5 * least, 0.5 * least)
+    return value, first, (1.0 - share) * decay / np.square(1.0 + decay) + 0.5 * share / ratio
 
 
 def size_of(mean: Array, sd: Array) -> Array:
