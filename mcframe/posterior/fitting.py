@@ -18,6 +18,7 @@ from mcframe.model import Block, Model, Problem
 from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_seed, checked_switch
+from mcframe.partitions import in_partitions
 from mcframe.posterior.answer import Posterior, Sweep
 from mcframe.posterior.factors import factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
@@ -124,6 +125,11 @@ def posterior(
         seed = checked_seed(random_state)
         budget = checked_budget(tol, max_iter, max_seconds)
         progress = checked_switch(progress, "progress")
+        if in_partitions(data):
+            raise BackendError(
+                "no posterior: data in partitions have none yet; give them as a whole, or take"
+                " mc.fit"
+            )
         problem = Problem.bind(model, data)
         reason = refusal(problem)
         if reason is not None:

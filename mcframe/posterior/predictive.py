@@ -40,7 +40,7 @@ class Predictive:
     weights: Array
     means: Array
     variances: Array
-    noise: Array | None
+    noise: Any
     natural: Callable[[Array], Array]
 
     @property
