@@ -6,14 +6,14 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.posterior.conformal import Scores, limits
+from mcframe.posterior.conformal import WeightedScores, limits
 
 LEVEL = 0.9
 
 
 def model_of(likelihood=None, **options):
     block = mc.Block("x", likelihood or mc.Gaussian(), **options)
-    return mc.Model([block], [mc.NuclearNorm(1.0)])
+    return mc.Model([block], [mc.NuclearNorm()])
 
 
 def low_rank(rng, shape, rank=2):
@@ -116,13 +116,13 @@ def test_quantiles_by_their_definition():
     for _ in range(100):
         values, odds = rng.exponential(size=7), rng.exponential(size=7)
         level, own = rng.uniform(0.05, 0.95), rng.exponential(size=3)
-        found = Scores.of(values, odds).quantile(level, own)
+        found = WeightedScores.of(values, odds).quantile(level, own)
         for quantile, each in zip(found, own, strict=True):
             whole = odds.sum() + each
             shares = [odds[values <= score].sum() / whole for score in sorted(values)]
             wanted = [s for s, share in zip(sorted(values), shares, strict=True) if share >= level]
             assert quantile == (wanted[0] if wanted else np.inf)
-    assert (Scores.of(np.zeros(0), np.zeros(0)).quantile(0.5, np.ones(2)) == np.inf).all()
+    assert (WeightedScores.of(np.zeros(0), np.zeros(0)).quantile(0.5, np.ones(2)) == np.inf).all()
 
 
 def test_scores_repeat_by_their_seed_and_units_change_nothing():
@@ -159,6 +159,18 @@ def test_frames_come_back_as_frames_and_missing_weights_and_offsets_go_along():
     assert f"{whole.n_entries - rest.n_entries} entries held out" in repr(intervals)
 
 
+@pytest.mark.parametrize("rows", [mc.GaussianRows(), mc.GaussianRows(components=2)])
+def test_posteriors_of_gaussian_rows_have_them_too(rows):
+    rng = np.random.default_rng(10)
+    truth = gaussian(rng, (120, 5))
+    x = np.where(rng.random(truth.shape) < 0.8, truth, np.nan)
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=None), standardize=True)], [rows])
+    intervals = mc.posterior(model, {"x": x}).conformalize(LEVEL)
+    n_missing = np.isnan(x).sum()
+    error = np.sqrt(0.09 * (1 / n_missing + 5 / (~np.isnan(x)).sum()))
+    assert abs(share_covered(intervals, truth, x) - LEVEL) < 2.0 * error
+
+
 def test_zeros_of_a_sparse_matrix_are_observed():
     x = sp.coo_array((np.zeros(30), (np.arange(30) % 10, np.arange(30) % 7)), shape=(10, 7))
     intervals = posterior_of(x).conformalize(0.5, max_iter=3)
@@ -175,7 +187,7 @@ def test_levels_and_numbers_stay_within_what_there_is():
         mc.Block("levels", mc.Ordinal(levels=5, thresholds=(-2.0, -1.0, 1.0, 2.0))),
         mc.Block("labels", mc.Bernoulli()),
     ]
-    model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
+    model = mc.Model(blocks, [mc.NuclearNorm()])
     data = {"numbers": numbers, "levels": levels, "labels": labels}
     posterior = mc.posterior(model, data, factors=1, max_iter=3)
     intervals = posterior.conformalize(max_iter=3, by={"numbers": "column", "levels": "block"})

@@ -84,7 +84,7 @@ def repetition(name, seed, factors, ways, size, level):
     rng = np.random.default_rng(seed)
     truth, probabilities = instance(name, rng, size)
     hidden = rng.random(truth.shape) >= probabilities
-    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=None))], [mc.NuclearNorm()])
     posterior = mc.posterior(model, {"x": np.where(hidden, np.nan, truth)}, factors=factors)
     found = {"posterior": measured(posterior.interval("x", level), truth, hidden)}
     for way in ways:

@@ -327,8 +327,8 @@ class Posterior:
         random_state : int or None, default 0
             Draws these.
         **options
-            Of ``mc.posterior``, for the posterior without them; by default the number of factors
-            and the seed of this one.
+            Of ``mc.posterior``, for the posterior without them; by default it begins with as many
+            factors and the seed of this one.
 
         Returns
         -------
@@ -347,7 +347,7 @@ class Posterior:
         >>> rng = np.random.default_rng(0)
         >>> x = np.outer(np.arange(20.0), np.ones(8)) + rng.standard_t(2.0, (20, 8))
         >>> x[rng.random(x.shape) < 0.2] = np.nan
-        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm()])
         >>> intervals = mc.posterior(model, {"x": x}).conformalize(0.8)
         >>> lower, upper = intervals.interval("x")
         >>> bool(np.mean((lower <= x)[~np.isnan(x)] & (x <= upper)[~np.isnan(x)]) > 0.7)

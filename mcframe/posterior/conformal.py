@@ -16,6 +16,7 @@ from mcframe.model import Block, Model, Observations
 from mcframe.model.table import Table
 from mcframe.options import checked_seed
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.fitting import posterior
 from mcframe.prediction import check_size, checked_places
 from mcframe.regularizers import NuclearNorm
@@ -34,14 +35,14 @@ ROUNDING = 1e-12
 
 
 @attrs.frozen(eq=False)
-class Scores:
+class WeightedScores:
     """Scores of held-out entries in ascending order, and their odds of being missing."""
 
     values: Array
     odds: Array
 
     @classmethod
-    def of(cls, values: Array, odds: Array) -> "Scores":
+    def of(cls, values: Array, odds: Array) -> "WeightedScores":
         """The scores of these entries, sorted."""
         order = np.argsort(values, kind="stable")
         return cls(values[order], odds[order])
@@ -73,12 +74,12 @@ class CalibratedBlock:
     ----------
     groups : array of integers (n_columns,)
         From 0, the place in ``scores``.
-    scores : tuple of Scores
+    scores : tuple of WeightedScores
     odds : function of rows and columns (N,)
     """
 
     groups: IntArray
-    scores: tuple[Scores, ...]
+    scores: tuple[WeightedScores, ...]
     odds: Odds
 
     def quantiles(self, level: float, rows: IntArray, columns: IntArray) -> Array:
@@ -196,7 +197,9 @@ def conformalized(
         data[block.name] = observations(table, ~chosen, block.likelihood.width)
     if not held:
         raise ModelError("every block has labels or classes, which have no conformal intervals")
-    usual = {"factors": whole.history[-1].n_factors, "random_state": whole.random_state}
+    usual: dict[str, Any] = {"random_state": whole.random_state}
+    if isinstance(whole.engine, FactorPosterior):
+        usual["factors"] = whole.history[0].n_factors  # later ones depend on what is held out
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
         rest = posterior(problem.model, data, **(usual | dict(options)))
@@ -242,7 +245,9 @@ def calibrated(
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = np.where(away > 0.0, away / sd, 0.0)
     weights, own = odds(held.rows, held.columns), groups[held.columns]
-    found = [Scores.of(scores[own == g], weights[own == g]) for g in range(groups.max() + 1)]
+    found = [
+        WeightedScores.of(scores[own == g], weights[own == g]) for g in range(groups.max() + 1)
+    ]
     return CalibratedBlock(groups, tuple(found), odds)
 
 
@@ -355,6 +360,6 @@ def logistic(left: Table, seed: int) -> Odds:
     mask[left.rows, left.columns] = 1.0
     block = Block("observed", Bernoulli(), bias=True, row_effects=True)
     factors = min(FACTORS, *left.shape)
-    model = Model([block], [NuclearNorm(1.0)])
+    model = Model([block], [NuclearNorm()])
     found = posterior(model, {"observed": mask}, factors=factors, random_state=seed)
     return lambda rows, columns: np.asarray(found.predict("observed", rows, columns))
