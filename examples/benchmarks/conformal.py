@@ -1,12 +1,12 @@
 """Conformal intervals in the settings of Gui, Barber and Ma (2023): coverage and average width.
 
     python examples/benchmarks/conformal.py [--settings ...] [--factors 2 8 20] [--missingness ...]
-        [--repetitions 20] [--size 500] [--level 0.9]
+        [--variance 1.0] [--repetitions 20] [--size 500] [--level 0.9]
 
 Prints one line for each setting, number of factors and way of finding the probabilities of being
 missing: mean and standard error over repetitions of the share of missing entries that lie in the
 interval, and the mean width; beside it those of the posterior's own intervals, which hold where
-the model does.
+the model does. Without ``--variance`` a noise variance is learned for each column.
 
 The settings are those of "Conformalized matrix completion" (NeurIPS 2023), as its published code
 has them: a matrix of rank 8 with equal singular values and mean absolute value 5, seen with
@@ -79,17 +79,17 @@ def measured(interval, truth, hidden):
     return np.mean((lower <= truth[hidden]) & (truth[hidden] <= upper)), np.mean(upper - lower)
 
 
-def repetition(name, seed, factors, ways, size, level):
+def repetition(name, seed, factors, given):
     """Coverage and width of each way on one table, and of the posterior's own intervals."""
     rng = np.random.default_rng(seed)
-    truth, probabilities = instance(name, rng, size)
+    truth, probabilities = instance(name, rng, given.size)
     hidden = rng.random(truth.shape) >= probabilities
-    model = mc.Model([mc.Block("x", mc.Gaussian(variance=None))], [mc.NuclearNorm()])
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=given.variance))], [mc.NuclearNorm()])
     posterior = mc.posterior(model, {"x": np.where(hidden, np.nan, truth)}, factors=factors)
-    found = {"posterior": measured(posterior.interval("x", level), truth, hidden)}
-    for way in ways:
+    found = {"posterior": measured(posterior.interval("x", given.level), truth, hidden)}
+    for way in given.missingness:
         missingness = 1.0 - probabilities if way == "known" else way
-        intervals = posterior.conformalize(level, missingness, random_state=seed)
+        intervals = posterior.conformalize(given.level, missingness, random_state=seed)
         found[way] = measured(intervals.interval("x"), truth, hidden)
     return found
 
@@ -101,6 +101,7 @@ def main():
     parser.add_argument("--factors", nargs="+", type=int, default=[2, 8, 20])
     ways = ("uniform", "rank1", "bernoulli", "known")
     parser.add_argument("--missingness", nargs="+", choices=ways, default=ways)
+    parser.add_argument("--variance", type=float)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--size", type=int, default=500)
     parser.add_argument("--level", type=float, default=0.9)
@@ -108,10 +109,8 @@ def main():
     print(f"{'setting':<12} {'factors':>7} {'missingness':<11} {'coverage':>16} {'width':>8}")
     for name in given.settings:
         for factors in given.factors:
-            runs = [
-                repetition(name, seed, factors, given.missingness, given.size, given.level)
-                for seed in range(given.repetitions)
-            ]
+            seeds = range(given.repetitions)
+            runs = [repetition(name, seed, factors, given) for seed in seeds]
             for way in runs[0]:
                 covered, width = np.array([run[way] for run in runs]).T
                 error = np.std(covered, ddof=1) / np.sqrt(covered.size)
