@@ -511,6 +511,19 @@ def test_the_distribution_of_huber_is_that_of_its_density(delta):
         np.testing.assert_allclose(word.cdf(zero, word.quantile(zero, p)), p, rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "word",
+    [mc.Poisson(), *map(mc.NegativeBinomial, (1e-10, 1e-6, 0.5, 20.0))],
+    ids=repr,
+)
+def test_quantiles_of_counts_where_the_solvers_of_scipy_give_up(word):
+    for z in (-300.0, -30.0, 0.0, 14.0, 20.0, 30.0):
+        z, p = np.full(4, z), np.array([1e-8, 0.05, 0.5, 1.0 - 1e-6])
+        count = word.quantile(z, p)
+        assert np.all(word.cdf(z, count) >= p)
+        assert np.all(word.cdf(z, count - 1.0) < p)
+
+
 def test_levels_and_classes_by_enumeration():
     stars, classes = mc.Ordinal(4, (-1.0, 0.0, 1.5)), mc.Multinomial(3)
     z = np.random.default_rng(5).normal(0.0, 2.0, (6, 3))

@@ -87,6 +87,29 @@ def test_rows_have_the_posterior_of_the_textbook(share, own, monkeypatch):
         np.testing.assert_allclose(sums.scatters, scatters, atol=1e-10)
 
 
+@pytest.mark.parametrize("noise", [1e-12, 1e-6, 1e-2])
+@pytest.mark.parametrize("seen", [1, 7])
+def test_columns_that_are_nearly_one_are_no_trouble(noise, seen):
+    """A covariance s s' + 1e-12 I of condition 1e12 and more, by its closed form."""
+    s, own = np.linspace(0.5, 1.5, 8), 1e-12
+    x = np.where(np.arange(8) < seen, 0.7 * s, np.nan)[None]
+    found = given_rows(x, np.full(8, 1.0 / noise), np.zeros(8), np.outer(s, s) + own * np.eye(8))
+    known = np.sum(np.square(s[:seen])) / (own + noise)
+    factor = np.sum(s[:seen] * x[0, :seen]) / (own + noise) / (1.0 + known)
+    # The entries of the covariance are rounded, which own and noise see.
+    near = {"rtol": 1e-9 + 1e-15 * known}
+    np.testing.assert_allclose(found.cells.means[0, 0, seen:], factor * s[seen:], **near)
+    # A variance of 1e-12 of the column's own is a difference that rounding does not leave.
+    lost = 1e-15 + 1e-24 * known
+    variances = own + np.square(s[seen:]) / (1.0 + known)
+    np.testing.assert_allclose(found.cells.variances[0, 0, seen:], variances, **near, atol=lost)
+    assert np.all(found.cells.variances > 0.0)
+    kept = own * noise / (own + noise) + np.square(s[:seen] * noise / (own + noise)) / (
+        1.0 + known
+    )
+    np.testing.assert_allclose(found.cells.variances[0, 0, :seen], kept, **near, atol=1e-15)
+
+
 def test_evidence_is_that_of_a_dense_gaussian():
     rng = np.random.default_rng(3)
     values, mean = rng.standard_normal((7, 4)), rng.standard_normal(4)

@@ -245,7 +245,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         """
         mean = np.clip(mean, -1e150, 1e150)
         bound = tangent_bound(*self.value_and_gradient(mean, y), mean, self.curvature)
-        # By convex duality, with p for the labels' probabilities, no alpha loses less than this.
+        # By convex duality, with p for the probabilities at the mean, no alpha loses less.
         p = self.mean(mean)
         least = -sum_of_classes(xlog1py(1.0 - p, -p))
         far = np.flatnonzero(0.5 * self.curvature * sum_of_classes(variance) > least)

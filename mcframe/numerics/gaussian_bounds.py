@@ -31,8 +31,9 @@ def logistic_bound(
     With s(t) = 1 / (1 + exp(-t)), ``log s(t) = t/2 - log(2 cosh(t/2))``, and the last term is
     concave in t^2, so that its tangent at xi^2 lies above it: ``log(2 cosh(t/2)) <= log(2
     cosh(xi/2)) + tanh(xi/2) (t^2 - xi^2) / (4 xi)`` for every xi. The best one for t ~ N(mean,
-    variance) has ``xi^2 = mean^2 + variance`` (Jaakkola and Jordan, Statistics and Computing
-    2000, equations 7 and 12). Both numbers of observations are at least 0, their sum is above 0.
+    variance) has ``xi^2 = mean^2 + variance`` (Jaakkola and Jordan, Bayesian parameter estimation
+    via variational methods, Statistics and Computing 2000). Both numbers of observations are at
+    least 0, their sum is above 0.
     """
     n = successes + failures
     xi = size_of(mean, np.sqrt(variance))

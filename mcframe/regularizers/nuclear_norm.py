@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
@@ -49,13 +50,18 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     2.0
     """
 
-    weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    weight: Any = attrs.field(default=None, validator=optional(positive))  # a float or None
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a weight."""
+        return self.weight is not None
 
     @property
     def undetermined(self) -> str | None:
         """The weight, where it is to be learned."""
-        if self.weight is not None:
+        if self.is_given:
             return None
         return (
             "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such"
@@ -65,9 +71,10 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     @property
     def threshold(self) -> float:
         """The weight: what ``shrink`` takes off per unit of step."""
-        if self.weight is None:
+        if not self.is_given:
             raise ModelError(self.undetermined)
-        return self.weight
+        threshold: float = self.weight
+        return threshold
 
     @property
     def dual_radius(self) -> float:
@@ -129,10 +136,10 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def formula(self) -> str:
         """The text ``weight ‖Z‖_*``."""
-        weight = "w" if self.weight is None else f"{self.weight:g}"
+        weight = f"{self.weight:g}" if self.is_given else "w"
         return f"{weight} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
 
     def latex(self) -> str:
         r"""weight \lVert Z \rVert_*."""
-        weight = "w" if self.weight is None else f"{self.weight:g}"
+        weight = f"{self.weight:g}" if self.is_given else "w"
         return rf"{weight} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"
