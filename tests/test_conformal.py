@@ -1,5 +1,7 @@
 """Conformal intervals: their level holds whatever the model, and infinite ones are honest."""
 
+import argparse
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,8 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.posterior.conformal import WeightedScores, limits
+
+from .test_benchmarks import script  # noqa: F401
 
 LEVEL = 0.9
 
@@ -231,3 +235,14 @@ def test_what_has_no_intervals():
     x = np.random.default_rng(9).standard_normal((20, 4))
     with pytest.raises(mc.ModelError, match="new rows"):
         posterior_of(x).condition({"x": x[:3]}).conformalize()
+
+
+@pytest.mark.parametrize("name", ["sparse", "coherent", "logistic5", "unrelated"])
+def test_the_benchmark_in_the_settings_of_the_paper(script, name):  # noqa: F811
+    conformal = script("conformal")
+    given = argparse.Namespace(variance=None, size=40, level=LEVEL, missingness=["known"])
+    found = conformal.repetition(name, 0, 1, given)
+    assert set(found) == {"posterior", "known"}
+    covered, width = found["known"]
+    assert 0.75 < covered < 1.0
+    assert 0.0 < width < np.inf

@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.validators import probability
 from mcframe.likelihoods import Bernoulli
-from mcframe.model import Block, Model, Observations
+from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
 from mcframe.options import checked_seed
 from mcframe.posterior.answer import Posterior
@@ -50,9 +50,8 @@ class WeightedScores:
     @property
     def effective_size(self) -> float:
         """The number of equally weighted entries that say as much."""
-        return (
-            float(np.sum(self.odds) ** 2 / np.sum(np.square(self.odds))) if self.odds.size else 0.0
-        )
+        squares = float(np.sum(np.square(self.odds)))
+        return float(np.sum(self.odds)) ** 2 / squares if squares else 0.0
 
     def quantile(self, level: float, odds: Array) -> Array:
         """The weighted quantile of the scores and one at infinity, for cells of these odds.
@@ -83,7 +82,7 @@ class CalibratedBlock:
     odds: Odds
 
     def quantiles(self, level: float, rows: IntArray, columns: IntArray) -> Array:
-        """By what an sd is multiplied at each cell (N,)."""
+        """The factor of the standard deviation at each cell (N,)."""
         odds, groups = self.odds(rows, columns), self.groups[columns]
         found = np.empty(rows.size)
         for group in np.unique(groups):
@@ -169,18 +168,38 @@ def conformalized(
     options: Mapping[str, Any],
 ) -> ConformalIntervals:
     """Return conformal intervals, as ``Posterior.conformalize`` says."""
-    level, held_share = (
-        probability(confidence_level, "confidence_level"),
-        probability(share, "share"),
-    )
-    seed = checked_seed(random_state)
-    rng = np.random.default_rng(seed)
-    problem = whole.problem
+    level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
+    seed, problem = checked_seed(random_state), whole.problem
     if whole.tables is not problem.tables:
         raise ModelError(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
             " posterior that it was conditioned from"
         )
+    data, held = split(problem, share, np.random.default_rng(seed))
+    usual: dict[str, Any] = {"random_state": whole.random_state}
+    if isinstance(whole.engine, FactorPosterior):
+        usual["factors"] = whole.history[0].n_factors  # later ones depend on what is held out
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)
+        rest = posterior(problem.model, data, **(usual | dict(options)))
+    blocks = {}
+    for name, table in held.items():
+        left, how = rest.problem.tables[name], of_block(missingness, name, "missingness")
+        if isinstance(how, str) and how == "bernoulli":
+            check_size(problem, name)
+        odds = odds_of(name, how, left, left.n_entries / (left.n_entries + table.n_entries), seed)
+        groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
+        blocks[name] = calibrated(rest, name, table, groups, odds)
+    return ConformalIntervals(rest, level, blocks, problem.tables)
+
+
+def split(
+    problem: Problem, share: float, rng: np.random.Generator
+) -> tuple[dict[str, Observations], dict[str, Table]]:
+    """Return the data without a share of the observed entries, and these, as the data have them.
+
+    Nothing is held out of blocks that have no intervals.
+    """
     data, held = {}, {}
     for block in problem.model.blocks:
         table = problem.tables[block.name].as_given().observed_entries()
@@ -191,30 +210,13 @@ def conformalized(
                     f"block {block.name!r}: of {table.n_entries} observed entries none can be held"
                     " out; two at least are needed"
                 )
-            n_held = min(max(round(held_share * chosen.size), 1), chosen.size - 1)
+            n_held = min(max(round(share * chosen.size), 1), chosen.size - 1)
             chosen[rng.choice(chosen.size, n_held, replace=False)] = True
             held[block.name] = table.select(chosen)
         data[block.name] = observations(table, ~chosen, block.likelihood.width)
     if not held:
         raise ModelError("every block has labels or classes, which have no conformal intervals")
-    usual: dict[str, Any] = {"random_state": whole.random_state}
-    if isinstance(whole.engine, FactorPosterior):
-        usual["factors"] = whole.history[0].n_factors  # later ones depend on what is held out
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnobservedWarning)
-        rest = posterior(problem.model, data, **(usual | dict(options)))
-    blocks = {}
-    for name, table in held.items():
-        n_observed = problem.tables[name].n_observed
-        how = of_block(missingness, name, "missingness")
-        if isinstance(how, str) and how == "bernoulli":
-            check_size(problem, name)
-        odds = odds_of(
-            name, how, rest.problem.tables[name], 1.0 - table.n_entries / n_observed, seed
-        )
-        groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
-        blocks[name] = calibrated(rest, name, table, groups, odds)
-    return ConformalIntervals(rest, level, blocks, problem.tables)
+    return data, held
 
 
 def has_intervals(block: Block) -> bool:

@@ -64,6 +64,8 @@ class DrawnRows:
         """The distribution that EM finds of rows drawn with replacement."""
         [term] = self.declared.model.terms
         assert isinstance(term, GaussianRows)
+        assert term.mean is not None
+        assert term.covariance is not None
         start = RowDistribution(term.mean, term.covariance, NOISE)
         drawn = rng.integers(len(self.values), size=rows_of_estimate(self.values.shape))
         return estimate_rows(self.values[drawn], NOISE, self.prior, LAST_STEPS, start)
