@@ -181,22 +181,23 @@ def test_zeros_of_a_sparse_matrix_are_observed():
     assert intervals.posterior.problem.tables["x"].n_entries == 24
 
 
-def test_levels_and_numbers_stay_within_what_there_is():
+def test_counts_and_levels_stay_within_what_there_is():
     rng = np.random.default_rng(7)
-    numbers = rng.standard_normal((40, 5))
+    counts = rng.poisson(1.0, (40, 5)).astype(float)
     levels = rng.integers(1, 6, (40, 5)).astype(float)
     labels = rng.integers(0, 2, (40, 3)).astype(float)
     blocks = [
-        mc.Block("numbers", mc.Gaussian(), bias=True),
-        mc.Block("levels", mc.Ordinal(levels=5, thresholds=(-2.0, -1.0, 1.0, 2.0))),
+        mc.Block("counts", mc.Poisson(), bias=True),
+        mc.Block("levels", mc.Ordinal(levels=5)),
         mc.Block("labels", mc.Bernoulli()),
     ]
     model = mc.Model(blocks, [mc.NuclearNorm()])
-    data = {"numbers": numbers, "levels": levels, "labels": labels}
+    data = {"counts": counts, "levels": levels, "labels": labels}
     posterior = mc.posterior(model, data, factors=1, max_iter=3)
-    intervals = posterior.conformalize(max_iter=3, by={"numbers": "column", "levels": "block"})
-    assert set(intervals.blocks) == {"numbers", "levels"}
+    intervals = posterior.conformalize(max_iter=3, by={"counts": "column", "levels": "block"})
+    assert set(intervals.blocks) == {"counts", "levels"}
     assert intervals.posterior.problem.tables["labels"].n_entries == labels.size
+    assert (intervals.interval("counts")[0] >= 0.0).all()
     assert limits(mc.Poisson()) == limits(mc.Gamma()) == (0.0, np.inf)
     assert limits(mc.Gaussian()) == (-np.inf, np.inf)
     lower, upper = intervals.interval("levels")
@@ -205,7 +206,7 @@ def test_levels_and_numbers_stay_within_what_there_is():
     with pytest.raises(mc.ModelError, match=r"block 'labels'.*posterior.set"):
         intervals.interval("labels")
     with pytest.raises(mc.ModelError, match="by: the dict has nothing for block 'levels'"):
-        posterior.conformalize(by={"numbers": "column"})
+        posterior.conformalize(by={"counts": "column"})
 
 
 @pytest.mark.parametrize(
