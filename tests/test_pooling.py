@@ -249,6 +249,15 @@ def test_pooled_slopes_cover_the_truth():
     assert abs(covered / repetitions - 0.9) <= 2.0 * np.sqrt(0.09 / repetitions)
 
 
+@pytest.mark.parametrize(("shape", "most"), [((50, 2), 1.0), ((1000, 2), 10.0), ((30, 12), 4.8)])
+def test_the_prior_of_draws_is_weak(shape, most):
+    """What predicts single entries best would bias what is computed from draws towards 0."""
+    values = np.random.default_rng(0).standard_normal(shape)
+    rows = rows_of(pd.DataFrame(values, columns=[f"x{j}" for j in range(shape[1])]))
+    assert DrawnRows.of(rows.declared, 1000.0).prior == most
+    assert DrawnRows.of(rows.declared, 0.5).prior == 0.5
+
+
 def rows_of(frame):
     """The rows of a table under an estimated distribution, with a prior of one row."""
     declared = mc.declare(frame)

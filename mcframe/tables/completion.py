@@ -99,12 +99,13 @@ class Completion:
 
         Each draw estimates mean and covariance by EM from rows drawn with replacement (Honaker and
         King, What to do about missing values in time-series cross-section data, American Journal
-        of Political Science 54, 2010), under the prior that was chosen, and then draws the missing
-        entries of each row jointly, given what is observed in it. Labels, levels and categories
-        are drawn by their probabilities, one column after the other, given what is drawn already.
-        Numbers are drawn from a Gaussian, and stay within bounds of their column and dtype. Rows
-        are taken to be independent. Holes that depend on the missing value itself are not drawn as
-        they are; see ``report``.
+        of Political Science 54, 2010), under the prior that was chosen or, of n rows of d numbers,
+        one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations less. It
+        then draws the missing entries of each row jointly, given what is observed in it. Labels,
+        levels and categories are drawn by their probabilities, one column after the other, given
+        what is drawn already. Numbers are drawn from a Gaussian, and stay within bounds of their
+        column and dtype. Rows are taken to be independent. Holes that depend on the missing value
+        itself are not drawn as they are; see ``report``.
 
         Parameters
         ----------

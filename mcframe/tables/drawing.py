@@ -16,6 +16,9 @@ from mcframe.tables.declared import Declared
 
 __all__ = ["DrawnRows"]
 
+# The prior of draws counts as this share of the rows at most, where columns are few.
+MOST_PRIOR = 0.01
+
 
 @attrs.frozen(eq=False)
 class DrawnRows:
@@ -39,11 +42,18 @@ class DrawnRows:
 
     @classmethod
     def of(cls, declared: Declared, prior: float) -> "DrawnRows":
-        """The rows of a table under ``GaussianRows``."""
+        """The rows of a table under ``GaussianRows``.
+
+        A prior that predicts single entries best may hold correlations back so far that what is
+        computed from draws is biased towards 0: that of n rows of d numbers counts as d^2 / n
+        rows, a hundredth of n, or one, whichever is the most, or as ``prior`` if that is less.
+        """
         numbers = np.asarray(declared.data[BLOCK], dtype=np.float64)
         units = standard_units(numbers)
         values = units.standard(numbers, np.arange(numbers.shape[1]))
-        return cls(declared, values, units, prior)
+        n_rows, width = values.shape
+        most = max(1.0, MOST_PRIOR * n_rows, width**2 / n_rows)
+        return cls(declared, values, units, min(prior, most))
 
     def tables(self, m: int, seed: int) -> list[Any]:
         """m draws of the completed table, in the library it came in."""
