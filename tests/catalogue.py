@@ -6,6 +6,8 @@ A public word that is missing here fails ``test_the_catalogue_holds_every_word``
 import attrs
 import numpy as np
 from scipy import stats
+from scipy.integrate import quad
+from scipy.special import huber as huber_loss
 from scipy.special import log_softmax
 
 import mcframe as mc
@@ -127,9 +129,28 @@ def nbinom(dispersion):
     )
 
 
+def huber(delta):
+    """scipy has the loss and no distribution: its constant by quadrature."""
+    integral = 2.0 * sum(
+        quad(lambda r: np.exp(-huber_loss(delta, r)), *ends)[0]
+        for ends in ((0.0, delta), (delta, np.inf))
+    )
+    return lambda y, z: -huber_loss(delta, y - z) - np.log(integral)
+
+
+def laplace(q):
+    """scipy's falls with rate kappa / scale above its location, 1 / (kappa scale) below it."""
+    kappa = np.sqrt(q / (1.0 - q))
+    return lambda y, z: stats.laplace_asymmetric.logpdf(y, kappa, z, kappa / q)
+
+
 DISTRIBUTIONS = [
     (mc.Gaussian(), Z, 3.0 * Z[::-1], lambda y, z: stats.norm.logpdf(y, z)),
     (mc.Gaussian(0.04), Z, Z + 0.3, lambda y, z: stats.norm.logpdf(y, z, 0.2)),
+    (mc.Huber(0.7), Z, 3.0 * Z[::-1], huber(0.7)),
+    (mc.Huber(20.0), Z, 3.0 * Z[::-1], huber(20.0)),
+    (mc.Quantile(0.5), Z, 3.0 * Z[::-1], lambda y, z: stats.laplace.logpdf(y, z, 2.0)),
+    (mc.Quantile(0.2), Z, 3.0 * Z[::-1], laplace(0.2)),
     (mc.Bernoulli(), Z, LABELS, lambda y, z: stats.bernoulli.logpmf(y, LOGIT(z))),
     (mc.Bernoulli(scale=3.0), Z, LABELS, lambda y, z: stats.bernoulli.logpmf(y, LOGIT(z / 3))),
     (mc.Bernoulli("probit"), Z, LABELS, lambda y, z: stats.norm.logcdf((2 * y - 1) * z)),

@@ -60,6 +60,8 @@ class Likelihood(ABC):
     z_name: str | None = None
     #: How an observation is written in the printed model: x for a real value, y for a label.
     symbol: str = "y"
+    #: Whether ``mean`` is that of the distribution, and not another location, as a quantile is.
+    predicts_mean: bool = True
     #: Whether l is quadratic in z: its curvature is the same everywhere.
     quadratic: bool = False
     #: Whether l has a continuous gradient. Where not, ``value_and_gradient`` gives one subgradient
@@ -296,6 +298,21 @@ class Distribution(ABC):
     @abstractmethod
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """log p(y | z) with every constant, entrywise: -l(z, y) plus a function of y alone."""
+
+    @abstractmethod
+    def cdf(self, z: Array, y: Array) -> Array:
+        """P(Y <= y | z), entrywise, for any numbers y.
+
+        Classes, which have no order of their own, are taken in that of their codes.
+        """
+
+    @abstractmethod
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """The least y with P(Y <= y | z) >= probability, entrywise, for 0 < probability < 1."""
+
+    @abstractmethod
+    def response_variance(self, z: Array) -> Array:
+        """Var[Y | z], with the shape of z: of classes p (1 - p), that of each indicator."""
 
 
 class GaussianBound(ABC):

@@ -5,8 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Distribution, GaussianBound, Likelihood
-from mcframe.laws.checking import demand, demand_unharmed, unit_of
+from mcframe.contracts.likelihood import (
+    Distribution,
+    ExpectedLogLikelihood,
+    GaussianBound,
+    Likelihood,
+)
+from mcframe.laws.checking import close, demand, demand_unharmed, unit_of
 
 # Variances of a predictor, in squares of the unit of z.
 VARIANCES = (0.0, 1e-4, 0.3, 10.0, 1e4)
@@ -14,6 +19,7 @@ VARIANCES = (0.0, 1e-4, 0.3, 10.0, 1e4)
 DISTANCES = (1e-3, 0.1, 1.0, 3.0, 10.0, 100.0, 1e4)
 EXTREMES = (0.0, 1e-300, 1.0, 1e10, 1e150, 1e300)
 UPDATES = 8
+PROBABILITIES = (0.003, 0.1, 0.5, 0.8, 0.99)
 ROUNDING = 1e-9
 
 
@@ -132,3 +138,77 @@ def gaussian_bound_is_finite(likelihood: Likelihood, z: Array, y: Array) -> None
             demand(
                 not np.any(value[precision == 0.0]), f"a value without precision is not 0 {where}"
             )
+
+
+def cdf_sums_the_density(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """The distribution function adds up exp(log_likelihood), and its inverse is the quantile.
+
+    Of whole observations the mass of one is a step; of real ones the density is integrated over a
+    short interval.
+    """
+    if not isinstance(likelihood, Distribution):
+        return
+    few = z[:: max(1, len(z) // 20)]
+    few = np.clip(few, -8.0, 8.0) if likelihood.z_name else few
+    whole = bool(np.all(likelihood.invalid(y + 0.5)))
+    before = np.full(len(few), -np.inf)
+    for probability in PROBABILITIES:
+        p = np.full(len(few), probability)
+        found = likelihood.quantile(few, p)
+        demand(found.shape == p.shape, f"quantiles of shape {found.shape}, not {p.shape}")
+        demand(np.all(found >= before), f"the quantile falls up to probability {probability}")
+        before = found
+        reached = likelihood.cdf(few, found)
+        demand(np.all((reached >= 0.0) & (reached <= 1.0)), "the cdf leaves [0, 1]")
+        if whole:
+            demand(not np.any(likelihood.invalid(found)), "a quantile lies outside the domain")
+            demand(np.all(reached >= p - 1e-12), f"cdf(quantile({probability})) is too small")
+            below = likelihood.cdf(few, found - 1.0)
+            demand(np.all(below <= p + 1e-12), f"quantile({probability}) is too large")
+            close(
+                likelihood.cdf(few, found + 0.5), reached, 1e-12, "the cdf between whole numbers"
+            )
+            mass = np.exp(likelihood.log_likelihood(few, found))
+            close(reached - below, mass, 1e-9, "a step of the cdf")
+        else:
+            close(reached, p, 1e-9, "cdf(quantile(p))")
+            low, high = (likelihood.quantile(few, (1.0 + side) * p) for side in (-5e-3, 5e-3))
+            nodes, shares = np.polynomial.legendre.leggauss(12)
+            ys = [0.5 * (low + high) + 0.5 * (high - low) * node for node in nodes]
+            density = [np.exp(likelihood.log_likelihood(few, one)) for one in ys]
+            mass = 0.5 * (high - low) * sum(s * d for s, d in zip(shares, density, strict=True))
+            close(mass / (0.01 * p), np.ones_like(p), 1e-3, "the integral of the density")
+
+
+def exponential_form_is_likelihood(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """A line minus an exponential is the log likelihood; its expectation is that by quadrature.
+
+    The derivatives are those of the expectation, by differences.
+    """
+    if not (
+        isinstance(likelihood, ExpectedLogLikelihood) and isinstance(likelihood, Distribution)
+    ):
+        return
+    linear, rate, sign, constant = likelihood.exponential_form(y)
+    demand(abs(sign) == 1.0 and np.all(rate >= 0.0), f"a sign {sign} or a rate below 0")
+    wanted = likelihood.log_likelihood(z, y)
+    size = 1.0 + np.abs(wanted) + np.abs(constant)
+    close(
+        (constant + linear * z - rate * np.exp(sign * z)) / size, wanted / size, 1e-9, "the form"
+    )
+    nodes, shares = np.polynomial.hermite_e.hermegauss(40)
+    shares = shares / shares.sum()
+    for mean, variance in ((z, np.full_like(z, v)) for v in (0.0, 1e-4, 0.3, 2.0)):
+        value, d_mean, d_variance = likelihood.expected_log_likelihood(mean, variance, y)
+        sd = np.sqrt(variance)
+        points = [likelihood.log_likelihood(mean + sd * node, y) for node in nodes]
+        size = 1.0 + np.sum(np.abs(points) * shares[:, None], axis=0) + np.abs(constant)
+        quadrature = np.sum(np.array(points) * shares[:, None], axis=0)
+        close(value / size, quadrature / size, 1e-9, "the expectation")
+        h = 1e-3
+        for found, ahead, behind in (
+            (d_mean, (mean + h, variance), (mean - h, variance)),
+            (d_variance, (mean, variance + h), (mean, variance - h)),
+        ):
+            up, down = (likelihood.expected_log_likelihood(*at, y)[0] for at in (ahead, behind))
+            close((up - down) / (2 * h) / size, found / size, 1e-5, "a derivative")

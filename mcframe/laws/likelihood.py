@@ -22,6 +22,8 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.laws.checking import close, demand, demand_unharmed, law, unit_of
 from mcframe.laws.expectations import (
+    cdf_sums_the_density,
+    exponential_form_is_likelihood,
     gaussian_bound_holds,
     gaussian_bound_is_best,
     gaussian_bound_is_finite,
@@ -204,9 +206,9 @@ def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> No
 
 
 def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """Over many draws the mean is the mean response and the gradient averages to 0.
+    """Over many draws mean and variance are the response's and the gradient averages to 0.
 
-    Within six standard errors. The second is the zero mean of the score: it ties the mean,
+    Within six standard errors. The last is the zero mean of the score: it ties the mean,
     through the sampler, to the loss.
     """
     if not isinstance(likelihood, Distribution):
@@ -219,10 +221,15 @@ def samples_match(likelihood: Likelihood, z: Array, y: Array) -> None:
     # Of classes, coded 0, 1, ..., the mean response is the probability of each code.
     coded = draws if few.ndim == 1 else draws[:, None] == np.arange(likelihood.width)
     coded = np.asarray(coded, dtype=float).reshape(-1, *few.shape)
+    means = likelihood.mean(few)
+    squares = np.square(coded - coded.mean(axis=0))
     for sample, wanted, what in (
-        (coded, likelihood.mean(few), "the mean of draws"),
+        (coded, means, "the mean of draws"),
+        (squares, likelihood.response_variance(few), "the variance of draws"),
         (gradients, np.zeros(few.shape), "the mean gradient of draws"),
     ):
+        if wanted is means and not likelihood.predicts_mean:
+            continue
         size = float(np.max(np.abs(sample)))
         error = np.maximum(np.std(sample, axis=0) / np.sqrt(len(sample)), 1e-3 * size)
         away = float(np.max(np.abs(sample.mean(axis=0) - wanted) / error))
@@ -423,6 +430,8 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
     "z has its name": z_has_its_name,
     "finite far out": far_out_finite,
     "the conjugate keeps its digits": conjugate_keeps_its_digits,
+    "the cdf sums the density": cdf_sums_the_density,
+    "the exponential form is the likelihood": exponential_form_is_likelihood,
     "the Gaussian bound is one": gaussian_bound_holds,
     "the Gaussian bound is the best": gaussian_bound_is_best,
     "the Gaussian bound raises the evidence": gaussian_bound_raises_evidence,

@@ -167,6 +167,18 @@ class Bernoulli(
         """-l(z, y): nothing was dropped."""
         return -self.value(z, y)
 
+    def cdf(self, z: Array, y: Array) -> Array:
+        """P(y = 0 | z) from 0 to below 1."""
+        return np.where(y >= 1.0, 1.0, np.where(y >= 0.0, self.mean(-z), 0.0))
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """1 where the probability is above that of a 0."""
+        return (probability > self.mean(-z)).astype(np.float64)
+
+    def response_variance(self, z: Array) -> Array:
+        """P(y = 1 | z) P(y = 0 | z)."""
+        return self.mean(z) * self.mean(-z)
+
     def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
         """The best parabola of the link, in the margin.
 

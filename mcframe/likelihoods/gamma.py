@@ -4,17 +4,23 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import gammainc, gammaincinv, gammaln, xlogy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    ExpectedLogLikelihood,
+    Likelihood,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import moderate
 
 __all__ = ["Gamma"]
 
 
 @attrs.frozen
-class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
+class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
     """``l(z, y) = shape (z + y exp(-z))``: positive values with the log link.
 
     Domain: y > 0; the mean is exp(z) and the standard deviation ``exp(z) / sqrt(shape)``. The
@@ -100,8 +106,30 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """log of the gamma density with this shape and mean exp(z)."""
+        return self.log_constant(y) - self.value(z, y)
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """The incomplete gamma function of the shape at shape y / exp(z)."""
+        with np.errstate(over="ignore"):
+            return np.asarray(gammainc(self.shape, self.shape * np.maximum(y, 0.0) * np.exp(-z)))
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """The mean, times that of a gamma variable of mean 1."""
+        return np.asarray(self.mean(z) * (gammaincinv(self.shape, probability) / self.shape))
+
+    def response_variance(self, z: Array) -> Array:
+        """exp(2 z) / shape."""
+        with np.errstate(over="ignore"):
+            return np.exp(2.0 * z) / self.shape
+
+    def log_constant(self, y: Array) -> Array:
+        """The terms of the log density in y alone."""
         constant = self.shape * np.log(self.shape) - gammaln(self.shape)
-        return constant + (self.shape - 1.0) * np.log(y) - self.value(z, y)
+        return np.asarray(constant + (self.shape - 1.0) * np.log(y))
+
+    def exponential_form(self, y: Array) -> tuple[Array, Array, float, Array]:
+        """A constant - shape z - shape y exp(-z)."""
+        return np.full_like(y, -self.shape), self.shape * y, -1.0, self.log_constant(y)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """shape (z + exp(log y - z)): a conic solver sees no number of the size of y."""

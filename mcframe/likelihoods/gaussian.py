@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import (
@@ -106,6 +107,18 @@ class Gaussian(
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log(2 pi variance) / 2."""
         return -self.value(z, y) - 0.5 * np.log(2.0 * np.pi * self.variance)
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """Phi((y - z) / sqrt(variance))."""
+        return np.asarray(ndtr((y - z) / np.sqrt(self.variance)))
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """z + sqrt(variance) Phi^-1(probability)."""
+        return np.asarray(z + np.sqrt(self.variance) * ndtri(probability))
+
+    def response_variance(self, z: Array) -> Array:
+        """The declared variance."""
+        return np.full_like(z, self.variance)
 
     def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
         """The log likelihood itself: y, 1 / variance and -log(2 pi variance) / 2."""

@@ -4,22 +4,29 @@ from typing import Any
 
 import attrs
 import numpy as np
+from scipy.special import erf, ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    GaussianBound,
+    Likelihood,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import LARGEST, LEAST, moderate
 
 __all__ = ["Huber"]
 
 
 @attrs.frozen
-class Huber(Likelihood, Conjugate, TwiceDifferentiable):
+class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = r^2 / 2`` for ``|r| <= delta``, else ``delta (|r| - delta / 2)``; r = z - y.
 
     Domain: every finite real number. The squared loss in the middle and the absolute loss in
     the tails, so that an outlier pulls with force delta at most (Huber, Ann. Math. Statist.
-    1964). Half of CVXPY's ``huber``. As location z is predicted; there is no distribution to
-    sample from.
+    1964). Half of CVXPY's ``huber``. The location z is predicted. ``exp(-l)`` over its integral
+    is a density, Gaussian in the middle with the tails of a Laplace distribution.
 
     Parameters
     ----------
@@ -94,6 +101,69 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable):
     def start(self, y: Array) -> Array:
         """y."""
         return y.copy()
+
+    @property
+    def core(self) -> float:
+        """The integral of exp(-l) over |r| <= delta."""
+        return float(np.sqrt(2.0 * np.pi) * erf(self.delta / np.sqrt(2.0)))
+
+    @property
+    def tail(self) -> float:
+        """The integral of exp(-l) over r > delta."""
+        return float(np.exp(-0.5 * self.delta**2) / self.delta)
+
+    def sample(self, z: Array, rng: Any) -> Array:
+        """z plus a truncated normal variable, or delta and an exponential one on either side."""
+        share = self.core / (self.core + 2.0 * self.tail)
+        low = ndtr(-self.delta)
+        inner = ndtri(low + (1.0 - 2.0 * low) * rng.random(np.shape(z)))
+        outer = self.delta + rng.exponential(1.0 / self.delta, np.shape(z))
+        outer *= rng.choice([-1.0, 1.0], np.shape(z))
+        return z + np.where(rng.random(np.shape(z)) < share, inner, outer)
+
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y) - log(sqrt(2 pi) (2 Phi(delta) - 1) + 2 exp(-delta^2 / 2) / delta)."""
+        return -self.value(z, y) - np.log(self.core + 2.0 * self.tail)
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """The integral of the density up to y."""
+        r, total = y - z, self.core + 2.0 * self.tail
+        # The mass beyond |r|, so that what is small keeps its digits on either side.
+        beyond = self.tail * np.exp(-self.delta * np.maximum(np.abs(r) - self.delta, 0.0))
+        inner = np.minimum(np.abs(r), self.delta)
+        between = 0.5 * self.core - np.sqrt(0.5 * np.pi) * erf(inner / np.sqrt(2.0))
+        least = (beyond + np.maximum(between, 0.0)) / total
+        return np.where(r > 0.0, 1.0 - least, least)
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """z plus the root of the distribution function, in closed form."""
+        total = self.core + 2.0 * self.tail
+        least = total * np.minimum(probability, 1.0 - probability)
+        outer = self.delta + np.log(np.maximum(self.tail / least, 1.0)) / self.delta
+        share = np.clip((0.5 * total - least) / np.sqrt(2.0 * np.pi), 0.0, 0.5)
+        inner = np.minimum(-ndtri(0.5 - share), self.delta)
+        size = np.where(least < self.tail, outer, inner)
+        return z + np.where(probability < 0.5, -size, size)
+
+    def response_variance(self, z: Array) -> Array:
+        """The second moment of the middle and of both tails."""
+        d = self.delta
+        middle = self.core - 2.0 * d * np.exp(-0.5 * d * d)
+        total = self.core + 2.0 * self.tail
+        outer = 2.0 * self.tail / total * (d * d + 2.0 + 2.0 / (d * d))
+        return np.full_like(z, middle / total + outer)
+
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The observation y with precision min(1, delta / xi), xi^2 = (mean - y)^2 + variance.
+
+        l is concave in r^2, so that its tangent at xi^2 lies above it (Huber, Robust Statistics
+        1981, section 7.8; as a scale mixture of Gaussians Palmer et al., NIPS 2005). The constant
+        is ``-delta (xi - delta) / 2`` for xi > delta, beside that of the density.
+        """
+        xi = np.minimum(np.hypot(mean - y, np.sqrt(variance)), 1e300)
+        beyond = np.maximum(xi, self.delta)
+        constant = -0.5 * self.delta * (beyond - self.delta) - np.log(self.core + 2.0 * self.tail)
+        return y.copy(), self.delta / beyond, constant
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """huber(z - y, delta) / 2."""

@@ -1,20 +1,29 @@
 """Counts that vary more than Poisson counts do."""
 
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import betaln, expit
+from scipy.special import betainc, betaincc, betaln, expit, nbdtrik
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    GaussianBound,
+    Likelihood,
+    TwiceDifferentiable,
+)
 from mcframe.contracts.validators import moderate
+from mcframe.numerics.counts import least_count
+from mcframe.numerics.gaussian_bounds import logistic_bound
 
 __all__ = ["NegativeBinomial"]
 
 
 @attrs.frozen
-class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
+class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = (y + 1/dispersion) log(1 + dispersion exp(z)) - y z``: over-dispersed counts.
 
     Domain: counts 0, 1, 2, ...; the mean is mu = exp(z) and the variance
@@ -116,9 +125,42 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution)
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """The log of the mass Gamma(y + r) / (Gamma(r) y!) p^y (1 - p)^r."""
-        # Gamma(y + r) / (Gamma(r) Gamma(y + 1)) by the beta function: no large logs cancel.
-        constant = -betaln(self.size, y + 1.0) - np.log(y + self.size)
-        return constant + y * np.log(self.dispersion) - self.value(z, y)
+        return self.log_coefficient(y) + y * np.log(self.dispersion) - self.value(z, y)
+
+    def log_coefficient(self, y: Array) -> Array:
+        """The log of Gamma(y + r) / (Gamma(r) y!)."""
+        # By the beta function, so that no large logs cancel.
+        return np.asarray(-betaln(self.size, y + 1.0) - np.log(y + self.size))
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """The sum of the masses up to y, by the incomplete beta function."""
+        count, t = np.maximum(np.floor(y), 0.0), self.logit(z)
+        # By the smaller of both probabilities: the other one rounds to 1.
+        below = betainc(self.size, count + 1.0, expit(-t))
+        above = betaincc(count + 1.0, self.size, expit(t))
+        return np.where(y >= 0.0, np.where(t > 0.0, below, above), 0.0)
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """The least count whose distribution function reaches the probability."""
+        near = nbdtrik(probability, self.size, expit(-self.logit(z)))
+        return least_count(partial(self.cdf, z), near, probability)
+
+    def response_variance(self, z: Array) -> Array:
+        """mu + dispersion mu^2 at mu = exp(z)."""
+        with np.errstate(over="ignore"):
+            mean = self.mean(z)
+            return mean + self.dispersion * np.square(mean)
+
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The bound of Jaakkola and Jordan (2000) of y successes and r failures at t.
+
+        ``log p = log_coefficient + y log s(t) + r log s(-t)`` with ``t = z + log(dispersion)``
+        and s(t) = 1 / (1 + exp(-t)). For a dispersion well below 1 / exp(z), where the
+        distribution is almost Poisson, the bound is valid and far from tight.
+        """
+        r = np.full_like(y, self.size)
+        value, precision, constant = logistic_bound(self.logit(mean), variance, y, r)
+        return value - np.log(self.dispersion), precision, constant + self.log_coefficient(y)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """(y + r) logistic(z + log(dispersion)) - y z."""

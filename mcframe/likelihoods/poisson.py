@@ -1,19 +1,27 @@
 """The likelihood of counts."""
 
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, pdtr, pdtrik, xlogy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Conjugate, Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    ExpectedLogLikelihood,
+    Likelihood,
+    TwiceDifferentiable,
+)
+from mcframe.numerics.counts import least_count
 
 __all__ = ["Poisson"]
 
 
 @attrs.frozen
-class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
+class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
     """``l(z, y) = exp(z) - y z``: the Poisson loss with the log link.
 
     Domain: counts 0, 1, 2, ...; the mean is exp(z). The negative log-likelihood without its
@@ -83,6 +91,22 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution):
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log y!."""
         return -self.value(z, y) - gammaln(y + 1.0)
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """The sum of the masses up to y, by the incomplete gamma function."""
+        return np.where(y >= 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(z)), 0.0)
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """The least count whose distribution function reaches the probability."""
+        return least_count(partial(self.cdf, z), pdtrik(probability, self.mean(z)), probability)
+
+    def response_variance(self, z: Array) -> Array:
+        """exp(z), as the mean."""
+        return self.mean(z)
+
+    def exponential_form(self, y: Array) -> tuple[Array, Array, float, Array]:
+        """-log y! + y z - exp(z)."""
+        return y.copy(), np.ones_like(y), 1.0, -gammaln(y + 1.0)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """exp(z) - y z."""

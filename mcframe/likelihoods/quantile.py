@@ -7,8 +7,14 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
-from mcframe.contracts.validators import number
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    GaussianBound,
+    Likelihood,
+    Proximable,
+)
+from mcframe.contracts.validators import LEAST, number
 
 __all__ = ["Quantile"]
 
@@ -22,7 +28,7 @@ def fraction(instance: object, attribute: "attrs.Attribute[Any]", value: object)
 
 
 @attrs.frozen
-class Quantile(Likelihood, Proximable, Conjugate):
+class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
     """``l(z, y) = q max(y - z, 0) + (1 - q) max(z - y, 0)``: the pinball loss.
 
     Domain: every finite real number. Its best constant is the q-quantile of the data, so z
@@ -50,6 +56,7 @@ class Quantile(Likelihood, Proximable, Conjugate):
     symbol = "x"
     location = True
     smooth = False
+    predicts_mean = False
 
     def in_units(self, unit: float) -> "tuple[Quantile, float]":
         """The loss itself, and the factor unit."""
@@ -109,6 +116,47 @@ class Quantile(Likelihood, Proximable, Conjugate):
     def start(self, y: Array) -> Array:
         """y."""
         return y.copy()
+
+    def sample(self, z: Array, rng: Any) -> Array:
+        """z minus an exponential variable of rate 1 - q with probability q, else plus one of q."""
+        below = rng.random(np.shape(z)) < self.q
+        size = rng.exponential(1.0, np.shape(z))
+        return z + np.where(below, -size / (1.0 - self.q), size / self.q)
+
+    def log_likelihood(self, z: Array, y: Array) -> Array:
+        """-l(z, y) + log(q (1 - q)), of the asymmetric Laplace distribution.
+
+        (Yu and Moyeed, Statistics and Probability Letters 2001.)
+        """
+        return -self.value(z, y) + np.log(self.q * (1.0 - self.q))
+
+    def cdf(self, z: Array, y: Array) -> Array:
+        """q exp(-(1 - q) (z - y)) below z, 1 - (1 - q) exp(-q (y - z)) above it."""
+        left = self.q * np.exp(-(1.0 - self.q) * np.maximum(z - y, 0.0))
+        right = (1.0 - self.q) * np.exp(-self.q * np.maximum(y - z, 0.0))
+        return np.where(y < z, left, 1.0 - right)
+
+    def quantile(self, z: Array, probability: Array) -> Array:
+        """z + log(probability / q) / (1 - q) up to q, z - log((1 - probability) / (1 - q)) / q."""
+        left = np.log(np.minimum(probability / self.q, 1.0)) / (1.0 - self.q)
+        right = -np.log(np.minimum((1.0 - probability) / (1.0 - self.q), 1.0)) / self.q
+        return z + np.where(probability < self.q, left, right)
+
+    def response_variance(self, z: Array) -> Array:
+        """(1 - 2 q + 2 q^2) / (q (1 - q))^2, about the mean z + (1 - 2 q) / (q (1 - q))."""
+        spread = self.q * (1.0 - self.q)
+        return np.full_like(z, (1.0 - 2.0 * spread) / spread**2)
+
+    def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The observation y + (2 q - 1) xi with precision 1 / (2 xi).
+
+        xi^2 is (mean - y)^2 + variance. ``l = |r| / 2 + (1/2 - q) r`` and ``|r| <= r^2 / (2 xi) +
+        xi / 2``, as of a scale mixture of Gaussians (Kozumi and Kobayashi, J. Statist. Comput.
+        Simul. 2011). The constant is ``log(q (1 - q)) - q (1 - q) xi``.
+        """
+        xi = np.clip(np.hypot(mean - y, np.sqrt(variance)), LEAST, 1e300)
+        spread = self.q * (1.0 - self.q)
+        return y + (2.0 * self.q - 1.0) * xi, 0.5 / xi, np.log(spread) - spread * xi
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """maximum(q (y - z), (1 - q) (z - y))."""

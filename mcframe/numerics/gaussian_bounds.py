@@ -1,13 +1,20 @@
 """Gaussians in a predictor below a likelihood, and the Gaussian that fits an exponential best."""
 
+from collections.abc import Callable
+
 import numpy as np
+from scipy.special import expit
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import ExpectedLogLikelihood
+from mcframe.contracts.rounding import EPS
 
-__all__ = ["logistic_bound", "tangent_bound"]
+__all__ = ["best_gaussian", "increasing_root", "logistic_bound", "tangent_bound"]
 
 # Sizes of a predictor from here to there have a finite ratio, and a precision above 0.
 NEAREST, FARTHEST = 1e-200, 1e300
+# A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
+MAX_STEPS = 1100
 
 
 def logistic_bound(
@@ -16,20 +23,29 @@ def logistic_bound(
     """(value, precision, constant) of a parabola below successes log s(t) + failures log s(-t).
 
     With s(t) = 1 / (1 + exp(-t)), ``log s(t) = t/2 - log(2 cosh(t/2))``, and the last term is
-    convex in t^2, so that its tangent at xi^2 lies below it: ``log(2 cosh(t/2)) <= log(2
+    concave in t^2, so that its tangent at xi^2 lies above it: ``log(2 cosh(t/2)) <= log(2
     cosh(xi/2)) + tanh(xi/2) (t^2 - xi^2) / (4 xi)`` for every xi. The best one for t ~ N(mean,
     variance) has ``xi^2 = mean^2 + variance`` (Jaakkola and Jordan, Statistics and Computing
     2000, equations 7 and 12). Both numbers of observations are at least 0, their sum is above 0.
     """
     n = successes + failures
-    xi = np.clip(np.hypot(mean, np.sqrt(variance)), NEAREST, FARTHEST)
-    decay = np.exp(-xi)
-    ratio = xi * (1.0 + decay) / -np.expm1(-xi)  # xi / tanh(xi / 2)
+    xi = size_of(mean, np.sqrt(variance))
+    ratio, decay = xi_over_tanh(xi), np.exp(-xi)
     lacking = 2.0 * decay / (1.0 + decay)  # 1 - tanh(xi / 2)
     # The parabola's maximum, ordered so that no two large numbers cancel.
     constant = n * (0.25 * ratio * np.square(lacking) - np.log1p(decay))
     constant = constant - successes * (failures / n) * ratio
     return (successes - failures) / n * ratio, n / (2.0 * ratio), constant
+
+
+def size_of(mean: Array, sd: Array) -> Array:
+    """The root mean square of a Gaussian variable, kept where its ratio to tanh is a number."""
+    return np.clip(np.hypot(mean, sd), NEAREST, FARTHEST)
+
+
+def xi_over_tanh(xi: Array) -> Array:
+    """xi / tanh(xi / 2), 2 at xi = 0."""
+    return xi * (1.0 + np.exp(-xi)) / -np.expm1(-xi)
 
 
 def tangent_bound(
@@ -46,3 +62,113 @@ def tangent_bound(
     lost = squares if squares.ndim == value.ndim else squares.sum(axis=-1)
     constant = -value + lost / (2.0 * curvature)
     return mean - gradient / curvature, np.full_like(mean, curvature), constant
+
+
+def best_gaussian(
+    likelihood: ExpectedLogLikelihood,
+    prior_mean: Array,
+    prior_variance: Array,
+    y: Array,
+    *,
+    weights: Array | float = 1.0,
+    start: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """(m, v) of the Gaussian that maximises an evidence lower bound of each entry by itself.
+
+    The bound is ``weight E log p(y | z) - ((m - prior_mean)^2 + v) / (2 prior_variance) + log(v)
+    / 2`` for z ~ N(m, v). With ``log p(y | z) = constant + a z - rate exp(sign z)``, e the
+    expected exponential and s the prior's variance its derivatives vanish where ``m = prior_mean +
+    s (a - sign e)`` and ``v = s / (1 + s e)``: one equation for log(s e), whose left side rises,
+    so that there is one stationary point and it is the maximum (compare Knowles and Minka,
+    NIPS 2011).
+
+    Parameters
+    ----------
+    likelihood : ExpectedLogLikelihood
+    prior_mean, prior_variance, y : arrays of one shape
+        Variances above 0.
+    weights : array or float, default 1
+        At least 0: what the log likelihood of each entry counts.
+    start : (array, array), optional
+        A mean and a variance; where rounding leaves these the better ones they are returned.
+
+    Returns
+    -------
+    m, v : arrays of that shape
+    """
+    prior_mean, s, y = np.broadcast_arrays(prior_mean, prior_variance, y)
+    linear, rate, sign, _ = likelihood.exponential_form(y)
+    linear, rate = weights * linear, weights * rate
+    counts = rate > 0.0
+    log_rate = np.log(np.where(counts, rate, 1.0)) + np.log(s)
+    target = log_rate + sign * (prior_mean + s * linear)
+    log_size = lambert_like_root(target, s)
+    size = np.where(counts, np.exp(log_size), 0.0)  # s e
+    v = s / (1.0 + size)
+    # Where the data say more than the prior, prior_mean + s a and s e cancel.
+    told = sign * (log_size - log_rate - 0.5 * v)
+    m = np.where(size > 1.0, told, prior_mean + s * linear - sign * size)
+    if start is None:
+        return m, v
+    bounds = [
+        weights * likelihood.expected_log_likelihood(mean, variance, y)[0]
+        - 0.5 * ((np.square(mean - prior_mean) + variance) / s - np.log(variance))
+        for mean, variance in ((m, v), start)
+    ]
+    kept = bounds[1] > bounds[0]
+    return np.where(kept, start[0], m), np.where(kept, start[1], v)
+
+
+def lambert_like_root(target: Array, s: Array) -> Array:
+    """The w with w + exp(w) - s / (2 (1 + exp(w))) = target, for arrays of one shape."""
+    half_s, wanted = 0.5 * s.ravel(), target.ravel()
+
+    def excess(w: Array, places: IntArray) -> tuple[Array, Array]:
+        grown, half = np.exp(w), half_s[places]
+        value = w + grown - half * expit(-w) - wanted[places]
+        return value, 1.0 + grown + half * expit(w) * expit(-w)
+
+    # w + exp(w) lies between the target and the target + s / 2.
+    most = target + 0.5 * s
+    high = np.where(most >= 1.0, np.log(np.maximum(most, 1.0)), np.minimum(most, 0.0))
+    least = np.maximum(target, 1.0)
+    low = np.where(target >= 1.0, np.log(np.maximum(least - np.log(least), 1.0)), target - 1.0)
+    return increasing_root(excess, low, high)
+
+
+def increasing_root(
+    function: Callable[[Array, IntArray], tuple[Array, Array]], low: Array, high: Array
+) -> Array:
+    """The roots of many increasing functions, each in its bracket, to a rounding of 1 + |root|.
+
+    Newton's method for all at once, kept inside the bracket that signs have shown so far, which
+    is cut in half where a step leaves it or does not halve the one before.
+
+    Parameters
+    ----------
+    function : callable
+        Of some x and their places: the values of those functions and their derivatives, positive.
+    low, high : arrays (N,), of any shape
+        Where a function is at most 0, and at least 0.
+    """
+    shape, low, high = low.shape, low.ravel().copy(), high.ravel().copy()
+    x, before = 0.5 * (low + high), high - low
+    active = np.arange(x.size)
+    for _ in range(MAX_STEPS):
+        here = x[active]
+        value, derivative = function(here, active)
+        low[active] = np.where(value <= 0.0, here, low[active])
+        high[active] = np.where(value >= 0.0, here, high[active])
+        left, right = low[active], high[active]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            step = -value / derivative
+            inside = (here + step > left) & (here + step < right)
+            small = np.abs(step) <= 2.0 * EPS * (1.0 + np.abs(here))
+            halves = np.abs(step) <= 0.5 * np.abs(before[active])
+        moved = np.where(small | (inside & halves), here + step, left + 0.5 * (right - left))
+        before[active] = moved - here
+        x[active] = moved
+        active = active[~(small | (moved == here) | (right - left <= EPS * (1.0 + np.abs(here))))]
+        if active.size == 0:
+            break
+    return x.reshape(shape)
