@@ -13,6 +13,7 @@ import numpy as np
 from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
+from mcframe.compile import demand_determined
 from mcframe.compile.partitions.binding import bind_partitions, check_blocks, refusal_of_partitions
 from mcframe.compile.partitions.cluster import checked_client, connected
 from mcframe.compile.partitions.costs import Costs, bytes_compiled
@@ -79,6 +80,7 @@ def fit_partitions(
     """
     if not isinstance(model, Model):
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    demand_determined(model)
     solver = solver_for(backend)
     check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
     with connected(client) as cluster:

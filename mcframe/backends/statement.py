@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile import Program
+from mcframe.compile import Program, demand_determined
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.term import Composed, Term
@@ -25,6 +25,7 @@ def to_cvxpy(problem: Problem) -> tuple[Any, dict[str, Any]]:
     The problem is not solved. A loss that no cone expresses (probit) enters by tangents from
     below; see ``Reference``.
     """
+    demand_determined(problem.model)
     stated = Statement.of(attrs.evolve(problem, origins={}))
     return stated.problem(), stated.variables
 

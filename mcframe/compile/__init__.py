@@ -5,6 +5,7 @@ from mcframe.compile.compiling import (
     CompiledProblem,
     compile_main,
     compile_problem,
+    demand_determined,
     is_quadratic,
     refusal,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "Work",
     "compile_main",
     "compile_problem",
+    "demand_determined",
     "dual_point",
     "infinite_effects",
     "is_quadratic",

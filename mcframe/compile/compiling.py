@@ -13,7 +13,7 @@ from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, Spectr
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import IntArray
-from mcframe.contracts.errors import BackendError, DataError
+from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
 from mcframe.contracts.term import (
     Composed,
@@ -25,7 +25,7 @@ from mcframe.contracts.term import (
     Spectral,
     Term,
 )
-from mcframe.model import Block, Problem
+from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import Scales
 from mcframe.numerics.unlabeled import Background, Part
@@ -34,10 +34,18 @@ __all__ = [
     "CompiledProblem",
     "compile_main",
     "compile_problem",
+    "demand_determined",
     "is_quadratic",
     "recompile_terms",
     "refusal",
 ]
+
+
+def demand_determined(model: Model) -> None:
+    """Raise a ``ModelError`` where a block leaves open what no optimum determines."""
+    for block in model.blocks:
+        if block.likelihood.undetermined is not None:
+            raise ModelError(f"block {block.name!r}: {block.likelihood.undetermined}")
 
 
 def refusal(problem: Problem) -> str | None:
@@ -268,6 +276,9 @@ class CompiledProblem:
 
     problem: Problem
     origin: "CompiledProblem | None" = None
+
+    def __attrs_post_init__(self) -> None:
+        demand_determined(self.problem.model)
 
     @cached_property
     def refusal(self) -> str | None:

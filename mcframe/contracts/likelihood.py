@@ -90,6 +90,14 @@ class Likelihood(ABC):
         """
         return None
 
+    @property
+    def undetermined(self) -> str | None:
+        """The reason why no optimum exists as declared, with a remedy; None if one does.
+
+        A variance that only a posterior learns is one.
+        """
+        return None
+
     def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
@@ -20,6 +21,12 @@ from mcframe.contracts.validators import moderate
 __all__ = ["Gaussian"]
 
 
+def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: ``moderate``, or None."""
+    if value is not None:
+        moderate(instance, attribute, value)
+
+
 @attrs.frozen
 class Gaussian(
     Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, LinearDifference
@@ -31,9 +38,11 @@ class Gaussian(
 
     Parameters
     ----------
-    variance : float, default 1
+    variance : float or None, default 1
         Positive, from 1e-150 to 1e150. The noise variance; it only scales the loss, as
-        ``1 / variance`` would as a block's weight.
+        ``1 / variance`` would as a block's weight. None declares that it is learned, one for each
+        column, which ``mc.posterior`` does; an optimum, whose loss it would make smaller without
+        end, needs a number.
 
     Examples
     --------
@@ -42,7 +51,7 @@ class Gaussian(
     array([2.])
     """
 
-    variance: float = attrs.field(default=1.0, validator=moderate)
+    variance: float | None = attrs.field(default=1.0, validator=moderate_if_given)
 
     needs = "finite real numbers"
     remedy = "Replace infinities by NaN if they stand for missing values."
@@ -50,14 +59,31 @@ class Gaussian(
     location = True
     quadratic = True
 
+    @property
+    def undetermined(self) -> str | None:
+        """The variance, where it is to be learned."""
+        if self.variance is not None:
+            return None
+        return (
+            "Gaussian(variance=None) learns its variance, which mc.posterior does; an optimum"
+            " needs a number, such as Gaussian(variance=1.0)"
+        )
+
+    @property
+    def known_variance(self) -> float:
+        """The variance, or a ``ModelError`` where it is still to be learned."""
+        if self.variance is None:
+            raise ModelError(self.undetermined)
+        return self.variance
+
     def in_units(self, unit: float) -> "tuple[Gaussian, float]":
         """The loss itself, and the factor unit^2."""
         return self, unit * unit
 
     @property
     def curvature(self) -> float:
-        """1 / variance, everywhere."""
-        return 1.0 / self.variance
+        """1 / variance, everywhere; a ``ModelError`` where that is still to be learned."""
+        return 1.0 / self.known_variance
 
     @property
     def infimum(self) -> float:
@@ -70,26 +96,26 @@ class Gaussian(
 
     def value(self, z: Array, y: Array) -> Array:
         """(z - y)^2 / (2 variance)."""
-        return np.square(z - y) / (2.0 * self.variance)
+        return np.square(z - y) / (2.0 * self.known_variance)
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient (z - y) / variance."""
-        residual = z - y
-        gradient = residual / self.variance if self.variance != 1.0 else residual
+        residual, variance = z - y, self.known_variance
+        gradient = residual / variance if variance != 1.0 else residual
         return 0.5 * residual * gradient, gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """1 / variance."""
-        return np.full_like(z, 1.0 / self.variance)
+        return np.full_like(z, 1.0 / self.known_variance)
 
     def conjugate(self, gradient: Array, y: Array) -> Array:
         """gradient * y + variance * gradient^2 / 2, for every gradient."""
-        return gradient * (y + 0.5 * self.variance * gradient)
+        return gradient * (y + 0.5 * self.known_variance * gradient)
 
     @property
     def label_difference(self) -> tuple[float, float]:
         """(1 - 2 z) / (2 variance)."""
-        return -1.0 / self.variance, 0.5 / self.variance
+        return -1.0 / self.known_variance, 0.5 / self.known_variance
 
     def mean(self, z: Array) -> Array:
         """z."""
@@ -101,40 +127,44 @@ class Gaussian(
 
     def sample(self, z: Array, rng: Any) -> Array:
         """A draw of N(z, variance)."""
-        draw: Array = rng.normal(z, np.sqrt(self.variance))
+        draw: Array = rng.normal(z, np.sqrt(self.known_variance))
         return draw
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log(2 pi variance) / 2."""
-        return -self.value(z, y) - 0.5 * np.log(2.0 * np.pi * self.variance)
+        return -self.value(z, y) - 0.5 * np.log(2.0 * np.pi * self.known_variance)
 
     def cdf(self, z: Array, y: Array) -> Array:
         """Phi((y - z) / sqrt(variance))."""
-        return np.asarray(ndtr((y - z) / np.sqrt(self.variance)))
+        return np.asarray(ndtr((y - z) / np.sqrt(self.known_variance)))
 
     def quantile(self, z: Array, probability: Array) -> Array:
         """z + sqrt(variance) Phi^-1(probability)."""
-        return np.asarray(z + np.sqrt(self.variance) * ndtri(probability))
+        return np.asarray(z + np.sqrt(self.known_variance) * ndtri(probability))
 
     def response_variance(self, z: Array) -> Array:
         """The declared variance."""
-        return np.full_like(z, self.variance)
+        return np.full_like(z, self.known_variance)
 
     def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
         """The log likelihood itself: y, 1 / variance and -log(2 pi variance) / 2."""
-        precision, constant = 1.0 / self.variance, -0.5 * np.log(2.0 * np.pi * self.variance)
-        return y.copy(), np.full_like(y, precision), np.full_like(y, constant)
+        constant = -0.5 * np.log(2.0 * np.pi * self.known_variance)
+        return y.copy(), np.full_like(y, 1.0 / self.known_variance), np.full_like(y, constant)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """square(z - y) / (2 variance)."""
-        return cp.square(z - y) / (2.0 * self.variance)
+        return cp.square(z - y) / (2.0 * self.known_variance)
 
     def formula(self, z: str, y: str) -> str:
-        """(z − x)²/2, or with the variance."""
+        """(z − x)²/2, with the variance, or ((z − x)²/(2 σ_j²) + log σ_j) where it is learned."""
+        if self.variance is None:
+            return f"(({z} − {y})²/(2 σ_j²) + log σ_j)"
         divisor = "2" if self.variance == 1.0 else f"(2·{self.variance:g})"
         return f"({z} − {y})²/{divisor}"
 
     def latex(self, z: str, y: str) -> str:
         r"""\frac{(z - x)^2}{2}."""
+        if self.variance is None:
+            return rf"\left(\frac{{({z} - {y})^2}}{{2 \sigma_j^2}} + \log \sigma_j\right)"
         divisor = "2" if self.variance == 1.0 else rf"2 \cdot {self.variance:g}"
         return rf"\frac{{({z} - {y})^2}}{{{divisor}}}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import erf, ndtr, ndtri
+from scipy.special import erf, erfc, ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import (
@@ -130,9 +130,9 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
         r, total = y - z, self.core + 2.0 * self.tail
         # The mass beyond |r|, so that what is small keeps its digits on either side.
         beyond = self.tail * np.exp(-self.delta * np.maximum(np.abs(r) - self.delta, 0.0))
-        inner = np.minimum(np.abs(r), self.delta)
-        between = 0.5 * self.core - np.sqrt(0.5 * np.pi) * erf(inner / np.sqrt(2.0))
-        least = (beyond + np.maximum(between, 0.0)) / total
+        inner = np.minimum(np.abs(r), self.delta) / np.sqrt(2.0)
+        between = np.sqrt(0.5 * np.pi) * (erfc(inner) - erfc(self.delta / np.sqrt(2.0)))
+        least = (beyond + between) / total
         return np.where(r > 0.0, 1.0 - least, least)
 
     def quantile(self, z: Array, probability: Array) -> Array:
@@ -140,8 +140,9 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
         total = self.core + 2.0 * self.tail
         least = total * np.minimum(probability, 1.0 - probability)
         outer = self.delta + np.log(np.maximum(self.tail / least, 1.0)) / self.delta
-        share = np.clip((0.5 * total - least) / np.sqrt(2.0 * np.pi), 0.0, 0.5)
-        inner = np.minimum(-ndtri(0.5 - share), self.delta)
+        # Within delta a Gaussian of this distribution function has the same mass beyond.
+        normal = np.maximum(least - self.tail, 0.0) / np.sqrt(2.0 * np.pi) + ndtr(-self.delta)
+        inner = np.clip(-ndtri(normal), 0.0, self.delta)
         size = np.where(least < self.tail, outer, inner)
         return z + np.where(probability < 0.5, -size, size)
 

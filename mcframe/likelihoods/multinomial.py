@@ -235,31 +235,33 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         return self.second_derivative(z, np.zeros(z.shape[:-1]))
 
     def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
-        """The better of two bounds: each class against a common number, or a tangent parabola.
+        """The better of two bounds: a tangent parabola, or each class against a common number.
 
-        ``log sum_k exp(z_k) <= alpha + sum_k log(1 + exp(z_k - alpha))`` for every alpha, which
-        makes K labels of one class, each with the bound of Jaakkola and Jordan; the best alpha is
-        solved for (Bouchard, NIPS Workshop on Approximate Bayesian Inference 2007). That is good
-        for large variances. For small ones the parabola that touches at the mean is the better,
-        with the precision 1/2 that no eigenvalue of the Hessian exceeds (Boehning, 1992). Of each
-        observation the one with the larger expectation is given.
+        The parabola that touches at the mean has the precision 1/2 that no eigenvalue of the
+        Hessian exceeds (Boehning, 1992), and is the better one for small variances. For large ones
+        ``log sum_k exp(z_k) <= alpha + sum_k log(1 + exp(z_k - alpha))`` makes K labels of one
+        class, each with the bound of Jaakkola and Jordan; the best alpha is solved for (Bouchard,
+        NIPS Workshop on Approximate Bayesian Inference 2007). Of each observation the one with the
+        larger expectation is given.
         """
         mean = np.clip(mean, -1e150, 1e150)
-        own = (codes(y) == np.arange(self.classes)).astype(np.float64)
-        alpha = best_shift(mean, np.sqrt(variance))[:, None]
-        value, precision, parts = logistic_bound(mean - alpha, variance, own, 1.0 - own)
-        value, constant = value + alpha, sum_of_classes(parts)
-        tangent = tangent_bound(*self.value_and_gradient(mean, y), mean, self.curvature)
-        expected = [
-            c - sum_of_classes(0.5 * np.square(np.sqrt(w) * (mean - v)) + 0.5 * w * variance)
-            for v, w, c in ((value, precision, constant), tangent)
-        ]
-        kept = expected[1] > expected[0]
-        return (
-            np.where(kept[:, None], tangent[0], value),
-            np.where(kept[:, None], tangent[1], precision),
-            np.where(kept, tangent[2], constant),
-        )
+        bound = tangent_bound(*self.value_and_gradient(mean, y), mean, self.curvature)
+        # By convex duality, with p for the labels' probabilities, no alpha loses less than this.
+        p = self.mean(mean)
+        least = -sum_of_classes(xlog1py(1.0 - p, -p))
+        far = np.flatnonzero(0.5 * self.curvature * sum_of_classes(variance) > least)
+        if far.size:
+            mean, variance, own = (
+                mean[far],
+                variance[far],
+                codes(y[far]) == np.arange(self.classes),
+            )
+            other = against_common(mean, variance, own.astype(np.float64))
+            gain = expectation(*other, mean, variance)
+            better = gain > expectation(*(part[far] for part in bound), mean, variance)
+            for part, instead in zip(bound, other, strict=True):
+                part[far[better]] = instead[better]
+        return bound
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """log_sum_exp(z, axis=1) - z_y, for z of shape (N, K)."""
@@ -273,6 +275,21 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     def latex(self, z: str, y: str) -> str:
         r"""\log \sum_k e^{z_k} - z_y."""
         return rf"(\log \sum_k e^{{({z})_k}} - ({z})_{{{y}}})"
+
+
+def expectation(
+    value: Array, precision: Array, constant: Array, mean: Array, variance: Array
+) -> Array:
+    """The expectation of a parabola with these numbers for z ~ N(mean, variance)."""
+    away = np.square(np.sqrt(precision) * (mean - value))
+    return constant - 0.5 * sum_of_classes(away + precision * variance)
+
+
+def against_common(mean: Array, variance: Array, own: Array) -> tuple[Array, Array, Array]:
+    """(value, precision, constant) of Bouchard's bound; ``own`` is 1 at the class observed."""
+    alpha = best_shift(mean, np.sqrt(variance))[:, None]
+    value, precision, parts = logistic_bound(mean - alpha, variance, own, 1.0 - own)
+    return value + alpha, precision, sum_of_classes(parts)
 
 
 def best_shift(mean: Array, sd: Array) -> Array:

@@ -54,6 +54,8 @@ def standard_of(block: Block, table: Table) -> Standard:
     """
     n_columns = table.shape[1]
     alone = Standard(units_of(block, table), np.ones(n_columns))
+    if block.likelihood.undetermined is not None:
+        return alone  # a variance that is learned weighs each column by itself
     standard = table.standardised(alone)
     losses = losses_at_best_constants(
         block.likelihood.bound_to(table.shape, standard.values),

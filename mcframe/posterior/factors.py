@@ -38,6 +38,8 @@ LEAST_NOISE = 1e-10
 LEAST_SPREAD = 1e-6
 # The prior of the variance of effects counts as much as so many of them.
 EFFECTS = 2.0
+# The noise variance to begin with, over the mean square of a block's values.
+FIRST_NOISE = 0.1
 TINY = 1e-300
 
 
@@ -282,31 +284,37 @@ class State:
 
 
 def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> State:
-    """A state to begin with: effects of columns 0, factors small and random."""
+    """A state to begin with: effects of columns 0, factors random and large, little noise.
+
+    From much noise and small factors the bound rises to maxima at which too few factors are left:
+    they find nothing in the first sweeps and are switched off.
+    """
     design = Design.of(observed, n_factors)
     values, precisions = np.empty(observed.size), np.empty(observed.size)
     n_columns = observed.shape[1]
-    noise = np.ones(n_columns)
+    noise, squares = np.ones(n_columns), np.ones(n_columns)
     for block in observed.blocks:
         size = block.part.stop - block.part.start
         pseudo = block.pseudo_observations(
             slice(0, block.y.size), np.zeros(size), np.ones(size), 1.0
         )
         values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
+        squares[block.columns] = block.usual_square
         if block.noise == "column":
-            noise[block.columns] = max(float(np.var(block.y)), TINY) if block.y.size else 1.0
+            noise[block.columns] = FIRST_NOISE * block.usual_square
     means = np.array(design.given)
-    means[:, :n_factors] = 0.1 * rng.standard_normal((n_columns, n_factors))
+    drawn = rng.standard_normal((n_columns, n_factors))
+    means[:, :n_factors] = np.sqrt(squares)[:, None] * drawn
     size = loops.packed_size(design.width)
     columns = Gaussians(means, np.zeros((n_columns, size)), np.zeros(n_columns))
-    spread = float(np.mean(noise))
+    usual = np.array([own.usual_square for own in observed.blocks])
     priors = Priors(
-        factors=np.full(n_factors, 10.0 / spread if weight is None else weight**2),
-        row_effects=np.array([5.0 / spread] * len(design.row_blocks)),
-        biases=np.array([own.ridge or 0.1 / spread for own in observed.blocks]),
+        factors=np.full(n_factors, 1.0 / float(np.mean(squares)) if weight is None else weight**2),
+        row_effects=5.0 / usual[list(design.row_blocks)],
+        biases=np.array([own.ridge or 0.1 / own.usual_square for own in observed.blocks]),
         bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
         noise=noise,
-        usual_noise=spread,
+        usual_noise=FIRST_NOISE * float(np.mean(squares)),
     )
     return State(design, columns, priors, values, precisions)
 

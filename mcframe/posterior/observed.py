@@ -9,14 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import (
-    ExpectedLogLikelihood,
-    Likelihood,
-)
+from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.layout import layout_of
 from mcframe.model.table import Table
+from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.sampled import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -88,7 +86,7 @@ class ObservedBlock:
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
         offset = 0.0 if self.offset is None else self.offset[entries]
         if self.noise == "block":
-            centre, spread = best_gaussian(likelihood, mean + offset, noise, y, weight)
+            centre, spread = best_gaussian(likelihood, mean + offset, noise, y, weights=weight)
             expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
             constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
             return PseudoObservations(

@@ -15,8 +15,8 @@ from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
 
 # Nodes of Gauss-Hermite quadrature, and points of a Sobol sequence where there are K numbers.
 NODES, POINTS = 24, 256
-# Doublings of the distance at which a quantile is searched, and halvings of the interval between.
-DOUBLINGS, HALVINGS = 60, 60
+# Halvings of the interval in which a quantile is searched.
+HALVINGS = 60
 
 
 @attrs.frozen(eq=False)
@@ -76,7 +76,7 @@ class Predictive:
         likelihood: Any = self.likelihood
 
         def squares(z: Array) -> Array:
-            return np.square(likelihood.mean(z) - centre) + likelihood.variance(z)
+            return np.square(likelihood.mean(z) - centre) + likelihood.response_variance(z)
 
         return np.sqrt(self.expected(squares))
 
@@ -102,13 +102,11 @@ class Predictive:
 
     def quantile(self, level: float) -> Array:
         """The smallest y with P(Y <= y) >= level, in the data's own units."""
+        low, high = self.quantiles_between(level)
         if self.is_normal and len(self.weights) == 1:
-            spread = np.sqrt(self.variances[0] + self.noise)
-            return self.natural(self.means[0] + spread * ndtri(level))
+            return self.natural(low)
         whole = bool(np.all(self.likelihood.invalid(np.array([0.5]))))
-        middle = self.expected(self.likelihood.mean)
-        middle = np.floor(middle) if whole else middle
-        low, high = self.bracket(level, middle, 1.0 if whole else 0.1 * self.unit())
+        low = low - 1.0 if whole else low
         for _ in range(HALVINGS):
             centre = low + 0.5 * (high - low)
             centre = np.floor(centre) if whole else centre
@@ -118,23 +116,16 @@ class Predictive:
                 break
         return self.natural(high)
 
-    def unit(self) -> Array:
-        """A length of the size of what observations vary by, in standard units."""
+    def quantiles_between(self, level: float) -> tuple[Array, Array]:
+        """The least and the largest quantile of the distributions that are mixed."""
         if self.is_normal:
-            return np.max(np.sqrt(self.variances + self.noise), axis=0)
-        likelihood: Any = self.likelihood
-        return np.sqrt(self.expected(likelihood.variance)) + 1e-300
-
-    def bracket(self, level: float, middle: Array, step: Any) -> tuple[Array, Array]:
-        """Numbers below and above the quantile."""
-        low, high = middle - step, middle + step
-        for k in range(DOUBLINGS):
-            too_high, too_low = self.cdf(low) >= level, self.cdf(high) < level
-            if not (too_high.any() or too_low.any()):
-                break
-            low = np.where(too_high, low - step * 2.0**k, low)
-            high = np.where(too_low, high + step * 2.0**k, high)
-        return low, high
+            all_of = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
+        else:
+            points, _ = nodes(1)
+            z = self.means[:, None] + np.sqrt(self.variances)[:, None] * points[:, None]
+            likelihood: Any = self.likelihood
+            all_of = likelihood.quantile(z.reshape(-1, z.shape[-1]), np.array(level))
+        return np.min(all_of, axis=0), np.max(all_of, axis=0)
 
     def probabilities(self) -> tuple[Array, Array]:
         """The values that there are, (V,), and the probability of each, (N x V)."""

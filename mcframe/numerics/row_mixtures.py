@@ -1,0 +1,453 @@
+"""Posteriors of incomplete rows under a mixture of Gaussians, and the sums that EM needs of them.
+
+A row is ``x = z + e`` with z of a component ``N(mean, S)`` and e of independent noise whose
+precisions P are 0 where a number is missing. With a precision Q of each column and
+``W = (S^-1 + Q)^-1``, and D the places M at which a row differs from Q, z has the covariance
+
+    (S^-1 + P)^-1 = W - sign W_M F W_M',    F = r (I + sign r W_MM r)^-1 r,    r = |P - Q|^1/2.
+
+Two forms are enough: Q = 0, where M are the observed numbers of a row and the sign is +1, and the
+largest precision of each column, where M are the missing numbers and the sign is -1. Each row has
+the form with fewer places m, and costs m^3 / 2 multiplications for a component.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import attrs
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.rounding import EPS
+from mcframe.numerics.kernels import FAST
+from mcframe.numerics.machine import check_time, compiled
+from mcframe.numerics.threads import share
+
+__all__ = ["Expectation", "Incomplete", "RowMixture", "conditionals", "expectation"]
+
+T = TypeVar("T")
+Solve = Callable[[Array, Array], tuple[Array, Array, Array]]
+# Numbers in the arrays of one block of rows, over all components.
+BLOCK = 400_000
+# The form of the missing numbers loses as many digits as the precision of a column times its
+# variance has; beyond this, rows have the form of the observed ones.
+MOST_PRECISE = 1e7
+
+
+@attrs.frozen(eq=False)
+class RowMixture:
+    """``z ~ sum_c exp(log_shares[c]) N(means[c], covariances[c])``.
+
+    Attributes
+    ----------
+    log_shares : array (C,)
+    means : array (C x d)
+    covariances : array (C x d x d)
+        Positive definite.
+    """
+
+    log_shares: Array
+    means: Array
+    covariances: Array
+
+    @property
+    def roots(self) -> Array:
+        """The lower Cholesky factors of the covariances (C x d x d)."""
+        return np.array([root_of(covariance) for covariance in self.covariances])
+
+
+def root_of(covariance: Array) -> Array:
+    """The lower Cholesky factor of a covariance, in units of the columns' deviations."""
+    spreads = np.sqrt(np.diag(covariance))
+    scaled = covariance / spreads / spreads[:, None]
+    step = len(scaled) * EPS
+    while True:
+        try:
+            return spreads[:, None] * np.linalg.cholesky(scaled)
+        except np.linalg.LinAlgError:  # singular up to rounding
+            scaled[np.diag_indices(len(scaled))] += step
+            step *= 4.0
+
+
+@attrs.frozen(eq=False)
+class Form:
+    """Rows that are solved by the same Q, those with equal precisions next to each other.
+
+    Attributes
+    ----------
+    sign : float
+    base : array (d,)
+        Q.
+    rows : array of integers (b,)
+    fresh : mask (b,)
+        Whether a row's precisions differ from those of the row before.
+    starts : array of integers (b + 1,)
+        Where the places of each row begin.
+    places : array of integers
+    roots : array
+        r at the places.
+    """
+
+    sign: float
+    base: Array
+    rows: IntArray
+    fresh: Mask
+    starts: IntArray
+    places: IntArray
+    roots: Array
+
+    @classmethod
+    def of(cls, sign: float, base: Array, precisions: Array, rows: IntArray) -> "Form":
+        """The form of some rows of the precisions (n x d)."""
+        own = precisions[rows]
+        order = np.argsort(own @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable")
+        own, rows = own[order], rows[order]
+        fresh = np.ones(rows.size, dtype=np.bool_)
+        fresh[1:] = np.any(own[1:] != own[:-1], axis=1)
+        away = np.abs(own - base)
+        here, places = np.nonzero(away)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=rows.size))])
+        return cls(sign, base, rows, fresh, starts, places, np.sqrt(away[here, places]))
+
+    def solved(self, rows: RowMixture) -> tuple[Array, Array]:
+        """W of each component (C x d x d), and the log determinants of I + Q S (C,)."""
+        if not self.base.any():
+            return rows.covariances, np.zeros(len(rows.means))
+        found, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
+        for c, root in enumerate(rows.roots):
+            system = (root.T * self.base) @ root
+            system[np.diag_indices(len(root))] += 1.0
+            factor = np.linalg.cholesky(system)
+            half = solve_triangular(factor, root.T, lower=True, check_finite=False)
+            found[c] = half.T @ half
+            logs[c] = 2.0 * np.sum(np.log(np.diag(factor)))
+        return found, logs
+
+
+@attrs.frozen(eq=False)
+class Incomplete:
+    """Rows with the precision of each number, prepared for expectations.
+
+    Attributes
+    ----------
+    values : array (n x d)
+        0 where missing.
+    precisions : array (n x d)
+        0 where missing.
+    variances : array (d,)
+        Of each column, about: whether the form of the missing numbers is exact enough.
+    constants : array (n,)
+        The part of the log evidence of a row that depends on its precisions alone.
+    forms : tuple of Form
+        Together they have all rows.
+    """
+
+    values: Array
+    precisions: Array
+    variances: Array
+    constants: Array
+    forms: tuple[Form, ...]
+
+    @classmethod
+    def of(cls, values: Array, precisions: Array, variances: Array) -> "Incomplete":
+        """Rows (n x d) that are NaN where missing.
+
+        Parameters
+        ----------
+        values : array (n x d)
+        precisions : array (n x d) or (d,)
+            0 where missing.
+        variances : array (d,)
+        """
+        seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
+        known = np.where(seen, precisions, 0.0)
+        logs = np.log(np.where(seen, known / (2.0 * np.pi), 1.0))
+        most = np.max(known, axis=0, initial=0.0)
+        by_missing = np.count_nonzero(known != most, axis=1) < np.count_nonzero(seen, axis=1)
+        by_missing &= np.max(most * variances, initial=0.0) <= MOST_PRECISE
+        forms: tuple[Form, ...] = (
+            Form.of(1.0, np.zeros_like(most), known, np.flatnonzero(~by_missing)),
+            Form.of(-1.0, most, known, np.flatnonzero(by_missing)),
+        )
+        forms = tuple(form for form in forms if form.rows.size)
+        return cls(
+            np.where(seen, values, 0.0),
+            known,
+            np.asarray(variances),
+            0.5 * np.sum(logs, axis=1),
+            forms,
+        )
+
+    def take(self, rows: IntArray) -> "Incomplete":
+        """Some of the rows."""
+        return Incomplete.of(self.values[rows], self.precisions[rows], self.variances)
+
+    @property
+    def n_observed(self) -> int:
+        """How many numbers are observed."""
+        return int(np.count_nonzero(self.precisions))
+
+
+@attrs.frozen(eq=False)
+class Expectation:
+    """What is expected of z given what is observed.
+
+    Attributes
+    ----------
+    evidence : array (n,)
+        The log density of each row's observed numbers.
+    responsibilities : array (n x C)
+        The probability of each component given the row.
+    weights : array (C,)
+        The sum of the responsibilities.
+    shifts : array (C x d)
+        The sum of the expected ``z - mean``, by responsibilities.
+    scatters : array (C x d x d)
+        That of the expected ``(z - mean) (z - mean)'``.
+    """
+
+    evidence: Array
+    responsibilities: Array
+    weights: Array
+    shifts: Array
+    scatters: Array
+
+
+@attrs.frozen(eq=False)
+class Conditionals:
+    """The distribution of z in each row given what is observed: a mixture of Gaussians.
+
+    Attributes
+    ----------
+    evidence : array (n,)
+    responsibilities : array (n x C)
+    means, variances : array (C x n x d)
+    """
+
+    evidence: Array
+    responsibilities: Array
+    means: Array
+    variances: Array
+
+
+def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
+    """Return what EM needs of the posterior of each row."""
+    n, n_components = len(table.values), len(rows.means)
+    evidence, weights = np.empty(n), np.empty((n, n_components))
+    shifts, scatters = np.zeros_like(rows.means), np.zeros_like(rows.covariances)
+
+    def take(form: Form, widths: Array, own: IntArray, solve: Solve) -> tuple[Array, Array]:
+        inner = np.zeros_like(widths)
+        solutions, evidence[own], weights[own] = solve(inner, inner[:0])
+        weighted = weights[own].T[:, :, None] * solutions
+        inner += np.tril(inner, -1).transpose(0, 2, 1)
+        square = weighted.transpose(0, 2, 1) @ solutions - form.sign * inner
+        return np.sum(weighted, axis=1), square
+
+    for form in table.forms:
+        widths, sums = over_blocks(table, form, rows, take)
+        linear, square = (sum(each) for each in zip(*sums, strict=True))
+        own = np.sum(weights[form.rows], axis=0)
+        shifts += np.einsum("ck,ckj->cj", linear, widths)
+        scatters += widths @ square @ widths + own[:, None, None] * widths
+    summed = np.sum(weights, axis=0)
+    return Expectation(evidence + table.constants, weights, summed, shifts, scatters)
+
+
+def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
+    """Return the distribution of z in each row, by component."""
+    n, n_components = len(table.values), len(rows.means)
+    evidence, weights = np.empty(n), np.empty((n, n_components))
+    means, variances = (np.empty((n_components, *table.values.shape)) for _ in range(2))
+
+    def take(form: Form, widths: Array, own: IntArray, solve: Solve) -> None:
+        found = np.empty((n_components, own.size, widths.shape[1]))
+        solutions, evidence[own], weights[own] = solve(found[:0], found)
+        means[:, own] = rows.means[:, None] + solutions @ widths
+        variances[:, own] = found
+
+    for form in table.forms:
+        over_blocks(table, form, rows, take)
+    return Conditionals(evidence + table.constants, weights, means, variances)
+
+
+def over_blocks(
+    table: Incomplete,
+    form: Form,
+    rows: RowMixture,
+    take: Callable[[Form, Array, IntArray, Solve], T],
+) -> tuple[Array, list[T]]:
+    """Return W, and ``take(form, W, rows, solve)`` of blocks of the rows of a form.
+
+    ``solve(inner, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
+    of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by
+    responsibilities to ``inner`` (C x d x d), in their lower triangles, and writes the variances
+    of z (C x b x d); either may have no components, and is not asked for then.
+    """
+    n_components = len(rows.means)
+    widths, logs = form.solved(rows)
+    base = rows.log_shares - 0.5 * logs
+    size = max(16, BLOCK // (n_components * form.base.size))  # by the size of the table alone
+    firsts = range(0, form.rows.size, size)
+    found: list[Any] = [None] * len(firsts)
+
+    def solve_block(first: int, inner: Array, variances: Array) -> tuple[Array, Array, Array]:
+        own = form.rows[first : first + size]
+        starts = form.starts[first : first + own.size + 1]
+        gradients = table.precisions[own] * (table.values[own] - rows.means[:, None])
+        if form.sign > 0.0:
+            pulled, solutions = table.values[own] - rows.means[:, None], np.zeros_like(gradients)
+            squares = np.zeros(gradients.shape[:2])
+        else:
+            pulled, solutions = gradients @ widths, gradients
+            away = table.values[own] - rows.means[:, None] - pulled
+            squares = np.einsum("cij,cij->ci", gradients, away)
+        evidence, weights = np.empty(own.size), np.empty((own.size, n_components))
+        longest = int(np.max(np.diff(starts), initial=0))
+        work = np.empty((n_components, longest**2))
+        solve_rows(
+            starts, form.places, form.roots, form.fresh[first : first + own.size], form.sign,
+            widths, base, squares, pulled, solutions, work, evidence, weights, inner, variances,
+        )  # fmt: skip
+        return solutions, evidence, weights
+
+    def take_blocks(start: int, stop: int) -> None:
+        for k in range(start, stop):
+            check_time()
+            own = form.rows[firsts[k] : firsts[k] + size]
+            found[k] = take(form, widths, own, partial(solve_block, firsts[k]))
+
+    share(take_blocks, range(len(firsts) + 1))
+    return widths, found
+
+
+@compiled(nogil=True, fastmath=FAST)
+def invert(matrix, column):  # type: ignore[no-untyped-def]
+    """matrix = -matrix^-1 in its lower triangle, by sweeps; the log determinant."""
+    size, total = column.size, 0.0
+    for k in range(size):
+        pivot = max(matrix[k, k], 1e-15)
+        total += np.log(pivot)
+        for i in range(k):
+            column[i] = matrix[k, i]
+        for i in range(k + 1, size):
+            column[i] = matrix[i, k]
+        column[k] = 0.0
+        for i in range(size):
+            factor = column[i] / pivot
+            for j in range(i + 1):
+                matrix[i, j] -= factor * column[j]
+        for j in range(k):
+            matrix[k, j] = column[j] / pivot
+        for i in range(k + 1, size):
+            matrix[i, k] = column[i] / pivot
+        matrix[k, k] = -1.0 / pivot
+    return total
+
+
+@compiled(nogil=True, fastmath=FAST)
+def solve_rows(  # type: ignore[no-untyped-def]
+    starts, places, roots, fresh, sign, widths, base, squares, pulled, solutions, work, evidence,
+    weights, inner, variances,
+):  # fmt: skip
+    """Log evidence, responsibilities and g of some rows.
+
+    And, where ``inner`` has components, their weighted sums of F, of which only the lower triangle
+    is there; where ``variances`` has, those of z.
+    """
+    summed, spread = len(inner) > 0, len(variances) > 0
+    n_components, count = base.size, 0
+    longest = int(np.sqrt(work.shape[1]) + 0.5)
+    column, image = np.empty(longest), np.empty(longest)
+    logs, pending = np.zeros(n_components), np.zeros(n_components)
+    for row in range(starts.size - 1):
+        first = starts[row]
+        if fresh[row] or row == 0:
+            if summed and row > 0:
+                add_up(places[first - count : first], work, pending, inner)
+            count = starts[row + 1] - first
+            for c in range(n_components):
+                system = work[c, : count * count].reshape(count, count)  # contiguous
+                for a in range(count):
+                    line, root = widths[c, places[first + a]], sign * roots[first + a]
+                    for b in range(a + 1):
+                        system[a, b] = root * roots[first + b] * line[places[first + b]]
+                    system[a, a] += 1.0
+                logs[c] = invert(system, column[:count])
+                for a in range(count):
+                    root = -roots[first + a]
+                    for b in range(a + 1):
+                        system[a, b] *= root * roots[first + b]
+                pending[c] = 0.0
+                if spread:
+                    variance_of(
+                        places[first : first + count], roots[first : first + count], sign,
+                        widths[c], system, variances[c, row],
+                    )  # fmt: skip
+        elif spread:
+            variances[:, row] = variances[:, row - 1]
+        largest = -np.inf
+        for c in range(n_components):
+            distance = squares[c, row]
+            system = work[c, : count * count].reshape(count, count)
+            for a in range(count):
+                column[a], image[a] = pulled[c, row, places[first + a]], 0.0
+            for a in range(count):
+                own, total = column[a], 0.0
+                for b in range(a):
+                    total += system[a, b] * column[b]
+                for b in range(a):
+                    image[b] += system[a, b] * own
+                image[a] += total + system[a, a] * own
+            for a in range(count):
+                distance += sign * image[a] * column[a]
+                solutions[c, row, places[first + a]] += image[a]
+            weights[row, c] = base[c] - 0.5 * (logs[c] + distance)
+            largest = max(largest, weights[row, c])
+        total = 0.0
+        for c in range(n_components):
+            weights[row, c] = np.exp(weights[row, c] - largest)
+            total += weights[row, c]
+        evidence[row] = largest + np.log(total)
+        for c in range(n_components):
+            weights[row, c] /= total
+            pending[c] += weights[row, c]
+    if summed and starts.size > 1:
+        last = starts[-1]
+        add_up(places[last - count : last], work, pending, inner)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def variance_of(places, roots, sign, width, inner, out):  # type: ignore[no-untyped-def]
+    """out = the diagonal of W - sign W_M F W_M'; of F the lower triangle is there."""
+    size, count = out.size, places.size
+    lines, full = np.empty((count, size)), np.empty((count, count))
+    for a in range(count):
+        lines[a] = width[places[a]]
+        for b in range(a + 1):
+            full[a, b] = full[b, a] = sign * inner[a, b]
+    products = np.dot(full, lines)
+    for j in range(size):
+        out[j] = width[j, j]
+    for a in range(count):
+        for j in range(size):
+            out[j] -= products[a, j] * lines[a, j]
+    for a in range(places.size):  # where that cancels: the variance is close to that of the noise
+        j, precision = places[a], roots[a] * roots[a]
+        if sign > 0.0 and precision * width[j, j] > 1.0:
+            out[j] = (1.0 - inner[a, a] / precision) / precision
+    for j in range(size):
+        out[j] = max(out[j], 0.0)
+
+
+@compiled(nogil=True, fastmath=FAST)
+def add_up(places, work, pending, inner):  # type: ignore[no-untyped-def]
+    """inner[c] += pending[c] F at the places."""
+    count = places.size
+    for c in range(pending.size):
+        system = work[c, : count * count].reshape(count, count)
+        for a in range(count):
+            for b in range(a + 1):
+                inner[c, places[a], places[b]] += pending[c] * system[a, b]
