@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import mcframe as mc
 from mcframe import likelihoods
 from mcframe.contracts import Distribution, ExpectedLogLikelihood, GaussianBound
-from mcframe.laws.expectations import below
+from mcframe.laws.expectations import below, expected_bound
 from mcframe.likelihoods.multinomial import best_shift
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.gaussian_bounds import best_gaussian, increasing_root, logistic_bound
@@ -159,6 +159,31 @@ def test_probit_far_on_the_wrong_side_keeps_its_digits():
     assert np.all(precision == 1.0)
 
 
+def test_thresholds_and_predictors_raise_the_evidence_together():
+    """From two starts to the same end, a prior N(0, 4) on every predictor."""
+    rng = np.random.default_rng(0)
+    prior = np.full(200, 4.0)
+    y = mc.Ordinal(5, (-2.0, -1.0, 0.5, 1.5)).sample(2.0 * rng.standard_normal(200), rng)
+    ends = []
+    for start in ((-1.0, -0.5, 0.5, 1.0), (-3.0, -2.9, 0.0, 4.0)):
+        word, mean, variance, reached = mc.Ordinal(5, start), np.zeros(200), prior, -np.inf
+        for _ in range(60):
+            value, precision, _ = word.gaussian_bound(mean, variance, y)
+            inflated = 1.0 + precision * prior
+            mean, variance = prior * precision * value / inflated, prior / inflated
+            thresholds = word.best_parameters(
+                mean, y, np.ones(200), np.array(word.thresholds), np.sqrt(variance)
+            )
+            word = word.with_parameters(thresholds)
+            bound = expected_bound(word, (mean, variance), (mean, variance), y)
+            divergence = 0.5 * ((mean**2 + variance) / prior - 1.0 - np.log(variance / prior))
+            evidence = float(np.sum(bound - divergence))
+            assert evidence >= reached - 1e-10 * abs(evidence)
+            reached = evidence
+        ends.append(reached)
+    assert ends[0] == pytest.approx(ends[1], abs=1e-6)
+
+
 # --- Planted faults
 
 
@@ -274,6 +299,19 @@ class WrongExponent(mc.Gamma):
     def exponential_form(self, y):
         linear, rate, sign, constant = super().exponential_form(y)
         return linear, rate, -sign, constant
+
+
+@attrs.frozen
+class ThresholdsAtMeans(mc.Ordinal):
+    """Thresholds that take the means for the predictors."""
+
+    def parameter_sums(self, z, y, weights, sd=None):
+        return super().parameter_sums(z, y, weights)
+
+
+def test_thresholds_at_means_are_caught():
+    with pytest.raises(mc.LawViolation, match="the expected parameters are best"):
+        mc.laws.check_likelihood(ThresholdsAtMeans(3), (1.0, 2.0, 3.0), (0.0,))
 
 
 BOUND = "the Gaussian bound"
@@ -471,6 +509,19 @@ def test_the_distribution_of_huber_is_that_of_its_density(delta):
     for p in (1e-12, 0.03, 0.5, 0.8):
         p = np.array([p])
         np.testing.assert_allclose(word.cdf(zero, word.quantile(zero, p)), p, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [mc.Poisson(), *map(mc.NegativeBinomial, (1e-10, 1e-6, 0.5, 20.0))],
+    ids=repr,
+)
+def test_quantiles_of_counts_where_the_solvers_of_scipy_give_up(word):
+    for z in (-300.0, -30.0, 0.0, 14.0, 20.0, 30.0):
+        z, p = np.full(4, z), np.array([1e-8, 0.05, 0.5, 1.0 - 1e-6])
+        count = word.quantile(z, p)
+        assert np.all(word.cdf(z, count) >= p)
+        assert np.all(word.cdf(z, count - 1.0) < p)
 
 
 def test_levels_and_classes_by_enumeration():

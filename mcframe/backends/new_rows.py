@@ -197,7 +197,7 @@ def priced_loadings(
     scales = problem.scales_of((norms + balls)[0])
     latent = latent if scales is None else scales.of(latent)
     _, s, loadings = orthogonal_factors(latent.left, latent.right)
-    weight = sum(term.weight for term in norms)
+    weight = sum(term.threshold for term in norms)
     if balls and s.size:
         weight += ball_weight(problem, latent, effects, dual, balls[0], weight + ridge * s)
     priced: Array = loadings / np.sqrt(weight + ridge * s)

@@ -42,10 +42,13 @@ __all__ = [
 
 
 def demand_determined(model: Model) -> None:
-    """Raise a ``ModelError`` where a block leaves open what no optimum determines."""
+    """Raise a ``ModelError`` where a block or a term leaves open what no optimum determines."""
     for block in model.blocks:
         if block.likelihood.undetermined is not None:
             raise ModelError(f"block {block.name!r}: {block.likelihood.undetermined}")
+    for term in model.terms:
+        if term.undetermined is not None:
+            raise ModelError(term.undetermined)
 
 
 def refusal(problem: Problem) -> str | None:

@@ -400,8 +400,19 @@ class Parametric(ABC):
         """The number of fitted parameters."""
 
     @abstractmethod
-    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
-        """argmin over the parameters of sum of weights * l(z, y)."""
+    def best_parameters(
+        self,
+        z: Array,
+        y: Array,
+        weights: Array,
+        start: Array | None,
+        sd: Array | None = None,
+    ) -> Array:
+        """argmin over the parameters of sum of weights * l(z, y).
+
+        Of a posterior, where z are means and ``sd`` standard deviations of Gaussian predictors,
+        those that maximise the weighted sum of the expectations of the best ``gaussian_bound``.
+        """
 
     @abstractmethod
     def with_parameters(self, parameters: Array) -> Likelihood:
@@ -443,12 +454,12 @@ class ParametricBySums(Parametric):
 
     @abstractmethod
     def parameter_sums(
-        self, z: Array, y: Array, weights: Array
+        self, z: Array, y: Array, weights: Array, sd: Array | None = None
     ) -> Callable[[Any], tuple[Any, Array]]:
         """What these entries answer: sums, and an array of which the largest numbers count.
 
-        Sums are arrays and numbers, in tuples. ``parameters_by_sums`` says what is asked; None
-        first.
+        ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples.
+        ``parameters_by_sums`` says what is asked; None first.
         """
 
     @abstractmethod
@@ -457,9 +468,16 @@ class ParametricBySums(Parametric):
     ) -> Array:
         """argmin over the parameters, by what all entries ``tell``."""
 
-    def best_parameters(self, z: Array, y: Array, weights: Array, start: Array | None) -> Array:
-        """argmin over the parameters of sum of weights * l(z, y)."""
-        return self.parameters_by_sums(self.parameter_sums(z, y, weights), start)
+    def best_parameters(
+        self,
+        z: Array,
+        y: Array,
+        weights: Array,
+        start: Array | None,
+        sd: Array | None = None,
+    ) -> Array:
+        """argmin over the parameters of sum of weights * l(z, y), or of its expected bound."""
+        return self.parameters_by_sums(self.parameter_sums(z, y, weights, sd), start)
 
 
 def fits_parameters(likelihood: Likelihood) -> bool:

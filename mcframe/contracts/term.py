@@ -77,6 +77,11 @@ class Term(ABC):
         """
         return self
 
+    @property
+    def undetermined(self) -> str | None:
+        """The reason why no optimum exists as declared, with a remedy; None if one does."""
+        return None
+
     def in_units(self, unit: float) -> "Term | None":
         """The term g with g(W) = f(unit W) for all W, f this one; None where it has none.
 

@@ -1,15 +1,19 @@
 """Laws of what a posterior asks a likelihood: bounds, expectations, distribution functions."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Distribution,
     ExpectedLogLikelihood,
     GaussianBound,
     Likelihood,
+    Parametric,
 )
 from mcframe.laws.checking import close, demand, demand_unharmed, unit_of
 
@@ -102,6 +106,36 @@ def gaussian_bound_is_best(likelihood: Likelihood, z: Array, y: Array) -> None:
             found = expected_bound(likelihood, at, (mean, variance), y)
             better = float(np.max((found - own) / (1.0 + np.abs(own))))
             demand(better <= ROUNDING, f"one for another Gaussian is better by {better:g}")
+
+
+def expected_parameters_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
+    """No move of the parameters raises the sum of expected bounds.
+
+    Where no predictor has a variance they are those of the losses.
+    """
+    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
+        return
+    if not isinstance(likelihood, GaussianBound):
+        return
+    weights, unit = 1.0 + np.arange(y.size) % 2, unit_of(z)
+    known = likelihood.best_parameters(z, y, weights, None)
+    alike = likelihood.best_parameters(z, y, weights, None, np.zeros_like(z))
+    close(alike, known, 1e-9, "parameters without variance")
+    for share in (0.1, 1.0, 10.0):
+        variance = np.square(share * unit * (1.0 + np.arange(z.size) % 3).reshape(z.shape))
+        best = likelihood.best_parameters(z, y, weights, known, np.sqrt(variance))
+
+        def total(parameters: Array, variance: Array = variance) -> float:
+            at: Any = likelihood.with_parameters(parameters)
+            return float(weights @ expected_bound(at, (z, variance), (z, variance), y))
+
+        reached = total(best)
+        for move in (*np.eye(best.size), np.ones(best.size)):
+            for far in (1e-4, -1e-4, 1e-2, -1e-2):
+                with suppress(ModelError):  # parameters that there are none of
+                    better = total(best + far * unit * move) - reached
+                    limit = 1e-12 * (1.0 + abs(reached))
+                    demand(better <= limit, f"parameters moved by {far:g} are better")
 
 
 def gaussian_bound_raises_evidence(likelihood: Likelihood, z: Array, y: Array) -> None:

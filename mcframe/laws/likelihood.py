@@ -23,6 +23,7 @@ from mcframe.contracts.likelihood import (
 from mcframe.laws.checking import close, demand, demand_unharmed, law, unit_of
 from mcframe.laws.expectations import (
     cdf_sums_the_density,
+    expected_parameters_are_best,
     exponential_form_is_likelihood,
     gaussian_bound_holds,
     gaussian_bound_is_best,
@@ -442,6 +443,7 @@ LIKELIHOOD_LAWS: dict[str, Law] = {
 # Held to the likelihood as it is given; all others see it with its parameters fitted.
 PARAMETRIC_LAWS: dict[str, Law] = {
     "the parameters are best": parameters_are_best,
+    "the expected parameters are best": expected_parameters_are_best,
     "the joint statement is the definition": joint_statement_is_definition,
     "compared by value": compared_by_value,
 }

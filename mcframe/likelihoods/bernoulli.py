@@ -182,7 +182,7 @@ class Bernoulli(
     def gaussian_bound(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
         """The best parabola of the link, in the margin.
 
-        Of the logit by Jaakkola and Jordan (Statistics and Computing 2000, equation 7) with
+        Of the logit by Jaakkola and Jordan (Statistics and Computing 2000) with
         ``xi^2 = (mean^2 + variance) / scale^2``: precision ``tanh(xi / 2) / (2 xi scale^2)``. Of
         the probit the parabola of precision ``1 / scale^2`` that touches at the mean (Albert and
         Chib, JASA 1993).

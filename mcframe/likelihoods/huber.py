@@ -158,8 +158,8 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
         """The observation y with precision min(1, delta / xi), xi^2 = (mean - y)^2 + variance.
 
         l is concave in r^2, so that its tangent at xi^2 lies above it (Huber, Robust Statistics
-        1981, section 7.8; as a scale mixture of Gaussians Palmer et al., NIPS 2005). The constant
-        is ``-delta (xi - delta) / 2`` for xi > delta, beside that of the density.
+        1981; as a scale mixture of Gaussians Palmer et al., NIPS 2005). The constant is ``-delta
+        (xi - delta) / 2`` for xi > delta, beside that of the density.
         """
         xi = np.minimum(np.hypot(mean - y, np.sqrt(variance)), 1e300)
         beyond = np.maximum(xi, self.delta)

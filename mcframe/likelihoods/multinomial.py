@@ -18,11 +18,10 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import whole
 from mcframe.numerics.gaussian_bounds import (
+    expected_softplus,
     increasing_root,
     logistic_bound,
-    size_of,
     tangent_bound,
-    xi_over_tanh,
 )
 
 __all__ = ["Multinomial"]
@@ -246,7 +245,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         """
         mean = np.clip(mean, -1e150, 1e150)
         bound = tangent_bound(*self.value_and_gradient(mean, y), mean, self.curvature)
-        # By convex duality, with p for the labels' probabilities, no alpha loses less than this.
+        # By convex duality, with p for the probabilities at the mean, no alpha loses less.
         p = self.mean(mean)
         least = -sum_of_classes(xlog1py(1.0 - p, -p))
         far = np.flatnonzero(0.5 * self.curvature * sum_of_classes(variance) > least)
@@ -257,8 +256,8 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
                 codes(y[far]) == np.arange(self.classes),
             )
             other = against_common(mean, variance, own.astype(np.float64))
-            gain = expectation(*other, mean, variance)
-            better = gain > expectation(*(part[far] for part in bound), mean, variance)
+            tangent = (bound[0][far], bound[1][far], bound[2][far])
+            better = expectation(other, mean, variance) > expectation(tangent, mean, variance)
             for part, instead in zip(bound, other, strict=True):
                 part[far[better]] = instead[better]
         return bound
@@ -277,10 +276,9 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         return rf"(\log \sum_k e^{{({z})_k}} - ({z})_{{{y}}})"
 
 
-def expectation(
-    value: Array, precision: Array, constant: Array, mean: Array, variance: Array
-) -> Array:
-    """The expectation of a parabola with these numbers for z ~ N(mean, variance)."""
+def expectation(bound: tuple[Array, Array, Array], mean: Array, variance: Array) -> Array:
+    """The expectation of a parabola of value, precision and constant for z ~ N(mean, variance)."""
+    value, precision, constant = bound
     away = np.square(np.sqrt(precision) * (mean - value))
     return constant - 0.5 * sum_of_classes(away + precision * variance)
 
@@ -295,19 +293,13 @@ def against_common(mean: Array, variance: Array, own: Array) -> tuple[Array, Arr
 def best_shift(mean: Array, sd: Array) -> Array:
     """The alpha at which Bouchard's bound with those of Jaakkola and Jordan is the best.
 
-    What it costs is convex in alpha, with the derivative ``1 - K/2 + sum_k tanh(xi_k / 2) (alpha -
-    mean_k) / (2 xi_k)`` at ``xi_k^2 = (alpha - mean_k)^2 + sd_k^2``.
+    What it costs, alpha + sum_k of ``expected_softplus`` at mean_k - alpha, is convex in alpha.
     """
     n_classes = mean.shape[1]
 
     def derivative(alpha: Array, rows: IntArray) -> tuple[Array, Array]:
-        away, own = alpha[:, None] - mean[rows], sd[rows]
-        xi = size_of(away, own)
-        ratio, share = xi_over_tanh(xi), np.square(np.minimum(own / xi, 1.0))
-        decay = np.exp(-xi)
-        bend = (1.0 - share) * decay / np.square(1.0 + decay) + 0.5 * share / ratio
-        value = 1.0 - 0.5 * n_classes + sum_of_classes(0.5 * away / ratio)
-        return value, sum_of_classes(bend)
+        _, first, second = expected_softplus(mean[rows] - alpha[:, None], sd[rows])
+        return 1.0 - sum_of_classes(first), sum_of_classes(second)
 
     low, high = mean.min(axis=1), mean.max(axis=1)
     return increasing_root(

@@ -246,9 +246,8 @@ class Ordinal(
 
         ``log p = log s(theta_y - z) + log s(z - theta_{y-1}) + log(1 - exp(theta_{y-1} -
         theta_y))`` with s(t) = 1 / (1 + exp(-t)), and ``xi^2 = (theta - mean)^2 + variance`` for
-        each. The thresholds must be known. Those that ``best_parameters`` finds at the means raise
-        the bound as a rule, and are not sure to: whoever fits them by it compares the sums of
-        expected bounds and keeps the larger one.
+        each. The thresholds must be known; ``best_parameters`` with ``sd`` finds those for which
+        the sum of the expected bounds is the largest.
         """
         value, precision, constant = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean)
         edges, code = self.edges(), self.code(y)
@@ -272,10 +271,10 @@ class Ordinal(
         return self.levels - 1 if self.thresholds is None else 0
 
     def parameter_sums(
-        self, z: Array, y: Array, weights: Array
+        self, z: Array, y: Array, weights: Array, sd: Array | None = None
     ) -> Callable[[Any], tuple[Any, Array]]:
         """What ``best_thresholds`` asks of observations of these levels at given z."""
-        return Positions.of(z, self.code(y), weights, self.levels).tell
+        return Positions.of(z, self.code(y), weights, self.levels, sd).tell
 
     def parameters_by_sums(
         self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None

@@ -38,7 +38,20 @@ def packed_squares(vectors: Array) -> Array:
 
 
 @compiled(nogil=True, fastmath=FAST)
-def add_by_rows(first, last, starts, across, places, values, precisions, scales, means, squares, matrices, vectors):  # type: ignore[no-untyped-def]  # fmt: skip
+def add_by_rows(  # type: ignore[no-untyped-def]
+    first,
+    last,
+    starts,
+    across,
+    places,
+    values,
+    precisions,
+    scales,
+    means,
+    squares,
+    matrices,
+    vectors,
+):
     """Normal equations of some rows: sums of precision * E[w w'] and precision * value * E[w].
 
     The precision of an entry is ``precisions[place] * scales[column]``; E[w] are ``means``
@@ -59,7 +72,20 @@ def add_by_rows(first, last, starts, across, places, values, precisions, scales,
 
 
 @compiled(nogil=True, fastmath=FAST)
-def add_by_columns(first, last, starts, across, places, values, precisions, means, squares, matrices, vectors, totals):  # type: ignore[no-untyped-def]  # fmt: skip
+def add_by_columns(  # type: ignore[no-untyped-def]
+    first,
+    last,
+    starts,
+    across,
+    places,
+    values,
+    precisions,
+    means,
+    squares,
+    matrices,
+    vectors,
+    totals,
+):
     """Add the entries of some rows to the normal equations of all columns.
 
     As ``add_by_rows`` with the moments of rows, the first one that of row ``first``; ``totals``
@@ -82,7 +108,19 @@ def add_by_columns(first, last, starts, across, places, values, precisions, mean
 
 
 @compiled(nogil=True, fastmath=FAST)
-def predictor_moments(first, last, starts, across, places, row_means, row_covariances, means, covariances, mean, variance):  # type: ignore[no-untyped-def]  # fmt: skip
+def predictor_moments(  # type: ignore[no-untyped-def]
+    first,
+    last,
+    starts,
+    across,
+    places,
+    row_means,
+    row_covariances,
+    means,
+    covariances,
+    mean,
+    variance,
+):
     """Mean and variance of x'w at the entries of some rows, written to their places.
 
     Var[x'w] = E[w]' C_x E[w] + E[x]' C_w E[x] + tr(C_x C_w): no difference of large numbers.
@@ -107,14 +145,3 @@ def predictor_moments(first, last, starts, across, places, row_means, row_covari
             for a in range(width):
                 product += x[a] * w[a]
             mean[place], variance[place] = product, total
-
-
-def moments_at(row_moments: tuple[Array, Array], column_moments: tuple[Array, Array]) -> tuple[Array, Array]:  # fmt: skip
-    """Mean and variance of x'w of pairs: (means, packed covariances) of N rows and N columns."""
-    size = row_moments[0].shape[0]
-    mean, variance = np.empty(size), np.empty(size)
-    places = np.arange(size)
-    predictor_moments(
-        0, size, np.arange(size + 1), places, places, *row_moments, *column_moments, mean, variance
-    )
-    return mean, variance

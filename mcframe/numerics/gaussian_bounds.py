@@ -9,7 +9,13 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood
 from mcframe.contracts.rounding import EPS
 
-__all__ = ["best_gaussian", "increasing_root", "logistic_bound", "tangent_bound"]
+__all__ = [
+    "best_gaussian",
+    "expected_softplus",
+    "increasing_root",
+    "logistic_bound",
+    "tangent_bound",
+]
 
 # Sizes of a predictor from here to there have a finite ratio, and a precision above 0.
 NEAREST, FARTHEST = 1e-200, 1e300
@@ -25,8 +31,9 @@ def logistic_bound(
     With s(t) = 1 / (1 + exp(-t)), ``log s(t) = t/2 - log(2 cosh(t/2))``, and the last term is
     concave in t^2, so that its tangent at xi^2 lies above it: ``log(2 cosh(t/2)) <= log(2
     cosh(xi/2)) + tanh(xi/2) (t^2 - xi^2) / (4 xi)`` for every xi. The best one for t ~ N(mean,
-    variance) has ``xi^2 = mean^2 + variance`` (Jaakkola and Jordan, Statistics and Computing
-    2000, equations 7 and 12). Both numbers of observations are at least 0, their sum is above 0.
+    variance) has ``xi^2 = mean^2 + variance`` (Jaakkola and Jordan, Bayesian parameter estimation
+    via variational methods, Statistics and Computing 2000). Both numbers of observations are at
+    least 0, their sum is above 0.
     """
     n = successes + failures
     xi = size_of(mean, np.sqrt(variance))
@@ -36,6 +43,23 @@ def logistic_bound(
     constant = n * (0.25 * ratio * np.square(lacking) - np.log1p(decay))
     constant = constant - successes * (failures / n) * ratio
     return (successes - failures) / n * ratio, n / (2.0 * ratio), constant
+
+
+def expected_softplus(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
+    """The least bound on E log(1 + exp(t)) of ``logistic_bound``, and two derivatives in the mean.
+
+    For t ~ N(mean, sd^2) it is ``mean / 2 + log(2 cosh(xi / 2))``, convex in the mean, and log(1 +
+    exp(mean)) itself for sd = 0.
+    """
+    xi, size = size_of(mean, sd), np.abs(mean)
+    ratio, decay = xi_over_tanh(xi), np.exp(-xi)
+    share = np.square(np.minimum(sd / xi, 1.0))
+    # xi - |mean| and 1 - |mean| / xi without cancellation.
+    surplus = sd * (sd / (xi + size))
+    least = surplus / xi + 2.0 * decay / (1.0 + decay) * (size / xi)
+    value = np.maximum(mean, 0.0) + 0.5 * surplus + np.log1p(decay)
+    first = np.where(mean > 0.0, 1.0 - 0.5 * least, 0.5 * least)
+    return value, first, (1.0 - share) * decay / np.square(1.0 + decay) + 0.5 * share / ratio
 
 
 def size_of(mean: Array, sd: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine import check_time
+from mcframe.numerics.row_mixtures import Incomplete, RowMixture, expectation
 
 __all__ = [
     "Holes",
@@ -224,13 +225,6 @@ def left_out_means(values: Array, rows: RowDistribution, owners: IntArray) -> Ar
 
 def log_likelihood(values: Array, rows: RowDistribution) -> float:
     """Return the log likelihood of the observed numbers (n x d) under a distribution."""
-    observed, away = ~np.isnan(values), values - rows.mean
-    total, summed = rows.total, -0.5 * np.log(2.0 * np.pi) * float(np.sum(observed))
-    for here, places in Holes.of(observed).groups():
-        roots = np.linalg.cholesky(total[places[:, :, None], places[:, None, :]])
-        own = away[here[:, None], places]
-        n_each = here.size / len(roots)
-        summed -= n_each * float(np.sum(np.log(np.einsum("ijj->ij", roots))))
-        own = own.T[None] if len(roots) == 1 else own[:, :, None]
-        summed -= 0.5 * float(np.sum(np.square(np.linalg.solve(roots, own))))
-    return summed
+    table = Incomplete.of(values, np.full(rows.mean.size, 1.0 / rows.noise), np.diag(rows.total))
+    whole = RowMixture(np.zeros(1), rows.mean[None], rows.covariance[None])
+    return float(np.sum(expectation(table, whole).evidence))

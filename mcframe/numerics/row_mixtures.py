@@ -421,7 +421,10 @@ def solve_rows(  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, fastmath=FAST)
 def variance_of(places, roots, sign, width, inner, out):  # type: ignore[no-untyped-def]
-    """out = the diagonal of W - sign W_M F W_M'; of F the lower triangle is there."""
+    """out = the diagonal of W - sign W_M F W_M'; of F the lower triangle is there.
+
+    A difference of less than about 1e-11 of W is lost to rounding; it is never 0.
+    """
     size, count = out.size, places.size
     lines, full = np.empty((count, size)), np.empty((count, count))
     for a in range(count):
@@ -434,12 +437,12 @@ def variance_of(places, roots, sign, width, inner, out):  # type: ignore[no-unty
     for a in range(count):
         for j in range(size):
             out[j] -= products[a, j] * lines[a, j]
+    for j in range(size):
+        out[j] = max(out[j], EPS * width[j, j])
     for a in range(places.size):  # where that cancels: the variance is close to that of the noise
         j, precision = places[a], roots[a] * roots[a]
         if sign > 0.0 and precision * width[j, j] > 1.0:
-            out[j] = (1.0 - inner[a, a] / precision) / precision
-    for j in range(size):
-        out[j] = max(out[j], 0.0)
+            out[j] = max(1.0 - inner[a, a] / precision, EPS) / precision
 
 
 @compiled(nogil=True, fastmath=FAST)

@@ -395,7 +395,7 @@ def weight_of(model: Model) -> float:
     """The mu of a model of theirs."""
     nuclear = model.terms[0]
     assert isinstance(nuclear, NuclearNorm)
-    return nuclear.weight
+    return nuclear.threshold
 
 
 def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) -> Fit:

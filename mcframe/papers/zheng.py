@@ -74,7 +74,7 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     fit.model.block(labels)
     if len(names) < 2:
         raise ModelError(f"the model has no block beside {labels!r} to predict it from")
-    lam = sum(term.weight for term in fit.model.terms if isinstance(term, NuclearNorm))
+    lam = sum(term.threshold for term in fit.model.terms if isinstance(term, NuclearNorm))
     if lam == 0.0 or fit.model != soft_impute(lam, names):
         raise ModelError("gamma is known of soft_impute alone; use fit.predict_rows")
     loadings = orthogonal_factors(fit.latent.left, fit.latent.right)[2]

@@ -10,8 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods import Gaussian
-from mcframe.model import Block, Model, Problem
-from mcframe.model.labels import pandas_index
+from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
 from mcframe.posterior.observed import Observed
@@ -166,11 +165,10 @@ class Posterior:
             )
         table = Table(fitted.shape, row, column, values, offset=fitted.given_offset)
         table = table.on_standard_of(fitted)
-        y = table.less_offsets() if self._likelihood(block).location else table.values
         found, start = [np.zeros(0)], 0
         for here in self._predictives(block, row, column):
             stop = start + here.means.shape[1]
-            found.append(here.log_density(y[start:stop]))
+            found.append(here.log_density(table.values[start:stop]))
             start = stop
         density: Array = np.concatenate(found) - table.log_spreads()
         return density

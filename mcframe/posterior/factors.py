@@ -1,17 +1,18 @@
-"""Gaussian factors by variational Bayes: z_ij = x_i'w_j, rows and columns Gaussian given each other.
+"""Gaussian factors by variational Bayes: z_ij = x_i'w_j, with distributions of rows and columns.
 
 Every row has K numbers x_i and every column K numbers w_j: k factors; where a block has effects of
 rows one number for these, beside which its columns have a 1; and where a block has biases a 1,
 beside which its columns have their bias. q(x, w) is a product of one Gaussian for each row and one
 for each column (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007), and what it maximises is
 
-    sum over entries of E[constant - precision / 2 * (z - value)^2] - KL(q(x) || p) - KL(q(w) || p),
+    sum over entries of E[constant - precision (z - value)^2 / 2] - KL(q(x) || p) - KL(q(w) || p),
 
 a lower bound on the log evidence: the log likelihood of each entry is replaced by the parabola
 below it that its likelihood gives. Variances of noise and precisions of the priors are those that
 make it largest.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.threads import share
@@ -197,7 +199,7 @@ class Priors:
     noise : array (n_columns,)
         Variances where they are learned, else 1.
     usual_noise : float
-        The centre of the prior of the noise variances.
+        The centre of the prior of the noise variances, over the mean squares of the columns.
     """
 
     factors: Array
@@ -292,29 +294,30 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
     design = Design.of(observed, n_factors)
     values, precisions = np.empty(observed.size), np.empty(observed.size)
     n_columns = observed.shape[1]
-    noise, squares = np.ones(n_columns), np.ones(n_columns)
+    noise = np.ones(n_columns)
     for block in observed.blocks:
         size = block.part.stop - block.part.start
         pseudo = block.pseudo_observations(
             slice(0, block.y.size), np.zeros(size), np.ones(size), 1.0
         )
         values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
-        squares[block.columns] = block.usual_square
         if block.noise == "column":
-            noise[block.columns] = FIRST_NOISE * block.usual_square
-    means = np.array(design.given)
+            noise[block.columns] = FIRST_NOISE * block.squares
+    means, squares = np.array(design.given), observed.squares
     drawn = rng.standard_normal((n_columns, n_factors))
     means[:, :n_factors] = np.sqrt(squares)[:, None] * drawn
     size = loops.packed_size(design.width)
     columns = Gaussians(means, np.zeros((n_columns, size)), np.zeros(n_columns))
     usual = np.array([own.usual_square for own in observed.blocks])
+    ridges = np.array([own.ridge for own in observed.blocks])
+    effects = np.where(ridges > 0.0, ridges, 1.0 / usual)
     priors = Priors(
         factors=np.full(n_factors, 1.0 / float(np.mean(squares)) if weight is None else weight**2),
-        row_effects=5.0 / usual[list(design.row_blocks)],
-        biases=np.array([own.ridge or 0.1 / own.usual_square for own in observed.blocks]),
+        row_effects=effects[list(design.row_blocks)],
+        biases=effects,
         bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
         noise=noise,
-        usual_noise=FIRST_NOISE * float(np.mean(squares)),
+        usual_noise=FIRST_NOISE,
     )
     return State(design, columns, priors, values, precisions)
 
@@ -452,10 +455,11 @@ class RowPass:
 
 @attrs.frozen(eq=False)
 class Swept:
-    """A state after a sweep, and the lower bound on the log evidence there."""
+    """A state after a sweep, the lower bound on the log evidence, and how far that is rounded."""
 
     state: State
     evidence: float
+    rounding: float
 
 
 def sweep(observed: Observed, state: State, weight: float | None) -> Swept:
@@ -465,16 +469,40 @@ def sweep(observed: Observed, state: State, weight: float | None) -> Swept:
     priors = state.priors
     noise, usual = best_noise(observed, priors, sums, residuals)
     priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
-    columns, sums = rotated(state.design, columns, sums, observed.shape[0], weight)
-    priors = best_priors(observed, state.design, priors, columns, sums, weight)
-    evidence = (
-        data_term(observed, priors, sums, residuals)
-        + noise_term(observed, priors)
-        - divergence_of_columns(observed, state.design, priors, columns)
-        - divergence_of_rows(observed, state.design, priors, sums)
-        + effects_term(observed, state.design, priors)
+    terms = Terms(observed, state.design, weight)
+    turned = rotated(state.design, columns, sums, observed.shape[0], weight)
+    columns, sums, priors = max(
+        (terms.with_best_priors(priors, columns, sums), terms.with_best_priors(priors, *turned)),
+        key=lambda found: terms.of_priors(*found),
     )
-    return Swept(attrs.evolve(state, columns=columns, priors=priors), evidence)
+    data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
+    evidence = data + terms.of_priors(columns, sums, priors)
+    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
+    return Swept(attrs.evolve(state, columns=columns, priors=priors), evidence, rounding)
+
+
+@attrs.frozen(eq=False)
+class Terms:
+    """The terms of the bound in which rows and columns meet their priors."""
+
+    observed: Observed
+    design: Design
+    weight: float | None
+
+    def with_best_priors(
+        self, priors: Priors, columns: Gaussians, sums: RowSums
+    ) -> tuple[Gaussians, RowSums, Priors]:
+        """Columns, sums of rows, and the priors under which they are most likely."""
+        best = best_priors(self.observed, self.design, priors, columns, sums, self.weight)
+        return columns, sums, best
+
+    def of_priors(self, columns: Gaussians, sums: RowSums, priors: Priors) -> float:
+        """Minus the divergences from the priors, and the densities of learned precisions."""
+        return (
+            effects_term(self.observed, self.design, priors)
+            - divergence_of_columns(self.observed, self.design, priors, columns)
+            - divergence_of_rows(self.observed, self.design, priors, sums)
+        )
 
 
 def columns_given(observed: Observed, state: State, sums: RowSums) -> tuple[Gaussians, Array]:
@@ -522,20 +550,20 @@ def best_noise(
     observed: Observed, priors: Priors, sums: RowSums, residuals: Array
 ) -> tuple[Array, float]:
     """Variances of the noise that make the bound largest, and the centre of their prior."""
-    noise, usual = np.array(priors.noise), priors.usual_noise
+    noise, usual, squares = np.array(priors.noise), priors.usual_noise, observed.squares
     for b, block in enumerate(observed.blocks):
         here = block.columns
         counts = sums.totals[here, 0]
         if block.noise == "column":
-            least = LEAST_NOISE * sums.totals[here, 1] / np.maximum(counts, 1.0)
-            noise[here] = (residuals[here] + NOISE_ENTRIES * usual) / (counts + NOISE_ENTRIES)
-            noise[here] = np.maximum(noise[here], np.maximum(least, TINY))
+            prior = NOISE_ENTRIES * usual * squares[here]
+            found = (residuals[here] + prior) / (counts + NOISE_ENTRIES)
+            noise[here] = np.maximum(found, LEAST_NOISE * squares[here])
         elif block.noise == "block" and np.sum(counts):
             mean = (np.sum(residuals[here]) + sums.spreads[b]) / np.sum(counts)
             noise[here] = max(float(mean), LEAST_SPREAD)
     learned = observed.columns_with_noise
     if learned.size:
-        usual = 1.0 / float(np.mean(1.0 / noise[learned]))
+        usual = 1.0 / float(np.mean(squares[learned] / noise[learned]))
     return noise, usual
 
 
@@ -554,10 +582,10 @@ def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Arra
 
 def noise_term(observed: Observed, priors: Priors) -> float:
     """The log density of the logarithms of learned variances: scaled inverse chi square."""
-    noise, half = priors.noise[observed.columns_with_noise], 0.5 * NOISE_ENTRIES
-    if not noise.size:
+    learned, half = observed.columns_with_noise, 0.5 * NOISE_ENTRIES
+    if not learned.size:
         return 0.0
-    ratio = priors.usual_noise / noise
+    ratio = priors.usual_noise * observed.squares[learned] / priors.noise[learned]
     constant = half * np.log(half) - gammaln(half)
     return float(np.sum(constant + half * (np.log(ratio) - ratio)))
 
@@ -586,7 +614,9 @@ def rotated(
     stretch = np.full(k, float(n_rows))
     if weight is not None:
         more = float(n_rows - design.given.shape[0])
-        stretch = 0.5 * (more + np.sqrt(more**2 + 4.0 * weight**2 * sizes))
+        products = weight**2 * np.maximum(sizes, EPS * np.max(sizes))
+        larger = 0.5 * (abs(more) + np.sqrt(more**2 + 4.0 * products))
+        stretch = larger if more >= 0.0 else products / larger
     inverse = (turn / np.sqrt(stretch)).T @ root  # R^-1
     forward = ((axes / np.sqrt(values)) @ axes.T @ turn * np.sqrt(stretch)).T  # R'
     log_det = 0.5 * float(np.sum(np.log(stretch)) - np.sum(np.log(values)))  # of R
@@ -629,7 +659,7 @@ def best_priors(
             own = columns.means[block.columns, -1] + block.centres
             bias_means[b] = np.mean(own) if not block.ridge or block.layout.n_intercepts else 0.0
             if not block.ridge:
-                variances = moments[block.columns, -1] - columns.means[block.columns, -1] ** 2
+                variances = columns.covariances[block.columns, -1]
                 squares = np.sum(variances + (own - bias_means[b]) ** 2)
                 counted = EFFECTS * block.usual_square
                 biases[b] = (own.size + EFFECTS) / (squares + counted)
@@ -642,7 +672,9 @@ def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
     """The log densities of the logarithms of learned precisions of effects, up to a constant."""
     total = 0.0
     pairs = [(priors.row_effects[p], b) for p, b in enumerate(design.row_blocks)]
-    pairs += [(priors.biases[b], b) for b, own in enumerate(observed.blocks) if own.layout.n_biases]
+    pairs += [
+        (priors.biases[b], b) for b, own in enumerate(observed.blocks) if own.layout.n_biases
+    ]
     for precision, b in pairs:
         block = observed.blocks[b]
         if not block.ridge:
@@ -656,7 +688,8 @@ def divergence_of_columns(
 ) -> float:
     """KL(q(w) || p), summed over columns."""
     precisions, means = priors.of_columns(observed, design)
-    away = columns.second_moments() - 2.0 * means * columns.means + means**2
+    diagonal = np.diag(loops.unpacking(design.width))
+    away = columns.covariances[:, diagonal] + np.square(columns.means - means)
     terms = np.where(design.free, precisions * away - np.log(precisions) - 1.0, 0.0)
     return 0.5 * float(np.sum(terms) - np.sum(columns.log_determinants))
 
@@ -699,6 +732,11 @@ class FactorPosterior:
             here = rows[(rows >= first) & (rows < last)] - first
             found.append([array[here] for array in attrs.astuple(own, recurse=False)])
         return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+
+    @property
+    def n_factors(self) -> int:
+        """The number of factors."""
+        return self.state.design.n_factors
 
     def likelihood(self, name: str) -> Any:
         """The likelihood of a block with what was learned of it, but for the noise."""
@@ -770,7 +808,8 @@ class FactorPosterior:
         passed = RowPass(observed, state)
         if passed.moments[0].size:
             for first in range(0, observed.shape[0], CHUNK):
-                last, before = min(first + CHUNK, observed.shape[0]), np.inf
+                last = min(first + CHUNK, observed.shape[0])
+                before: Any = np.inf
                 for _ in range(ROUNDS):
                     own = passed.gaussians(first, last)
                     passed.refresh(first, last, own)
@@ -788,3 +827,14 @@ def drawn_from(gaussians: Gaussians, rng: np.random.Generator, m: int) -> Array:
     roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     normal = rng.standard_normal((m, *gaussians.means.shape))
     return gaussians.means + np.einsum("nab,mnb->mna", roots, normal)
+
+
+def factor_sweeps(
+    observed: Observed, n_factors: int, weight: float | None, seed: int
+) -> Iterator[tuple[FactorPosterior, float, float]]:
+    """The posterior after each sweep, the bound on the log evidence, and how far it is rounded."""
+    state = begin(observed, n_factors, weight, np.random.default_rng(seed))
+    while True:
+        found = sweep(observed, state, weight)
+        state = found.state
+        yield FactorPosterior(observed, state), found.evidence, found.rounding

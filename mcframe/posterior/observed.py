@@ -18,6 +18,8 @@ from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.sampled import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
+# Entries as which all columns count where that of one says how large its values are.
+DRAWN = 10.0
 
 
 @attrs.frozen(eq=False)
@@ -27,7 +29,8 @@ class ObservedBlock:
     ``part`` is where its numbers stand among those of all blocks, ``columns`` which columns of Z
     are its own. ``weights`` say how often each entry counts; None for once. The entries of row r
     are those from ``starts[r]`` to ``starts[r + 1]``. Of locations with biases y is counted from
-    the ``centres`` of the columns of Z, and so are the biases.
+    the ``centres`` of the columns of Z, and so are the biases; ``at`` says in which column of the
+    block each entry stands.
     """
 
     block: Block
@@ -41,6 +44,7 @@ class ObservedBlock:
     starts: IntArray
     ridge: float
     centres: Array
+    at: IntArray
 
     @property
     def noise(self) -> str | None:
@@ -58,7 +62,28 @@ class ObservedBlock:
         """The mean square of effects that is likely beforehand, in the units of z."""
         if not self.likelihood.location or not self.y.size:
             return 1.0
-        return max(float(np.var(self.y)), 1e-300)
+        values = self.y + self.centres[self.at]
+        return float(np.var(values)) or float(np.mean(np.square(values))) or 1.0
+
+    @cached_property
+    def squares(self) -> Array:
+        """About the mean square of the values of each column of Z; 1 where z has no unit.
+
+        Of columns with few entries drawn to that of the others, by their logarithms: the units of
+        columns may differ by orders of magnitude.
+        """
+        if not self.likelihood.location:
+            return np.ones(self.centres.size)
+        counts = np.bincount(self.at, minlength=self.centres.size)
+        sums = np.bincount(self.at, np.square(self.y), self.centres.size)
+        seen = sums > 0.0
+        if not seen.any():
+            return np.full(self.centres.size, self.usual_square)
+        logs = np.log(sums[seen] / counts[seen])
+        usual, weights = np.average(logs, weights=counts[seen]), np.where(seen, counts, 0.0)
+        found = np.full(self.centres.size, usual)
+        found[seen] = (weights[seen] * logs + DRAWN * usual) / (weights[seen] + DRAWN)
+        return np.exp(found)
 
     def entries(self, first: int, last: int) -> slice:
         """The entries of some rows."""
@@ -79,14 +104,16 @@ class ObservedBlock:
         """
         likelihood: Any = self.likelihood
         y = self.y[entries]
-        weight = 1.0 if self.weights is None else self.weights[entries]
+        weight: Any = 1.0 if self.weights is None else self.weights[entries]
         if self.noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
         offset = 0.0 if self.offset is None else self.offset[entries]
         if self.noise == "block":
-            centre, spread = best_gaussian(likelihood, mean + offset, noise, y, weights=weight)
+            centre, spread = best_gaussian(
+                likelihood, mean + offset, np.asarray(noise), y, weights=weight
+            )
             expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
             constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
             return PseudoObservations(
@@ -95,7 +122,9 @@ class ObservedBlock:
         value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
         stretch = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
         constant = float(np.sum(weight * constants))
-        return PseudoObservations((value - offset).ravel(), (stretch * precision).ravel(), constant)
+        return PseudoObservations(
+            (value - offset).ravel(), (stretch * precision).ravel(), constant
+        )
 
 
 @attrs.frozen(eq=False)
@@ -163,6 +192,7 @@ class Observed:
                     starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
                     ridge=problem.ridge(name),
                     centres=centres,
+                    at=table.columns,
                 )
             )
             rows.append(np.repeat(table.rows, width))
@@ -178,6 +208,31 @@ class Observed:
         """The columns of Z with a noise variance each that is learned."""
         own = [block.columns for block in self.blocks if block.noise == "column"]
         return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
+
+    @cached_property
+    def squares(self) -> Array:
+        """The mean square of the values of each column of Z; 1 where z has no unit."""
+        return np.concatenate([block.squares for block in self.blocks])
+
+    @cached_property
+    def cells(self) -> tuple[IntArray, IntArray]:
+        """Rows and columns of Z of all numbers, block after block."""
+        rows, columns = np.empty(self.size, dtype=np.intp), np.empty(self.size, dtype=np.intp)
+        rows[self.by_rows.places] = np.repeat(
+            np.arange(self.shape[0]), np.diff(self.by_rows.starts)
+        )
+        columns[self.by_rows.places] = self.by_rows.across
+        return rows, columns
+
+    @property
+    def needs_bounds(self) -> bool:
+        """Whether a likelihood is no Gaussian, so that pseudo-observations depend on z."""
+        return any(not isinstance(block.likelihood, Gaussian) for block in self.blocks)
+
+    @property
+    def n_entries(self) -> int:
+        """The number of entries of all blocks."""
+        return sum(int(block.y.size) for block in self.blocks)
 
     @property
     def size(self) -> int:
@@ -201,6 +256,9 @@ def centres_of(block: Block, table: Table) -> Array:
         for _ in range(2):  # for the mean of numbers far from 0 is off by their rounding
             left = values - centres[table.columns]
             centres = centres + np.bincount(table.columns, left, centres.size) / counts
+        empty = np.bincount(table.columns, minlength=centres.size) == 0
+        if empty.any() and not empty.all():
+            centres[empty] = np.mean(centres[~empty])
     return centres
 
 

@@ -40,7 +40,7 @@ class Predictive:
     weights: Array
     means: Array
     variances: Array
-    noise: Array | None
+    noise: Any
     natural: Callable[[Array], Array]
 
     @property
@@ -70,9 +70,7 @@ class Predictive:
         centre = self.mean()
         if self.is_normal:
             whole = attrs.evolve(self, variances=self.variances + self.noise)
-            return np.sqrt(
-                whole.expected(lambda y: np.square(self.natural(y) - centre))
-            )
+            return np.sqrt(whole.expected(lambda y: np.square(self.natural(y) - centre)))
         likelihood: Any = self.likelihood
 
         def squares(z: Array) -> Array:
@@ -132,12 +130,12 @@ class Predictive:
         likelihood = self.likelihood
         if isinstance(likelihood, Multinomial):
             mean = self.mean()
-            return np.arange(mean.shape[1]), mean
+            return np.arange(float(mean.shape[1])), mean
         if isinstance(likelihood, Bernoulli):
             mean = self.mean()
             return np.array([0.0, 1.0]), np.stack([1.0 - mean, mean], axis=1)
         if isinstance(likelihood, Ordinal):
-            values = likelihood.lowest + np.arange(likelihood.levels)
+            values = likelihood.lowest + np.arange(float(likelihood.levels))
 
             def density(value: float) -> Array:
                 return self.expected(

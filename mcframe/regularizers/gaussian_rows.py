@@ -1,4 +1,4 @@
-"""A joint Gaussian of the rows of Z, its covariance given."""
+"""A joint Gaussian of the rows of Z, or a mixture of Gaussians, given or to be estimated."""
 
 from functools import cached_property
 from typing import Any
@@ -35,21 +35,27 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     Of blocks with ``standardize=True`` mean and covariance speak of standard units. Columns need
     no bias: the mean is that.
 
+    Without a covariance it declares that mean and covariance are estimated from the rows, and with
+    ``components`` that these are of a mixture of Gaussians. ``mc.posterior`` does either; an
+    optimum needs a covariance, for otherwise the cost is not convex.
+
     Parameters
     ----------
-    covariance : array (d x d)
+    covariance : array (d x d), optional
         Symmetric and positive definite; d counts the columns of Z of all blocks, side by side,
-        K of them for each column of K classes.
+        K of them for each column of K classes. None declares that it is estimated, with the mean.
     mean : array (d,), optional
-        0 by default.
+        That of a given covariance; 0 by default.
     weight : float, default 1.0
-        Positive.
+        Positive; of a given covariance.
+    components : int or "auto", default 1
+        How many Gaussians are mixed, where they are estimated; "auto" has their number chosen.
 
     Raises
     ------
     ModelError
-        Where the covariance is not symmetric and positive definite, or the mean has another
-        length.
+        Where the covariance is not symmetric and positive definite, the mean has another length,
+        or what is given beside it does not fit.
 
     Examples
     --------
@@ -68,25 +74,62 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     """
 
     # Left out of the hash, which stays a valid one: arrays have none.
-    covariance: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
-    mean: Array = attrs.field(default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False)
+    covariance: Array | None = attrs.field(
+        default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False
+    )
+    mean: Array | None = attrs.field(
+        default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False
+    )
     weight: float = attrs.field(default=1.0, validator=positive)
+    components: int | str = attrs.field(default=1, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        check_components(self.components, self.covariance)
+        if self.covariance is None:
+            for name, given in (("mean", self.mean is not None), ("weight", self.weight != 1.0)):
+                if given:
+                    raise ModelError(
+                        f"GaussianRows: a {name} without a covariance was given; both are"
+                        f" estimated together. Give covariance= as well, or no {name}"
+                    )
+            return
         covariance = checked_covariance(self.covariance)
         object.__setattr__(self, "covariance", covariance)
         object.__setattr__(self, "mean", checked_mean(self.mean, len(covariance)))
 
+    @property
+    def undetermined(self) -> str | None:
+        """The number of components or the covariance, where they are to be estimated."""
+        if self.components != 1:
+            return (
+                f"GaussianRows(components={self.components!r}) is a mixture, which is not convex:"
+                " mc.posterior estimates it, and an optimum needs one Gaussian, such as"
+                " GaussianRows(covariance)"
+            )
+        if self.covariance is None:
+            return (
+                "GaussianRows() has no covariance: mc.posterior estimates it, and an optimum needs"
+                " one, such as GaussianRows(covariance)"
+            )
+        return None
+
+    @property
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance, or a ``ModelError`` where they are still to be estimated."""
+        if self.covariance is None or self.mean is None:
+            raise ModelError(self.undetermined)
+        return self.mean, self.covariance
+
     @cached_property
     def squares(self) -> RowSquares:
         """The term as a square of each row: loadings L with L L' = covariance / weight."""
-        return RowSquares.of_covariance(self.mean, self.covariance, self.weight)
+        return RowSquares.of_covariance(*self.moments, self.weight)
 
     def bound_to(
         self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
     ) -> "GaussianRows":
         """The term itself; ``DataError`` where Z has another number of columns."""
-        if shape[1] != self.mean.size:
+        if self.mean is not None and shape[1] != self.mean.size:
             raise DataError(
                 f"GaussianRows: a covariance of {self.mean.size} columns was given; Z has"
                 f" {shape[1]}, those of all blocks side by side, K for each column of K classes"
@@ -121,29 +164,59 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """1 mean' + (Z - 1 mean') (covariance + step weight I)^-1 covariance."""
-        damped = self.covariance + step * self.weight * np.eye(self.mean.size)
+        mean, covariance = self.moments
+        damped = covariance + step * self.weight * np.eye(mean.size)
         spreads = np.sqrt(np.diag(damped))
-        solved = np.linalg.solve(correlations(damped), self.covariance / spreads[:, None])
-        found: Array = self.mean + ((latent - self.mean) / spreads) @ solved
+        solved = np.linalg.solve(correlations(damped), covariance / spreads[:, None])
+        found: Array = mean + ((latent - mean) / spreads) @ solved
         return found, self.value(found)
 
     def in_units(self, unit: float) -> "GaussianRows":
         """``mean / unit`` and ``weight * unit^2``."""
-        return attrs.evolve(self, mean=self.mean / unit, weight=self.weight * unit**2)
+        return attrs.evolve(self, mean=self.moments[0] / unit, weight=self.weight * unit**2)
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """sum_squares((Z - 1 mean') L^-T) * weight / 2."""
         inverse = (self.squares.inverse / self.squares.spreads).T
-        away = latent - np.broadcast_to(self.mean, latent.shape)
+        away = latent - np.broadcast_to(self.squares.centre, latent.shape)
         return 0.5 * cp.sum_squares(away @ inverse)
 
     def formula(self) -> str:
-        """weight/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)."""
-        return f"{self.weight:g}/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)"
+        """weight/2 Σ_i (z_i − m)' C⁻¹ (z_i − m), or minus the log density of what is estimated."""
+        if self.covariance is not None:
+            return f"{self.weight:g}/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)"
+        if self.components == 1:
+            return "Σ_i −log N(z_i | m, C)"
+        last = "K" if self.components == "auto" else self.components
+        return f"Σ_i −log Σ_(k=1..{last}) π_k N(z_i | m_k, C_k)"
 
     def latex(self) -> str:
-        r"""\frac{weight}{2} \sum_i (z_i - m)^\top C^{-1} (z_i - m)."""
-        return rf"\frac{{{self.weight:g}}}{{2}} \sum_i (z_i - m)^\top C^{{-1}} (z_i - m)"
+        r"""\frac{weight}{2} \sum_i (z_i - m)^\top C^{-1} (z_i - m), or minus a log density."""
+        if self.covariance is not None:
+            return rf"\frac{{{self.weight:g}}}{{2}} \sum_i (z_i - m)^\top C^{{-1}} (z_i - m)"
+        if self.components == 1:
+            return r"\sum_i -\log N(z_i \mid m, C)"
+        last = "K" if self.components == "auto" else self.components
+        return rf"\sum_i -\log \sum_{{k=1}}^{{{last}}} \pi_k N(z_i \mid m_k, C_k)"
+
+
+def check_components(components: object, covariance: object) -> None:
+    """Raise a ``ModelError`` where there is no such number of components."""
+    if components != "auto" and (
+        not isinstance(components, int | np.integer)
+        or isinstance(components, bool)
+        or components < 1
+    ):
+        raise ModelError(
+            f"GaussianRows: components={components!r} was given; a whole number from 1 on is"
+            ' needed, or "auto"'
+        )
+    if components != 1 and covariance is not None:
+        raise ModelError(
+            f"GaussianRows: components={components!r} beside a covariance was given; a covariance"
+            " is that of one Gaussian. Leave out the covariance, and mc.posterior estimates one of"
+            " each component"
+        )
 
 
 def correlations(covariance: Array) -> Array:

@@ -4,8 +4,10 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
@@ -25,9 +27,10 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     Parameters
     ----------
-    weight : float
-        Positive. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or tau_2. From
-        the largest singular value of the gradient at Z = 0 upwards the answer is Z = 0.
+    weight : float, optional
+        Positive. Without one ``mc.posterior`` learns it, one precision for each factor; an
+        optimum needs one. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or tau_2.
+        From the largest singular value of the gradient at Z = 0 upwards the answer is Z = 0.
     count_share : float, default 0
         From 0 to below 1. Above 0 it is ``weight * ||R Z C||_*`` with diagonal R and C, the
         nuclear norm weighted by how much of each row and column is observed:
@@ -47,18 +50,36 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     2.0
     """
 
-    weight: float = attrs.field(validator=positive)
+    weight: Any = attrs.field(default=None, validator=optional(positive))  # a float or None
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a weight."""
+        return self.weight is not None
+
+    @property
+    def undetermined(self) -> str | None:
+        """The weight, where it is to be learned."""
+        if self.is_given:
+            return None
+        return (
+            "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such"
+            " as NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
+        )
 
     @property
     def threshold(self) -> float:
         """The weight: what ``shrink`` takes off per unit of step."""
-        return self.weight
+        if not self.is_given:
+            raise ModelError(self.undetermined)
+        threshold: float = self.weight
+        return threshold
 
     @property
     def dual_radius(self) -> float:
         """The weight: the dual ball is that of the spectral norm."""
-        return self.weight
+        return self.threshold
 
     def dual_norm(self, gradient: Matrix) -> float:
         """The spectral norm."""
@@ -66,16 +87,16 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight * sum of the singular values."""
-        return self.weight * float(np.sum(singular_values))
+        return self.threshold * float(np.sum(singular_values))
 
     def shrink(self, singular_values: Array, step: float) -> Array:
         """max(s - step * weight, 0)."""
-        return np.maximum(singular_values - step * self.weight, 0.0)
+        return np.maximum(singular_values - step * self.threshold, 0.0)
 
     def conjugate_of_singular_values(self, singular_values: Array) -> float:
         """0 where the spectral norm is at most the weight, else inf."""
         largest = float(np.max(singular_values, initial=0.0))
-        return 0.0 if largest <= self.weight * (1 + DUAL_ROUNDING) else np.inf
+        return 0.0 if largest <= self.threshold * (1 + DUAL_ROUNDING) else np.inf
 
     def nearest_dual(self, dual: Array) -> Array:
         """Scaled down until its spectral norm is at most the weight."""
@@ -85,19 +106,19 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     @property
     def chart(self) -> Flat:
         """All factors, at the cost weight / 2 ||W||_F^2."""
-        return Flat(self.weight)
+        return Flat(self.threshold)
 
     def of_factors(self, stacked: Array) -> float:
         """weight / 2 * ||W||_F^2."""
-        return 0.5 * self.weight * float(np.vdot(stacked, stacked))
+        return 0.5 * self.threshold * float(np.vdot(stacked, stacked))
 
     def prox_factors(self, stacked: Array, step: float) -> Array:
         """W / (1 + step * weight)."""
-        return stacked / (1.0 + step * self.weight)
+        return stacked / (1.0 + step * self.threshold)
 
     def row_multipliers(self, gradient: Matrix, stacked: Array) -> Array:
         """The weight, for every row."""
-        return np.full(stacked.shape[0], self.weight)
+        return np.full(stacked.shape[0], self.threshold)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """0 where a bound on the spectral norm is at most the weight, else inf."""
@@ -107,16 +128,18 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """The weight over a bound on the spectral norm, at most 1; no multipliers are needed."""
         norm = spectral_bound(dual, NORM_SLACK)
-        return 1.0 if norm <= self.weight else self.weight / norm
+        return 1.0 if norm <= self.threshold else self.threshold / norm
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """weight * normNuc(Z)."""
-        return self.weight * cp.normNuc(latent)
+        return self.threshold * cp.normNuc(latent)
 
     def formula(self) -> str:
         """The text ``weight ‖Z‖_*``."""
-        return f"{self.weight:g} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
+        weight = f"{self.weight:g}" if self.is_given else "w"
+        return f"{weight} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
 
     def latex(self) -> str:
         r"""weight \lVert Z \rVert_*."""
-        return rf"{self.weight:g} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"
+        weight = f"{self.weight:g}" if self.is_given else "w"
+        return rf"{weight} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"

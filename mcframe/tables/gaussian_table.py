@@ -57,7 +57,7 @@ def log_likelihood_of(table: Declared) -> float:
     assert isinstance(rows, GaussianRows)
     values = np.asarray(table.data[BLOCK])
     standard = standard_units(values).standard(values, np.arange(values.shape[1]))
-    return log_likelihood(standard, RowDistribution(rows.mean, rows.covariance, NOISE))
+    return log_likelihood(standard, RowDistribution(*rows.moments, NOISE))
 
 
 def declared_as_numbers(declared: Declared, columns: tuple[DeclaredColumn, ...]) -> Declared:

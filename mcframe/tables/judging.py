@@ -74,7 +74,7 @@ class JudgedColumns:
             errors = coding.errors(coding.predicted(answer), entries.values)
             for row, numbers in zip(sums, (losses, errors, None), strict=True):
                 row += np.bincount(owners, numbers, n_columns)
-        weight = next(term.weight for term in fit.model.terms if isinstance(term, NuclearNorm))
+        weight = next(term.threshold for term in fit.model.terms if isinstance(term, NuclearNorm))
         self.seen.setdefault(weight, []).append(sums)
         self.constants.setdefault(id(held), (held, self.errors_of_constants(held)))
         relative = sums[0] / np.maximum(sums[2], 1.0) / self.losses_of_constants

@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.likelihoods.cumulative.cumulative_logit import gap_loss, logistic_parts
+from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.numerics.machine import check_time
 
 __all__ = ["Positions", "best_thresholds"]
@@ -35,15 +36,19 @@ FAR = 1000.0
 class Positions:
     """Positions on the scale and their weights, level by level: what thresholds are fitted to.
 
-    They are asked for sums alone, so that they may lie in several places.
+    They are asked for sums alone, so that they may lie in several places. Each group has
+    positions, weights and standard deviations, None where positions are known; the loss of one
+    that is not is the least bound on its expectation, ``expected_softplus`` at each threshold.
     """
 
-    groups: tuple[tuple[Array, Array], ...]
+    groups: tuple[tuple[Array, Array, Array | None], ...]
 
     @classmethod
-    def of(cls, z: Array, code: IntArray, weights: Array, levels: int) -> "Positions":
+    def of(
+        cls, z: Array, code: IntArray, weights: Array, levels: int, sd: Array | None = None
+    ) -> "Positions":
         """Positions z with levels 0, ..., levels - 1, and weights of at least 0."""
-        return cls(tuple(members(z, code, weights, level) for level in range(levels)))
+        return cls(tuple(members(z, code, weights, level, sd) for level in range(levels)))
 
     def tell(self, asked: tuple[IntArray, Array] | None) -> tuple[Any, Array]:
         """Answer sums, and numbers of which the largest counts.
@@ -55,10 +60,10 @@ class Positions:
         if asked is not None:
             seen, thresholds = asked
             return sums_at(thresholds, [self.groups[level] for level in seen]), np.zeros(0)
-        weights = np.array([np.sum(weights) for _, weights in self.groups])
-        counts = np.array([z.size for z, _ in self.groups])
-        moments = np.array([weights @ z for z, weights in self.groups])
-        sides = [np.max(s * z, initial=-np.inf) for s in (1.0, -1.0) for z, _ in self.groups]
+        weights = np.array([np.sum(weights) for _, weights, _ in self.groups])
+        counts = np.array([z.size for z, _, _ in self.groups])
+        moments = np.array([weights @ z for z, weights, _ in self.groups])
+        sides = [np.max(s * z, initial=-np.inf) for s in (1.0, -1.0) for z, _, _ in self.groups]
         return (weights, counts, moments), np.array(sides)
 
 
@@ -107,10 +112,12 @@ def best_thresholds(
     return apart(np.concatenate([[below], fitted, [above]])[place], EPS)
 
 
-def members(z: Array, code: IntArray, weights: Array, level: int) -> tuple[Array, Array]:
-    """Positions and weights of one level."""
+def members(
+    z: Array, code: IntArray, weights: Array, level: int, sd: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """Positions, weights and standard deviations of one level."""
     here = (code == level) & (weights > 0.0)
-    return z[here], weights[here]
+    return z[here], weights[here], None if sd is None else sd[here]
 
 
 def apart(thresholds: Array, gap: float) -> Array:
@@ -136,16 +143,19 @@ class Local:
 
 
 def sums_at(
-    thresholds: Array, groups: list[tuple[Array, Array]]
+    thresholds: Array, groups: list[tuple[Array, Array, Array | None]]
 ) -> tuple[float, Array, Array, Array]:
     """Losses, gradients, their sizes and second derivatives in each threshold, gaps aside."""
     n = thresholds.size
     value = 0.0
     gradient, size, bend = np.zeros(n), np.zeros(n), np.zeros(n)
-    for level, (z, weights) in enumerate(groups):
+    for level, (z, weights, sd) in enumerate(groups):
         for k, side in ((level, -1.0), (level - 1, 1.0)):
             if 0 <= k < n:
-                losses, gradients, bends = logistic_parts(side * (thresholds[k] - z))
+                x = side * (thresholds[k] - z)
+                losses, gradients, bends = (
+                    logistic_parts(x) if sd is None else expected_softplus(x, sd)
+                )
                 value += float(weights @ losses)
                 gradient[k] += side * (weights @ gradients)
                 size[k] += weights @ gradients

@@ -1,0 +1,188 @@
+"""Rows that are draws of one Gaussian or of a mixture: declared blocks as pseudo-observations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.row_mixtures import Expectation, Incomplete, RowMixture, expectation
+from mcframe.posterior.observed import LOG_TWO_PI, Observed
+from mcframe.posterior.rows import RowsPosterior, fit_rows, posterior_of
+from mcframe.regularizers import GaussianRows
+
+# The noise variance of a Gaussian block that learns it, over the mean square of the column's
+# values, where the covariance is estimated: both together could not be told apart.
+NOISE = 0.01
+# Steps in which the bounds and the rows are found given each other, at most, for new rows.
+ROUNDS = 100
+
+
+@attrs.frozen(eq=False)
+class GivenRows:
+    """One Gaussian whose mean and covariance are declared: what is known of its parameters."""
+
+    mixture: RowMixture
+
+    @property
+    def expected(self) -> RowMixture:
+        """The Gaussian."""
+        return self.mixture
+
+    @property
+    def predictive(self) -> RowMixture:
+        """The Gaussian."""
+        return self.mixture
+
+    @property
+    def means(self) -> Array:
+        """Its mean (1 x d)."""
+        return self.mixture.means
+
+    @property
+    def shares(self) -> Array:
+        """1."""
+        return np.ones(1)
+
+    @property
+    def prior(self) -> "GivenRows":
+        """Itself: nothing is estimated."""
+        return self
+
+    def after(self, found: Expectation, means: Array) -> "GivenRows":
+        """Itself, whatever the rows are."""
+        return self
+
+    def divergence(self) -> float:
+        """0."""
+        return 0.0
+
+
+@attrs.frozen(eq=False)
+class DenseNumbers:
+    """A Gaussian observation of each number of z, (n x d) in the order of Z's columns.
+
+    ``values`` are NaN where nothing is observed, ``precisions`` 0; ``constant`` is what the bound
+    on the log likelihoods has beyond the densities of these observations.
+    """
+
+    values: Array
+    precisions: Array
+    constant: float
+
+    @classmethod
+    def of(
+        cls, observed: Observed, noise: Array, moments: tuple[Array, Array] | None
+    ) -> "DenseNumbers":
+        """The best ones where z has these means and variances (n x d), 0 and 1 if there are none.
+
+        ``noise`` has the variance of each column of Z, of Gaussian blocks that do not declare it.
+        """
+        values, precisions = np.full(observed.shape, np.nan), np.zeros(observed.shape)
+        constant = 0.0
+        rows, columns = observed.cells
+        for block in observed.blocks:
+            here = block.part
+            row, column = rows[here], columns[here]
+            mean: Array = np.zeros(row.size)
+            variance: Array = np.ones(row.size)
+            if moments is not None:
+                mean, variance = moments[0][row, column], moments[1][row, column]
+            found = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
+            precision = found.precisions
+            if block.noise == "column":
+                precision = precision / noise[column]
+            seen = precision > 0.0
+            values[row[seen], column[seen]] = found.values[seen]
+            precisions[row[seen], column[seen]] = precision[seen]
+            if block.noise != "column":
+                logs = np.log(precision[seen]) - LOG_TWO_PI
+                constant += found.constant - 0.5 * float(np.sum(logs))
+        return cls(values, precisions, constant)
+
+
+@attrs.frozen(eq=False)
+class JointPosterior:
+    """The posterior of rows of Z, and the noise variance of columns that do not declare it."""
+
+    observed: Observed
+    rows: RowsPosterior
+    evidence: float
+    noise: Array
+
+    def likelihood(self, name: str) -> Any:
+        """The likelihood of a block."""
+        return next(own.likelihood for own in self.observed.blocks if own.block.name == name)
+
+    @property
+    def n_factors(self) -> int:
+        """The number of Gaussians that are mixed."""
+        return len(self.rows.shares)
+
+    @property
+    def components(self) -> Array:
+        """The probability (n x C) that a row is of each component."""
+        return self.rows.responsibilities
+
+    def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
+        """Weights, means and variances (C x N) of z at cells."""
+        return self.rows.mixture(rows, columns)
+
+    def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
+        """Draws of z (m x len(rows) x n_columns)."""
+        return self.rows.draws(rows, rng, m)
+
+    def condition(self, observed: Observed) -> "JointPosterior":
+        """The posterior of new rows with these entries."""
+        found: RowsPosterior | None = None
+        before: Any = np.inf
+        for _ in range(ROUNDS):
+            moments = None if found is None else found.moments()
+            numbers = DenseNumbers.of(observed, self.noise, moments)
+            found = self.rows.condition(numbers.values, numbers.precisions)
+            mean = found.moments()[0]
+            moved = float(np.max(np.abs(mean - before), initial=0.0))
+            if not observed.needs_bounds or moved <= 1e-8 * (1.0 + float(np.max(np.abs(mean)))):
+                break
+            before = mean
+        assert found is not None
+        return attrs.evolve(self, observed=observed, rows=found)
+
+    def __str__(self) -> str:
+        return f"rows       {self.n_factors} Gaussian component(s)"
+
+
+def joint_sweeps(
+    observed: Observed, term: GaussianRows, tol: float, seed: int
+) -> Iterator[JointPosterior]:
+    """The posterior after each step: of Gaussian blocks one, of others until it is stopped."""
+    noise = NOISE * observed.squares
+    numbers = DenseNumbers.of(observed, noise, None)
+    if term.covariance is None:
+        found = fit_rows(
+            numbers.values,
+            numbers.precisions,
+            components=term.components,
+            tol=tol,
+            random_state=seed,
+        )
+    else:
+        mean, covariance = term.moments
+        mixture = RowMixture(np.zeros(1), mean[None], covariance[None] / term.weight)
+        known: Any = GivenRows(mixture)
+        variances = np.diag(covariance) / term.weight
+        table = Incomplete.of(numbers.values, numbers.precisions, variances)
+        found = posterior_of(table, known, (float(np.sum(evidence_of(table, mixture))),))
+    if not observed.needs_bounds:
+        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
+        return
+    while True:
+        numbers = DenseNumbers.of(observed, noise, found.moments())
+        found = found.step(numbers.values, numbers.precisions)
+        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
+
+
+def evidence_of(table: Incomplete, mixture: RowMixture) -> Array:
+    """The log evidence of each row under given parameters."""
+    return expectation(table, mixture).evidence
