@@ -19,7 +19,7 @@ def packed_size(width: int) -> int:
 
 
 def unpacking(width: int) -> IntArray:
-    """Where each entry (K x K) of a symmetric matrix stands among its packed numbers."""
+    """The place of each entry (K x K) of a symmetric matrix among its packed numbers."""
     rows, columns = np.indices((width, width))
     high, low = np.maximum(rows, columns), np.minimum(rows, columns)
     return high * (high + 1) // 2 + low

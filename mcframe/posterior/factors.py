@@ -265,7 +265,7 @@ class RowSums:
 
 
 @attrs.frozen(eq=False)
-class State:
+class FactorState:
     """Where the sweeps stand: Gaussians of the columns, priors, and pseudo-observations.
 
     Attributes
@@ -285,7 +285,7 @@ class State:
     precisions: Array
 
 
-def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> State:
+def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> FactorState:
     """A state to begin with: effects of columns 0, factors random and large, little noise.
 
     From much noise and small factors the bound rises to maxima at which too few factors are left:
@@ -319,7 +319,7 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
         noise=noise,
         usual_noise=FIRST_NOISE,
     )
-    return State(design, columns, priors, values, precisions)
+    return FactorState(design, columns, priors, values, precisions)
 
 
 @attrs.frozen(eq=False)
@@ -331,7 +331,7 @@ class RowPass:
     """
 
     observed: Observed
-    state: State
+    state: FactorState
 
     @cached_property
     def squares(self) -> Array:
@@ -368,22 +368,9 @@ class RowPass:
         """Take the best bounds for the entries of some rows; constants, and spreads of blocks."""
         observed, state = self.observed, self.state
         spreads, constant = np.zeros(len(observed.blocks)), 0.0
-        rows = observed.by_rows
         mean, variance = self.moments
         if mean.size:
-            loops.predictor_moments(
-                first,
-                last,
-                rows.starts,
-                rows.across,
-                rows.places,
-                gaussians.means,
-                gaussians.covariances,
-                state.columns.means,
-                state.columns.covariances,
-                mean,
-                variance,
-            )
+            self.find_moments(first, last, gaussians)
         for b, block in enumerate(observed.blocks):
             if block.noise == "column":
                 continue
@@ -395,6 +382,30 @@ class RowPass:
             constant += pseudo.constant
             spreads[b] += pseudo.spread
         return constant, spreads
+
+    def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
+        """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
+        rows, columns = self.observed.by_rows, self.state.columns
+        loops.predictor_moments(
+            first,
+            last,
+            rows.starts,
+            rows.across,
+            rows.places,
+            gaussians.means,
+            gaussians.covariances,
+            columns.means,
+            columns.covariances,
+            *self.moments,
+        )
+
+    def all_moments(self) -> tuple[Array, Array]:
+        """Means and variances of all numbers of z, rows given the columns."""
+        n_rows = self.observed.shape[0]
+        for first in range(0, n_rows, CHUNK):
+            last = min(first + CHUNK, n_rows)
+            self.find_moments(first, last, self.gaussians(first, last))
+        return self.moments
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
@@ -455,15 +466,21 @@ class RowPass:
 
 @attrs.frozen(eq=False)
 class Swept:
-    """A state after a sweep, the lower bound on the log evidence, and how far that is rounded."""
+    """A state after a sweep, the lower bound on the log evidence, and how far that is rounded.
 
-    state: State
+    ``observed`` has the likelihoods with their fitted parameters.
+    """
+
+    observed: Observed
+    state: FactorState
     evidence: float
     rounding: float
 
 
-def sweep(observed: Observed, state: State, weight: float | None) -> Swept:
+def sweep(observed: Observed, state: FactorState, weight: float | None) -> Swept:
     """One pass over rows, the columns given these, then noise, priors and the best rotation."""
+    if observed.fits_parameters:
+        observed = observed.fitted(*RowPass(observed, state).all_moments())
     sums = RowPass(observed, state).all_sums()
     columns, residuals = columns_given(observed, state, sums)
     priors = state.priors
@@ -476,9 +493,10 @@ def sweep(observed: Observed, state: State, weight: float | None) -> Swept:
         key=lambda found: terms.of_priors(*found),
     )
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
-    evidence = data + terms.of_priors(columns, sums, priors)
+    evidence = float(data + terms.of_priors(columns, sums, priors))
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
-    return Swept(attrs.evolve(state, columns=columns, priors=priors), evidence, rounding)
+    state = attrs.evolve(state, columns=columns, priors=priors)
+    return Swept(observed, state, evidence, rounding)
 
 
 @attrs.frozen(eq=False)
@@ -505,7 +523,9 @@ class Terms:
         )
 
 
-def columns_given(observed: Observed, state: State, sums: RowSums) -> tuple[Gaussians, Array]:
+def columns_given(
+    observed: Observed, state: FactorState, sums: RowSums
+) -> tuple[Gaussians, Array]:
     """The Gaussians of all columns given the sums of rows, and their expected squared residuals.
 
     Residuals are sums of ``precision * E[(value - z)^2]``, before a division by learned variances.
@@ -553,7 +573,7 @@ def best_noise(
     noise, usual, squares = np.array(priors.noise), priors.usual_noise, observed.squares
     for b, block in enumerate(observed.blocks):
         here = block.columns
-        counts = sums.totals[here, 0]
+        counts = observed.counts[here]
         if block.noise == "column":
             prior = NOISE_ENTRIES * usual * squares[here]
             found = (residuals[here] + prior) / (counts + NOISE_ENTRIES)
@@ -572,9 +592,10 @@ def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Arra
     noise = priors.noise
     total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / noise))
     for b, block in enumerate(observed.blocks):
-        counts, own = sums.totals[block.columns, 0], noise[block.columns]
+        counts, own = observed.counts[block.columns], noise[block.columns]
         if block.noise == "column":
             total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(own))))
+            total += 0.0 if block.weights is None else 0.5 * float(np.sum(np.log(block.weights)))
         elif block.noise == "block":
             total -= 0.5 * float(sums.spreads[b] / own[0] + np.sum(counts) * np.log(own[0]))
     return total
@@ -711,7 +732,7 @@ class FactorPosterior:
     """Gaussian factors of some rows: their entries, and the columns and priors of a fit."""
 
     observed: Observed
-    state: State
+    state: FactorState
 
     @property
     def centres(self) -> Array:
@@ -836,5 +857,5 @@ def factor_sweeps(
     state = begin(observed, n_factors, weight, np.random.default_rng(seed))
     while True:
         found = sweep(observed, state, weight)
-        state = found.state
+        observed, state = found.observed, found.state
         yield FactorPosterior(observed, state), found.evidence, found.rounding

@@ -10,7 +10,6 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     GaussianBound,
-    fits_parameters,
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import whole
@@ -63,7 +62,8 @@ def posterior(
     ----------
     model : Model
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
-        As in ``mc.fit``. Weights of entries count as repetitions, offsets are known.
+        As in ``mc.fit``. Weights multiply log likelihoods; of a learned variance they divide it.
+        Offsets are known.
     factors : "auto" or int, default "auto"
         How many factors there are, at most; "auto" takes 24, or as many as the shorter side has.
         Of no use beside ``GaussianRows``.
@@ -147,9 +147,14 @@ def posterior(
                     status, message = "converged", "found at once"
                     break
                 except (OutOfTime, KeyboardInterrupt) as stopped:
+                    out = isinstance(stopped, OutOfTime)
+                    if engine is None and out:
+                        raise BackendError(
+                            f"max_seconds={max_seconds:g} was given, in which there is not one"
+                            " sweep; give more, or fewer factors"
+                        ) from None
                     if engine is None:
                         raise
-                    out = isinstance(stopped, OutOfTime)
                     status = "time_limit" if out else "interrupted"
                     message = f"stopped after {len(history)} sweeps"
                     break
@@ -237,10 +242,6 @@ def refusal_of_block(block: Block) -> str | None:
     """Why a block's loss has no posterior; None if it has one."""
     likelihood = block.likelihood
     word = type(likelihood).__name__
-    if fits_parameters(likelihood):
-        return (
-            f"the thresholds of {word} are fitted with Z; give them, as of mc.fit(...).likelihood"
-        )
     if not isinstance(likelihood, GaussianBound | ExpectedLogLikelihood):
         return f"{word} is a loss without a distribution of data; take mc.fit"
     return None

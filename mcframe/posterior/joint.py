@@ -178,7 +178,10 @@ def joint_sweeps(
         yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
         return
     while True:
-        numbers = DenseNumbers.of(observed, noise, found.moments())
+        moments = found.moments()
+        rows, columns = observed.cells
+        observed = observed.fitted(moments[0][rows, columns], moments[1][rows, columns])
+        numbers = DenseNumbers.of(observed, noise, moments)
         found = found.step(numbers.values, numbers.precisions)
         yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
+from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood, Parametric
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.layout import layout_of
@@ -84,6 +84,21 @@ class ObservedBlock:
         found = np.full(self.centres.size, usual)
         found[seen] = (weights[seen] * logs + DRAWN * usual) / (weights[seen] + DRAWN)
         return np.exp(found)
+
+    def fitted(self, mean: Array, sd: Array | None) -> "ObservedBlock":
+        """The block with the parameters of its likelihood, if it fits any, that suit z best.
+
+        The sum of the expected bounds is the largest where z has these means and deviations.
+        """
+        declared = self.block.likelihood
+        if not isinstance(declared, Parametric) or not declared.n_parameters:
+            return self
+        weights = np.ones(self.y.size) if self.weights is None else self.weights
+        likelihood: Any = self.likelihood
+        start = None if likelihood is declared else np.array(likelihood.thresholds)
+        z = mean if self.offset is None else mean + self.offset
+        found = declared.best_parameters(z, self.y, weights, start, sd=sd)
+        return attrs.evolve(self, likelihood=declared.with_parameters(found))
 
     def entries(self, first: int, last: int) -> slice:
         """The entries of some rows."""
@@ -167,7 +182,8 @@ class Observed:
         likelihood says itself how much an observation counts. ``tables`` of new rows may be given
         with the entries that are ``known``, whose centres are taken.
         """
-        blocks, rows, columns, start = [], [], [], 0
+        blocks: list[ObservedBlock] = []
+        rows, columns, start = [], [], 0
         tables = problem.tables if tables is None else tables
         n_rows = next(iter(tables.values())).shape[0]
         for b, block in enumerate(problem.model.blocks):
@@ -182,7 +198,7 @@ class Observed:
             blocks.append(
                 ObservedBlock(
                     block=block,
-                    likelihood=problem.likelihoods[name],
+                    likelihood=known.blocks[b].likelihood if known else problem.likelihoods[name],
                     layout=layout_of(block, table),
                     y=centred(block, table, centres),
                     weights=weights,
@@ -201,13 +217,32 @@ class Observed:
             )
             start = stop
         shape = n_rows, problem.n_block_columns
+        if known is None:
+            blocks = [own.fitted(np.zeros(own.y.size), None) for own in blocks]
         return cls(shape, tuple(blocks), ordered(shape, rows, columns))
+
+    @property
+    def fits_parameters(self) -> bool:
+        """Whether a likelihood has parameters that are fitted with z."""
+        return any(own.layout.n_parameters for own in self.blocks)
+
+    def fitted(self, mean: Array, variance: Array) -> "Observed":
+        """The entries with fitted parameters where all numbers of z have these moments."""
+        sd = np.sqrt(variance)
+        blocks = [own.fitted(mean[own.part], sd[own.part]) for own in self.blocks]
+        return attrs.evolve(self, blocks=tuple(blocks))
 
     @cached_property
     def columns_with_noise(self) -> IntArray:
         """The columns of Z with a noise variance each that is learned."""
         own = [block.columns for block in self.blocks if block.noise == "column"]
         return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
+
+    @cached_property
+    def counts(self) -> Array:
+        """The number of numbers of z in each column of Z."""
+        counts = np.bincount(self.by_rows.across, minlength=self.shape[1])
+        return counts.astype(np.float64)
 
     @cached_property
     def squares(self) -> Array:
