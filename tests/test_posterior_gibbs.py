@@ -209,25 +209,77 @@ def drawn_from_the_prior(seed):
     return blocks, data, z, rng
 
 
-def ranks(seed, draws=63):
-    """How many draws of z at four cells lie below the true one."""
+def ranks(seed, sweeps=300):
+    """How many of 63 draws of z at four cells, the ends of chains, lie below the true one."""
     blocks, data, z, rng = drawn_from_the_prior(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
         posterior = mc.posterior(model, data, factors=2)
     rows, columns = rng.integers(0, 8, 4), rng.integers(0, 7, 4)
-    kept = sampled(posterior.engine, rows, columns, 160, rng, n_chains=8, burn_in=150)
-    thin = kept[:, 19::20].reshape(-1, 4)[:draws]
-    return np.sum(thin < z[rows, columns], axis=0)
+    ends = sampled(posterior.engine, rows, columns, 1, rng, n_chains=63, burn_in=sweeps)
+    return np.sum(ends[:, 0] < z[rows, columns], axis=0)
 
 
 @pytest.mark.slow
 def test_ranks_of_the_truth_among_draws_are_uniform(record_property):
     """Simulation-based calibration (Talts et al., 2018): chi square of 8 classes of 64 ranks."""
-    found_ranks = np.array([ranks(seed) for seed in range(400)])
+    found_ranks = np.array([ranks(seed) for seed in range(200)])
     counts = np.bincount(found_ranks[:, 0] // 8, minlength=8)
     chance = stats.chisquare(counts).pvalue
     record_property("calibration of the Gibbs sampler, p", f"{chance:.3f} {counts.tolist()}")
     assert chance > 1e-3
     assert stats.chisquare(np.bincount(found_ranks[:, 1] // 8, minlength=8)).pvalue > 1e-3
+
+
+AGREEING = [
+    mc.Gaussian(variance=0.3),
+    mc.Gaussian(variance=None),
+    mc.Bernoulli(),
+    mc.Ordinal(4, (-1.0, 0.0, 1.5)),
+    mc.NegativeBinomial(0.5),
+]
+
+
+def compared(seed):
+    """A random small model under both posteriors, and the name of its likelihood."""
+    rng = np.random.default_rng(seed)
+    likelihood = AGREEING[seed % len(AGREEING)]
+    shape = int(rng.integers(6, 21)), int(rng.integers(3, 9))
+    z = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    if likelihood.location:
+        y = z + 0.5 * rng.standard_normal(shape)
+    else:
+        y = likelihood.sample(z.ravel(), rng).reshape(shape)
+    hidden = rng.random(shape) < rng.choice([0.2, 0.5])
+    hidden[0, 0], hidden[1, 1] = True, False
+    y[hidden] = np.nan
+    block = mc.Block("y", likelihood, bias=bool(seed % 2))
+    weight = None if seed % 3 == 0 else float(rng.uniform(0.5, 2.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        model = mc.Model([block], [mc.NuclearNorm(weight)])
+        answer = verify_posterior(model, {"y": y}, factors=1 + seed % 2, n_draws=400)
+    return answer["y"]
+
+
+@pytest.mark.slow
+def test_two_hundred_random_models_agree_as_far_as_factorised_posteriors_can(record_property):
+    """Means at missing cells, and how far variances are too small, where the chains have mixed.
+
+    A chain that stays in another mode shows in its effective size: those models are counted apart.
+    """
+    answers = [compared(seed) for seed in range(200)]
+    mixed = [one for one in answers if np.min(one.sizes) >= 30]
+    record_property("models whose chains have mixed", len(mixed))
+    off = np.array([np.median(one.distances) for one in mixed])
+    factors = np.array([np.median(one.variance_factors) for one in mixed])
+    lost = np.array([one.lost for one in mixed])
+    for name, numbers in {"means off, in sd": off, "variance": factors, "nats lost": lost}.items():
+        shown = np.percentile(numbers, [0, 10, 50, 90, 100]).round(3).tolist()
+        record_property(f"{name}, least to largest of models' medians", shown)
+    assert len(mixed) >= 140
+    assert np.median(off) < 0.1
+    assert np.max(off) < 0.5
+    assert 0.4 < np.median(factors) < 1.0
+    assert np.percentile(lost, 90) < 0.1
