@@ -47,7 +47,10 @@ from mcframe.backends import (
 from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.conformal import ConformalIntervals
 from mcframe.posterior.fitting import posterior
+from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
+from mcframe.pooling import Pooled, pool
 from mcframe.selection import (
     Comparison,
     CrossValidation,
@@ -82,6 +85,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Completion",
+    "ConformalIntervals",
     "CrossValidation",
     "DataError",
     "Declared",
@@ -96,7 +100,9 @@ __all__ = [
     "NotCertifiedWarning",
     "Observations",
     "Path",
+    "Pooled",
     "Posterior",
+    "PosteriorVerification",
     "Problem",
     "Proximal",
     "Record",
@@ -115,9 +121,11 @@ __all__ = [
     "from_triples",
     "laws",
     "path",
+    "pool",
     "posterior",
     "to_cvxpy",
     "verify",
+    "verify_posterior",
     "weight_max",
 ]
 # As type checkers and editors understand it.

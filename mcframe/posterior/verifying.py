@@ -24,7 +24,7 @@ OBSERVATIONS, MIXED = 32, 512
 
 
 @attrs.frozen(eq=False)
-class Comparison:
+class CellComparison:
     """Predictors z of missing cells of a block under both posteriors, in standard units.
 
     Attributes
@@ -86,15 +86,15 @@ class PosteriorVerification:
     posterior : Posterior
     n_draws : int
         Draws that were kept, over all chains.
-    comparisons : tuple of Comparison
+    comparisons : tuple of CellComparison
         One a block.
     """
 
     posterior: Posterior
     n_draws: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CellComparison, ...]
 
-    def __getitem__(self, block: str) -> Comparison:
+    def __getitem__(self, block: str) -> CellComparison:
         """The comparison of a block."""
         self.posterior.model.block(block)
         return next(one for one in self.comparisons if one.block == block)
@@ -217,7 +217,7 @@ def compared(
     numbers: tuple[IntArray, IntArray],
     draws: Array,
     rng: np.random.Generator,
-) -> Comparison:
+) -> CellComparison:
     """The comparison of a block, of draws of z (chains x m x N, or x N x K)."""
     shape = draws.shape[2:]
     flat = draws.reshape(*draws.shape[:2], -1)
@@ -235,7 +235,7 @@ def compared(
         lambda values: values,
     )
     exact, own = log_densities(variational, draws, offset_of(found, name, cells), rng)
-    return Comparison(
+    return CellComparison(
         block=name,
         rows=cells[0],
         columns=cells[1],
