@@ -291,11 +291,11 @@ class Plain:
         for j in learned:
             places = [p for _, column, p in self.entries if column == j]
             count = len(places)
-            prior = 10.0 * usual * observed.squares[j]
+            prior = 10.0 * usual
             noise[j] = (np.sum(expected[places]) + prior) / (count + 10.0)
             noise[j] = max(noise[j], 1e-10 * observed.squares[j])
         if learned.size:
-            usual = stats.hmean(noise[learned] / observed.squares[learned])
+            usual = stats.hmean(noise[learned])
         root = self.rotation(rows, columns)
         turn = np.eye(design.width)
         turn[: self.k, : self.k] = root
@@ -311,7 +311,7 @@ class Plain:
             if j in learned or spreads[place]:
                 evidence -= 0.5 * np.log(2.0 * np.pi * noise[j] / self.precisions[place])
         for j in learned:
-            law = stats.invgamma(5.0, scale=5.0 * usual * observed.squares[j])
+            law = stats.invgamma(5.0, scale=5.0 * usual)
             evidence += law.logpdf(noise[j]) + np.log(noise[j])
         evidence -= self.divergences(rows, columns, priors)
         for precision, b in [
@@ -354,7 +354,8 @@ class Plain:
             back = np.linalg.inv(root)
             return root @ np.linalg.eigh(back @ g @ back.T)[1]
         half = 0.5 * (n - d) * np.eye(k)
-        square = solve_continuous_are(half, np.real(sqrtm(f)), self.weight**2 * g, np.eye(k))
+        both = 0.5 * self.weight**2 * (g + g.T)  # symmetric to the last bit, as scipy demands
+        square = solve_continuous_are(half, np.real(sqrtm(f)), both, np.eye(k))
         return np.linalg.cholesky(0.5 * (square + square.T))
 
     def best_priors(self, priors, rows, columns):
