@@ -68,8 +68,8 @@ class Pooled:
 
     def __repr__(self) -> str:
         lower, upper = self.interval(0.95)
-        told = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
-        columns = [np.atleast_1d(own) for own in (*told, self.fraction_missing)]
+        shown = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
+        columns = [np.atleast_1d(own) for own in (*shown, self.fraction_missing)]
         header = ("estimate", "sd", "2.5 %", "97.5 %", "df", "missing")
         rows = [" ".join(f"{value:>10.4g}" for value in row) for row in zip(*columns, strict=True)]
         head = [f"Pooled: {self.n_tables} completed tables", " ".join(f"{n:>10}" for n in header)]

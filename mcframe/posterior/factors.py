@@ -1,9 +1,10 @@
 """Gaussian factors by variational Bayes: z_ij = x_i'w_j, with distributions of rows and columns.
 
-Every row has K numbers x_i and every column K numbers w_j: k factors; where a block has effects of
-rows one number for these, beside which its columns have a 1; and where a block has biases a 1,
-beside which its columns have their bias. q(x, w) is a product of one Gaussian for each row and one
-for each column (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007), and what it maximises is
+Row i has K numbers x_i and column j K numbers w_j. The first k are factors. For each block with
+effects of rows there is one more: the effect in x_i, and in w_j a 1 for columns of the block. If a
+block has biases there is a last one: a 1 in x_i, and the bias in w_j. The posterior is approximated
+by a product of one Gaussian for each row and one for each column (Lim and Teh, 2007; Raiko, Ilin
+and Karhunen, 2007), which maximises
 
     sum over entries of E[constant - precision (z - value)^2 / 2] - KL(q(x) || p) - KL(q(w) || p),
 
@@ -96,7 +97,7 @@ class Design:
 
     @cached_property
     def row_free(self) -> Mask:
-        """The numbers of rows that have a distribution: all but the 1 beside biases."""
+        """The numbers of rows that have a distribution: all but the 1 of biases."""
         free = np.ones(self.width, dtype=bool)
         if self.has_biases:
             free[-1] = False

@@ -66,7 +66,7 @@ def posterior(
         Offsets are known.
     factors : "auto" or int, default "auto"
         How many factors there are, at most; "auto" takes 24, or as many as the shorter side has.
-        Of no use beside ``GaussianRows``.
+        Of no use with ``GaussianRows``.
     tol : float, default 1e-3
         The sweep is the last that raises the bound on the log evidence by less than this for each
         entry. A smaller one finds more evidence, with fewer factors; on ratings it predicts less
@@ -226,14 +226,13 @@ def refusal(problem: Problem) -> str | None:
         for block in problem.model.blocks:
             if block.bias or block.row_effects:
                 return (
-                    f"block {block.name!r}: biases and row effects stand beside GaussianRows,"
-                    " whose mean is an intercept of each column already; drop them"
+                    f"block {block.name!r}: biases and row effects were declared with"
+                    " GaussianRows, whose mean is an intercept of each column already; drop them"
                 )
             if isinstance(block.likelihood, ExpectedLogLikelihood):
                 word = type(block.likelihood).__name__
                 return (
-                    f"block {block.name!r}: {word} has none beside GaussianRows; take"
-                    " NuclearNorm()"
+                    f"block {block.name!r}: {word} has none with GaussianRows; take NuclearNorm()"
                 )
     return None
 

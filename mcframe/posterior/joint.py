@@ -13,7 +13,7 @@ from mcframe.posterior.rows import RowsPosterior, fit_rows, posterior_of
 from mcframe.regularizers import GaussianRows
 
 # The noise variance of a Gaussian block that learns it, over the mean square of the column's
-# values, where the covariance is estimated: both together could not be told apart.
+# values, where the covariance is estimated: the data do not determine both.
 NOISE = 0.01
 # Steps in which the bounds and the rows are found given each other, at most, for new rows.
 ROUNDS = 100

@@ -1,4 +1,4 @@
-"""The verb ``verify_posterior``: a variational posterior beside draws from the exact one."""
+"""The verb ``verify_posterior``: a variational posterior and draws from the exact one."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ class CellComparison:
 
 @attrs.frozen(eq=False, repr=False)
 class PosteriorVerification:
-    """A variational posterior beside draws from the exact one, at the same precisions and noise.
+    """A variational posterior and draws from the exact one, at the same precisions and noise.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class PosteriorVerification:
     def __repr__(self) -> str:
         head = ("means off, in sd", "variance / exact", "log density lost", "effective")
         lines = [
-            f"A variational posterior beside {self.n_draws} draws from the exact one, at the same"
+            f"A variational posterior and {self.n_draws} draws from the exact one, at the same"
             " precisions",
             f"{'':14}{head[0]:>20}{head[1]:>24}{head[2]:>20}{head[3]:>11}",
             f"{'block':14}{'median   largest':>20}{'least  median  largest':>24}"
