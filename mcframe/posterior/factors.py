@@ -2,9 +2,9 @@
 
 Row i has K numbers x_i and column j K numbers w_j. The first k are factors. For each block with
 effects of rows there is one more: the effect in x_i, and in w_j a 1 for columns of the block. If a
-block has biases there is a last one: a 1 in x_i, and the bias in w_j. The posterior is approximated
-by a product of one Gaussian for each row and one for each column (Lim and Teh, 2007; Raiko, Ilin
-and Karhunen, 2007), which maximises
+block has biases there is a last one: a 1 in x_i, and the bias in w_j. The posterior is
+approximated by a product of one Gaussian for each row and one for each column (Lim and Teh, 2007;
+Raiko, Ilin and Karhunen, 2007), which maximises
 
     sum over entries of E[constant - precision (z - value)^2 / 2] - KL(q(x) || p) - KL(q(w) || p),
 
