@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy import stats
+import scipy
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
@@ -62,7 +62,7 @@ class Pooled:
         level = probability(confidence_level, "confidence_level")
         freedom = np.asarray(self.degrees_of_freedom)
         with np.errstate(invalid="ignore"):
-            quantile = stats.t.ppf(0.5 + 0.5 * level, np.where(freedom > 0.0, freedom, 1.0))
+            quantile = scipy.stats.t.ppf(0.5 + 0.5 * level, np.where(freedom > 0.0, freedom, 1.0))
         half = np.where(freedom > 0.0, quantile * self.sd, np.inf)
         return scalar(self.estimate - half), scalar(self.estimate + half)
 

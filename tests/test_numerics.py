@@ -218,6 +218,6 @@ def test_blas_has_one_thread_until_the_last_context_ends():
 
 def test_a_first_step_of_no_length_is_asked_for_and_ends():
     """Where the first length underflows: nothing descends then, and nothing breaks down."""
-    line = quasi_newton.Line(lambda x: (float(x @ x), 2.0 * x), np.ones(2), -np.ones(2))
+    line = quasi_newton.AlongDirection(lambda x: (float(x @ x), 2.0 * x), np.ones(2), -np.ones(2))
     assert line(0.0) == (2.0, -4.0)
     assert quasi_newton.wolfe_step(line, 2.0, -4.0, 0.0) == 0.0

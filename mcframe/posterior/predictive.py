@@ -5,8 +5,8 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 from scipy.special import logsumexp, ndtr, ndtri
-from scipy.stats import qmc
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
@@ -164,7 +164,9 @@ def nodes(width: int) -> tuple[Array, Array]:
     if width == 1:
         points, shares = np.polynomial.hermite_e.hermegauss(NODES)
         return points, shares / np.sum(shares)
-    drawn = qmc.Sobol(width, scramble=True, rng=np.random.default_rng(0)).random(POINTS)
+    drawn = scipy.stats.qmc.Sobol(width, scramble=True, rng=np.random.default_rng(0)).random(
+        POINTS
+    )
     return ndtri(np.clip(drawn, 1e-12, 1.0 - 1e-12)), np.full(POINTS, 1.0 / POINTS)
 
 
