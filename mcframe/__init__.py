@@ -47,8 +47,19 @@ from mcframe.backends import (
 from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.conformal import ConformalIntervals
 from mcframe.posterior.fitting import posterior
-from mcframe.selection import CrossValidation, Path, cross_validate, path, weight_max
+from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
+from mcframe.pooling import Pooled, pool
+from mcframe.selection import (
+    Comparison,
+    CrossValidation,
+    Path,
+    compare,
+    cross_validate,
+    path,
+    weight_max,
+)
 from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
 
@@ -72,7 +83,9 @@ __all__ = [
     "BackendError",
     "Block",
     "Calibration",
+    "Comparison",
     "Completion",
+    "ConformalIntervals",
     "CrossValidation",
     "DataError",
     "Declared",
@@ -87,7 +100,9 @@ __all__ = [
     "NotCertifiedWarning",
     "Observations",
     "Path",
+    "Pooled",
     "Posterior",
+    "PosteriorVerification",
     "Problem",
     "Proximal",
     "Record",
@@ -97,6 +112,7 @@ __all__ = [
     "Triples",
     "UnobservedWarning",
     "Verification",
+    "compare",
     "complete",
     "cross_validate",
     "declare",
@@ -105,9 +121,11 @@ __all__ = [
     "from_triples",
     "laws",
     "path",
+    "pool",
     "posterior",
     "to_cvxpy",
     "verify",
+    "verify_posterior",
     "weight_max",
 ]
 # As type checkers and editors understand it.

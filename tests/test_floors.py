@@ -25,6 +25,7 @@ FLOORS = {
     "options": 6,
     "fitting": 6,
     "partitions": 6,
+    "pooling": 6,
     "posterior": 6,
     "prediction": 6,
     "storage": 6,

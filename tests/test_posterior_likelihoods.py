@@ -478,7 +478,7 @@ SCIPY = [
 ]
 
 
-@pytest.mark.parametrize(("word", "beside", "y"), SCIPY, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(("word", "beside", "y"), SCIPY, ids=[repr(each[0]) for each in SCIPY])
 def test_distribution_functions_are_those_of_scipy(word, beside, y):
     wanted = beside(Z)
     np.testing.assert_allclose(word.cdf(Z, y), wanted.cdf(y), rtol=1e-10)

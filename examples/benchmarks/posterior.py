@@ -1,4 +1,4 @@
-"""The posterior of ratings: held-out error, density and coverage of its intervals, and CPU seconds.
+"""The posterior of ratings: held-out error, log density, coverage of intervals, CPU seconds.
 
     MCFRAME_DATA=... python examples/benchmarks/posterior.py [factors ...]
 

@@ -18,6 +18,7 @@ __all__ = [
     "moderate",
     "number",
     "positive",
+    "probability",
     "read_only_matrix",
     "refuse_where",
     "same_matrix",
@@ -48,6 +49,14 @@ def whole(value: object, what: str, least: float = -math.inf) -> int:
         bound = f" of at least {least:g}" if math.isfinite(least) else ""
         raise ModelError(f"{what}={value!r} was given; a whole number{bound} is needed")
     return int(found)
+
+
+def probability(value: object, what: str) -> float:
+    """A number strictly between 0 and 1, or a ``ModelError``."""
+    found = number(value, what)
+    if not 0.0 < found < 1.0:
+        raise ModelError(f"{what}={value!r} was given; a number between 0 and 1 is needed")
+    return found
 
 
 def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:

@@ -1,7 +1,7 @@
 """The answer of ``mc.posterior``: means, intervals, sets and draws of new observations."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -16,6 +16,9 @@ from mcframe.new_rows import tables_of_new_rows
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.predictive import Predictive, columns_of
 from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
+
+if TYPE_CHECKING:
+    from mcframe.posterior.conformal import ConformalIntervals
 
 # How many cells are answered at a time.
 BATCH = 200_000
@@ -291,6 +294,75 @@ class Posterior:
             raise ModelError(f"block {block!r}: {word} has no noise variance; a Gaussian has")
         spreads = getattr(getattr(self._standard(block), "units", None), "spread", 1.0)
         return self.tables[block].wrap_row(noise * np.square(spreads))
+
+    def conformalize(
+        self,
+        confidence_level: float = 0.9,
+        missingness: Any = "uniform",
+        *,
+        by: Any = "block",
+        share: float = 0.2,
+        random_state: int | None = 0,
+        **options: Any,
+    ) -> "ConformalIntervals":
+        """Intervals that hold when the model does not: weighted split conformal prediction.
+
+        A share of the observed entries is held out, the posterior is found without them, and each
+        has the score |y - mean| / sd with the sd of a new observation. An interval is mean plus
+        and minus sd times a quantile of the scores, in which entries count by their odds of being
+        missing, h = (1 - p) / p with p the probability of being observed, and one at infinity by
+        the odds of the cell asked for (Gui, Barber and Ma, Conformalized matrix completion, 2023).
+        Of all missing entries a share of at least ``confidence_level`` is covered on average,
+        whatever the distribution of the entries and however bad the model, if entries are
+        observed independently with these probabilities; where these are estimated, up to the
+        error of the estimate. A good model makes the intervals short.
+
+        Parameters
+        ----------
+        confidence_level : float, default 0.9
+        missingness : "uniform", "rank1", "bernoulli" or array
+            How the probabilities of being missing are found: one for all cells; a number for the
+            row times one for the column; logistic with effects of rows and columns and two
+            factors, by a posterior of which cells are observed (it writes out all cells); or the
+            probabilities themselves, strictly between 0 and 1, (rows x columns) or what numpy
+            spreads over that. Of several blocks perhaps a dict from block name to one of these.
+        by : "block", "column" or a label for each column of the block
+            For which entries together the level holds; perhaps a dict from block name. The fewer
+            they are, the longer the intervals; they are infinite where there are too few.
+        share : float, default 0.2
+            The share of the observed entries that is held out.
+        random_state : int or None, default 0
+            Draws these.
+        **options
+            Of ``mc.posterior``, for the posterior without them; by default it begins with as many
+            factors and the seed of this one.
+
+        Returns
+        -------
+        ConformalIntervals
+            With ``interval(block, rows=None, columns=None)``. Blocks of labels and of classes
+            have none.
+
+        Raises
+        ------
+        ModelError, DataError
+            Where an argument is none of these, or a block has fewer than two observed entries.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.outer(np.arange(20.0), np.ones(8)) + rng.standard_t(2.0, (20, 8))
+        >>> x[rng.random(x.shape) < 0.2] = np.nan
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm()])
+        >>> intervals = mc.posterior(model, {"x": x}).conformalize(0.8)
+        >>> lower, upper = intervals.interval("x")
+        >>> bool(np.mean((lower <= x)[~np.isnan(x)] & (x <= upper)[~np.isnan(x)]) > 0.7)
+        True
+        """
+        from mcframe.posterior.conformal import conformalized
+
+        return conformalized(self, confidence_level, missingness, by, share, random_state, options)
 
     def _standard(self, block: str) -> Any:
         given = self.problem.tables[block].given

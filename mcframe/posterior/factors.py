@@ -1,10 +1,10 @@
 """Gaussian factors by variational Bayes: z_ij = x_i'w_j, with distributions of rows and columns.
 
-Every row has K numbers x_i and every column K numbers w_j. The first k are factors. For each block
-with effects of rows one more number of x_i is the effect, and that of w_j is 1 in the columns of
-the block. Where a block has biases the last number of x_i is 1, and that of w_j is the bias.
-q(x, w) is a product of one Gaussian for each row and one for each column (Lim and Teh, 2007;
-Raiko, Ilin and Karhunen, 2007), and what it maximises is
+Row i has K numbers x_i and column j K numbers w_j. The first k are factors. For each block with
+effects of rows there is one more: the effect in x_i, and in w_j a 1 for columns of the block. If a
+block has biases there is a last one: a 1 in x_i, and the bias in w_j. The posterior is
+approximated by a product of one Gaussian for each row and one for each column (Lim and Teh, 2007;
+Raiko, Ilin and Karhunen, 2007), which maximises
 
     sum over entries of E[constant - precision (z - value)^2 / 2] - KL(q(x) || p) - KL(q(w) || p),
 
@@ -15,6 +15,7 @@ make it largest.
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import attrs
@@ -41,6 +42,9 @@ LEAST_NOISE = 1e-10
 LEAST_SPREAD = 1e-6
 # The prior of the variance of effects counts as much as so many of them.
 EFFECTS = 2.0
+# Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
+# yet would be taken for noise, and stay so.
+HELD = 2
 # The noise variance to begin with, over the mean square of a block's values.
 FIRST_NOISE = 0.1
 TINY = 1e-300
@@ -93,7 +97,7 @@ class Design:
 
     @cached_property
     def row_free(self) -> Mask:
-        """The numbers of rows that have a distribution: all but the 1 that multiplies biases."""
+        """The numbers of rows that have a distribution: all but the 1 of biases."""
         free = np.ones(self.width, dtype=bool)
         if self.has_biases:
             free[-1] = False
@@ -200,7 +204,7 @@ class Priors:
     noise : array (n_columns,)
         Variances where they are learned, else 1.
     usual_noise : float
-        The centre of the prior of the noise variances, over the mean squares of the columns.
+        The centre of the prior of the noise variances: their harmonic mean.
     """
 
     factors: Array
@@ -318,7 +322,7 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
         biases=effects,
         bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
         noise=noise,
-        usual_noise=FIRST_NOISE,
+        usual_noise=1.0 / float(np.mean(1.0 / (FIRST_NOISE * squares))),
     )
     return FactorState(design, columns, priors, values, precisions)
 
@@ -478,15 +482,18 @@ class Swept:
     rounding: float
 
 
-def sweep(observed: Observed, state: FactorState, weight: float | None) -> Swept:
+def sweep(
+    observed: Observed, state: FactorState, weight: float | None, learns_noise: bool = True
+) -> Swept:
     """A pass over rows, then columns, noise and priors; factors are rotated if that is better."""
     if observed.fits_parameters:
         observed = observed.fitted(*RowPass(observed, state).all_moments())
     sums = RowPass(observed, state).all_sums()
     columns, residuals = columns_given(observed, state, sums)
     priors = state.priors
-    noise, usual = best_noise(observed, priors, sums, residuals)
-    priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
+    if learns_noise:
+        noise, usual = best_noise(observed, priors, sums, residuals)
+        priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
     terms = Terms(observed, state.design, weight)
     turned = rotated(state.design, columns, sums, observed.shape[0], weight)
     columns, sums, priors = max(
@@ -576,7 +583,7 @@ def best_noise(
         here = block.columns
         counts = observed.counts[here]
         if block.noise == "column":
-            prior = NOISE_ENTRIES * usual * squares[here]
+            prior = NOISE_ENTRIES * usual
             found = (residuals[here] + prior) / (counts + NOISE_ENTRIES)
             noise[here] = np.maximum(found, LEAST_NOISE * squares[here])
         elif block.noise == "block" and np.sum(counts):
@@ -584,7 +591,7 @@ def best_noise(
             noise[here] = max(float(mean), LEAST_SPREAD)
     learned = observed.columns_with_noise
     if learned.size:
-        usual = 1.0 / float(np.mean(squares[learned] / noise[learned]))
+        usual = 1.0 / float(np.mean(1.0 / noise[learned]))
     return noise, usual
 
 
@@ -607,7 +614,7 @@ def noise_term(observed: Observed, priors: Priors) -> float:
     learned, half = observed.columns_with_noise, 0.5 * NOISE_ENTRIES
     if not learned.size:
         return 0.0
-    ratio = priors.usual_noise * observed.squares[learned] / priors.noise[learned]
+    ratio = priors.usual_noise / priors.noise[learned]
     constant = half * np.log(half) - gammaln(half)
     return float(np.sum(constant + half * (np.log(ratio) - ratio)))
 
@@ -856,7 +863,7 @@ def factor_sweeps(
 ) -> Iterator[tuple[FactorPosterior, float, float]]:
     """The posterior after each sweep, the bound on the log evidence, and how far it is rounded."""
     state = begin(observed, n_factors, weight, np.random.default_rng(seed))
-    while True:
-        found = sweep(observed, state, weight)
+    for number in count():
+        found = sweep(observed, state, weight, learns_noise=number >= HELD)
         observed, state = found.observed, found.state
         yield FactorPosterior(observed, state), found.evidence, found.rounding

@@ -231,14 +231,13 @@ def refusal(problem: Problem) -> str | None:
         for block in problem.model.blocks:
             if block.bias or block.row_effects:
                 return (
-                    f"block {block.name!r}: biases and row effects stand beside GaussianRows,"
-                    " whose mean is an intercept of each column already; drop them"
+                    f"block {block.name!r}: biases and row effects were declared with"
+                    " GaussianRows, whose mean is an intercept of each column already; drop them"
                 )
             if isinstance(block.likelihood, ExpectedLogLikelihood):
                 word = type(block.likelihood).__name__
                 return (
-                    f"block {block.name!r}: {word} has none beside GaussianRows; take"
-                    " NuclearNorm()"
+                    f"block {block.name!r}: {word} has none with GaussianRows; take NuclearNorm()"
                 )
     return None
 

@@ -1,6 +1,7 @@
 """Floor 7: one model at many weights, and which of them to take."""
 
 from mcframe.selection.choice import CrossValidation
+from mcframe.selection.comparing import Comparison, compare
 from mcframe.selection.coordinates import CoordinateSearch, search_block_weights
 from mcframe.selection.criteria import (
     CheckedCriterion,
@@ -22,6 +23,7 @@ from mcframe.selection.weight_max import weight_max
 
 __all__ = [
     "CheckedCriterion",
+    "Comparison",
     "CoordinateSearch",
     "Criterion",
     "CrossValidation",
@@ -40,6 +42,7 @@ __all__ = [
     "RowFolds",
     "Splitter",
     "TimeFolds",
+    "compare",
     "cross_validate",
     "folds_of",
     "path",

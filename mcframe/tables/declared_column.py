@@ -63,16 +63,20 @@ class DeclaredColumn:
     def filled(self, fit: Fit) -> Any:
         """The column as a ``narwhals.Series``, its missing entries filled where there is a way."""
         rows = np.flatnonzero(self.column.missing)
-        if rows.size == 0:
+        if self.place is None or rows.size == 0:
+            return self.filled_with(np.zeros(0))
+        coding, block = self.modelled
+        answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
+        return self.filled_with(coding.predicted(answer))
+
+    def filled_with(self, codes: Array) -> Any:
+        """The column with these codes at its missing entries, and a constant one with that."""
+        rows = np.flatnonzero(self.column.missing)
+        if rows.size == 0 or (self.place is None and not self.taken.constant):
             return self.column.series
-        if self.taken.constant:
-            values = self.taken.constant * rows.size
-        elif self.place is None:
-            return self.column.series
-        else:
-            coding, block = self.modelled
-            answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
-            values = coding.values(coding.predicted(answer))
+        values = self.taken.constant * rows.size
+        if self.place is not None:
+            values = self.modelled[0].values(codes)
         return filled_series(self.column.series, rows, self.column.written(values))
 
     @property

@@ -312,7 +312,7 @@ def loss_facts(part: Part) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def facts_of(piece: Piece) -> tuple[tuple[Array, ...], tuple[Any, ...]]:
-    """By effect, those of rows apart, entries and the factors of their losses; and other facts."""
+    """Counts of entries and factors of losses by effect, rows apart, and facts of the block."""
     kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
     stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
     rows, others = apart(piece.layout, kind.counts, stretch)

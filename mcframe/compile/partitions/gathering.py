@@ -206,7 +206,10 @@ class Gathering:
         if reason is None:
             # What failed by itself explains more than workers that died.
             cause = next((error for error in errors if error not in killed), errors[0])
-            said, were = str(cause).rstrip("."), "was" if len(failed) == 1 else "were"
+            said, were = (
+                str(cause).rstrip("."),
+                "was" if len({n.first for n in failed}) == 1 else "were",
+            )
             kind = type(cause).__name__
             reason = f"{named(failed)} {were} lost in {self.doing}: {kind}: {said}"
             if cause in killed:
@@ -272,7 +275,8 @@ class Gathering:
 
 def named(nodes: list[Node]) -> str:
     """Answers that were lost, a few of each kind, in words."""
-    single = [str(node.first) for node in nodes if not node.is_sum]
+    # The halves of an answer are those of one partition.
+    single = [str(p) for p in sorted({node.first for node in nodes if not node.is_sum})]
     sums = [f"the sum of partitions {n.first} to {n.last}" for n in nodes if n.is_sum]
     words = [few(sums)] if sums else []
     if single:

@@ -1,0 +1,186 @@
+"""Estimates from several completed tables as one, by Rubin's rules."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy import stats
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.real_numbers import NotANumber, floats_of
+from mcframe.contracts.validators import number, probability
+
+__all__ = ["Pooled", "pool"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Pooled:
+    """An estimate from m completed tables, with the uncertainty of what was missing.
+
+    Numbers of scalars, arrays (p,) of vectors.
+
+    Attributes
+    ----------
+    estimate : float or array
+        The mean of the m estimates.
+    sd : float or array
+        The standard deviation of the estimate: the root of W + (1 + 1/m) B with W the mean of the
+        variances and B the variance of the m estimates.
+    degrees_of_freedom : float or array
+        Of the t distribution of ``estimate - truth`` over ``sd``.
+    fraction_missing : float or array
+        The share of the information on the estimate that is missing, from 0 to 1.
+    n_tables : int
+        m.
+    """
+
+    estimate: Any
+    sd: Any
+    degrees_of_freedom: Any
+    fraction_missing: Any
+    n_tables: int
+
+    def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of confidence intervals, by quantiles of t.
+
+        Infinite where there are no degrees of freedom left.
+
+        Parameters
+        ----------
+        confidence_level : float, default 0.95
+            Strictly between 0 and 1.
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> pooled = mc.pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
+        >>> lower, upper = pooled.interval(0.95)
+        >>> print(f"{lower:.2f} to {upper:.2f}")
+        0.44 to 1.63
+        """
+        level = probability(confidence_level, "confidence_level")
+        freedom = np.asarray(self.degrees_of_freedom)
+        with np.errstate(invalid="ignore"):
+            quantile = stats.t.ppf(0.5 + 0.5 * level, np.where(freedom > 0.0, freedom, 1.0))
+        half = np.where(freedom > 0.0, quantile * self.sd, np.inf)
+        return scalar(self.estimate - half), scalar(self.estimate + half)
+
+    def __repr__(self) -> str:
+        lower, upper = self.interval(0.95)
+        shown = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
+        columns = [np.atleast_1d(own) for own in (*shown, self.fraction_missing)]
+        header = ("estimate", "sd", "2.5 %", "97.5 %", "df", "missing")
+        rows = [" ".join(f"{value:>10.4g}" for value in row) for row in zip(*columns, strict=True)]
+        head = [f"Pooled: {self.n_tables} completed tables", " ".join(f"{n:>10}" for n in header)]
+        return "\n".join([*head, *rows])
+
+
+def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf) -> Pooled:
+    """Combine the estimates of one analysis on each of m completed tables, by Rubin's rules.
+
+    With the mean q of the estimates, their variance B (divided by m - 1), the mean W of the
+    variances and T = W + (1 + 1/m) B, the share of the variance that is due to missing data is
+    s = (1 + 1/m) B / T. The degrees of freedom are those of Barnard and Rubin (1999):
+    1 / (1/a + 1/b), with a = (m - 1) / s^2 and, of ``nu`` degrees of freedom with complete data,
+    b = (nu + 1) / (nu + 3) nu (1 - s). The fraction of missing information is
+    (r + 2 / (df + 3)) / (1 + r) with r = s / (1 - s).
+
+    Parameters
+    ----------
+    estimates : array (m,) or (m x p), or a sequence of m numbers, arrays or Series
+        What was estimated on each completed table.
+    variances : like ``estimates``
+        The squared standard errors, as each analysis says them: from 0.
+    complete_degrees_of_freedom : float, default inf
+        Of the analysis if nothing had been missing, such as n - p of a regression.
+
+    Returns
+    -------
+    Pooled
+
+    Raises
+    ------
+    DataError
+        Where there are fewer than two tables, shapes differ, or a number is missing, infinite or,
+        of a variance, negative.
+    ModelError
+        Where ``complete_degrees_of_freedom`` is not above 0.
+
+    References
+    ----------
+    Rubin, Multiple Imputation for Nonresponse in Surveys (1987), chapter 3. Barnard and Rubin,
+    Small-sample degrees of freedom with multiple imputation, Biometrika 86 (1999).
+
+    Examples
+    --------
+    >>> import mcframe as mc
+    >>> mc.pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04], complete_degrees_of_freedom=98)
+    Pooled: 3 completed tables
+      estimate         sd      2.5 %     97.5 %         df    missing
+     1.033     0.2728     0.4211      1.646      9.505      0.511
+    """
+    points, squares = checked(estimates, "estimates"), checked(variances, "variances")
+    if points.shape != squares.shape:
+        raise DataError(
+            f"estimates of shape {points.shape} and variances of shape {squares.shape} were given;"
+            " one variance for each estimate is needed"
+        )
+    if len(points) < 2:
+        raise DataError(
+            f"estimates of {len(points)} completed table were given; two or more are needed, for"
+            " what differs between them says how much is missing"
+        )
+    if np.any(squares < 0.0):
+        place = [int(k) for k in np.argwhere(squares < 0.0)[0]]
+        raise DataError(
+            f"variances{place}={squares[tuple(place)]!r} was given; variances are squared standard"
+            " errors, from 0"
+        )
+    complete = complete_degrees_of_freedom
+    complete = np.inf if complete == np.inf else number(complete, "complete_degrees_of_freedom")
+    if complete <= 0.0:
+        raise ModelError(
+            f"complete_degrees_of_freedom={complete!r} was given; a number above 0 is needed, inf"
+            " where they are many"
+        )
+    m = len(points)
+    estimate, within = np.mean(points, axis=0), np.mean(squares, axis=0)
+    between = (1.0 + 1.0 / m) * np.var(points, axis=0, ddof=1)
+    total = within + between
+    share = np.divide(between, total, out=np.zeros_like(total), where=total > 0.0)
+    with np.errstate(divide="ignore"):
+        inverse = np.square(share) / (m - 1)
+        if complete < np.inf:
+            observed = (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
+            inverse = inverse + 1.0 / observed
+        freedom = 1.0 / inverse
+    missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
+    return Pooled(scalar(estimate), scalar(np.sqrt(total)), scalar(freedom), scalar(missing), m)
+
+
+def checked(given: Any, what: str) -> Array:
+    """One row of finite numbers for each completed table, or a ``DataError``."""
+    try:
+        values = floats_of(given)
+    except (NotANumber, TypeError, ValueError) as error:
+        raise DataError(
+            f"{what} of type {type(given).__name__} were given ({error}); a number, or an array of"
+            " one length, for each completed table is needed"
+        ) from None
+    if values.ndim not in (1, 2):
+        raise DataError(
+            f"{what} of shape {values.shape} were given; (m,) or (m x p) of m completed tables is"
+            " needed"
+        )
+    if not np.all(np.isfinite(values)):
+        place = [int(k) for k in np.argwhere(~np.isfinite(values))[0]]
+        raise DataError(
+            f"{what}{place}={values[tuple(place)]!r} was given; finite numbers are needed"
+        )
+    return values
+
+
+def scalar(values: Any) -> Any:
+    """A Python float of one number, an array as it is."""
+    return float(values) if np.ndim(values) == 0 else values

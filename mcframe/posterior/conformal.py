@@ -1,0 +1,367 @@
+"""Intervals that hold when the model does not: weighted split conformal prediction."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.validators import probability
+from mcframe.likelihoods import Bernoulli
+from mcframe.model import Block, Model, Observations, Problem
+from mcframe.model.table import Table
+from mcframe.options import checked_seed
+from mcframe.posterior.answer import Posterior
+from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.fitting import posterior
+from mcframe.prediction import check_size, checked_places
+from mcframe.regularizers import NuclearNorm
+
+__all__ = ["ConformalIntervals", "conformalized"]
+
+Odds = Callable[[IntArray, IntArray], Array]
+
+# No cell is taken to be observed with more than this probability: its odds of being missing would
+# else be 0, by nothing but the error of their estimate.
+MOST_OBSERVED = 0.995
+# Factors of the logistic model of which cells are observed.
+FACTORS = 2
+# By how much rounding may move sums of odds, relative to them.
+ROUNDING = 1e-12
+
+
+@attrs.frozen(eq=False)
+class WeightedScores:
+    """Scores of held-out entries in ascending order, and their odds of being missing."""
+
+    values: Array
+    odds: Array
+
+    @classmethod
+    def of(cls, values: Array, odds: Array) -> "WeightedScores":
+        """The scores of these entries, sorted."""
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], odds[order])
+
+    @property
+    def effective_size(self) -> float:
+        """The number of equally weighted entries that say as much."""
+        squares = float(np.sum(np.square(self.odds)))
+        return float(np.sum(self.odds)) ** 2 / squares if squares else 0.0
+
+    def quantile(self, level: float, odds: Array) -> Array:
+        """The weighted quantile of the scores and one at infinity, for cells of these odds.
+
+        The least score up to which the odds sum up to at least ``level`` of all of them, those of
+        the cell included; infinity where there is none.
+        """
+        sums = np.cumsum(self.odds)
+        whole = (sums[-1] if sums.size else 0.0) + odds
+        places = np.searchsorted(sums, level * whole * (1.0 - ROUNDING))
+        return np.append(self.values, np.inf)[places]
+
+
+@attrs.frozen(eq=False)
+class CalibratedBlock:
+    """The scores of a block: by groups of its columns, with the odds of being missing of cells.
+
+    Attributes
+    ----------
+    groups : array of integers (n_columns,)
+        From 0, the place in ``scores``.
+    scores : tuple of WeightedScores
+    odds : function of rows and columns (N,)
+    """
+
+    groups: IntArray
+    scores: tuple[WeightedScores, ...]
+    odds: Odds
+
+    def quantiles(self, level: float, rows: IntArray, columns: IntArray) -> Array:
+        """The factor of the standard deviation at each cell (N,)."""
+        odds, groups = self.odds(rows, columns), self.groups[columns]
+        found = np.empty(rows.size)
+        for group in np.unique(groups):
+            here = groups == group
+            found[here] = self.scores[group].quantile(level, odds[here])
+        return found
+
+
+@attrs.frozen(eq=False, repr=False)
+class ConformalIntervals:
+    """Intervals from scores of held-out entries, of ``Posterior.conformalize``.
+
+    Attributes
+    ----------
+    posterior : Posterior
+        Without the held-out entries: intervals lie around its means.
+    confidence_level : float
+    blocks : dict from block name to CalibratedBlock
+    tables : dict from block name to Table
+        Of the posterior of all entries.
+    """
+
+    posterior: Posterior
+    confidence_level: float
+    blocks: Mapping[str, CalibratedBlock]
+    tables: Mapping[str, Table]
+
+    def interval(self, block: str, rows: Any = None, columns: Any = None) -> tuple[Any, Any]:
+        """Lower and upper ends, for every entry or for those at positions counted from 0.
+
+        In the shape of ``Posterior.predict``: DataFrames if the data were one. Ends of levels and
+        of what is never negative lie within what there is. An infinite interval says that too few
+        entries like this one were held out for the level.
+
+        Raises
+        ------
+        ModelError
+            Where the block has labels or classes.
+        """
+        self.posterior.model.block(block)
+        if block not in self.blocks:
+            raise ModelError(
+                f"block {block!r}: labels and classes have no conformal intervals; take"
+                f" posterior.set({block!r}, {self.confidence_level!r})"
+            )
+        n_rows, n_columns = self.tables[block].shape
+        if rows is None and columns is None:
+            check_size(self.posterior.problem, block)
+            cells = np.repeat(np.arange(n_rows), n_columns), np.tile(np.arange(n_columns), n_rows)
+            lower, upper = self.ends(block, *cells)
+            wrap, shape = self.tables[block].wrap, (n_rows, n_columns)
+            return wrap(lower.reshape(shape)), wrap(upper.reshape(shape))
+        return self.ends(block, *checked_places(self.posterior.problem, block, rows, columns))
+
+    def ends(self, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
+        """Lower and upper ends at cells."""
+        mean, sd = moments(self.posterior, block, rows, columns)
+        factor = self.blocks[block].quantiles(self.confidence_level, rows, columns)
+        with np.errstate(invalid="ignore"):
+            half = np.where(np.isinf(factor), np.inf, factor * sd)
+        least, most = limits(self.posterior.problem.likelihoods[block])
+        return np.maximum(mean - half, least), np.minimum(mean + half, most)
+
+    def __repr__(self) -> str:
+        lines = [f"ConformalIntervals: level {self.confidence_level:g}"]
+        for name, own in self.blocks.items():
+            n_held = sum(scores.values.size for scores in own.scores)
+            least = min(scores.effective_size for scores in own.scores)
+            lines.append(
+                f"  {name!r}: {n_held} entries held out, by {len(own.scores)}"
+                f" group{'s' * (len(own.scores) != 1)}; {least:.0f} at least in a group, by weight"
+            )
+        return "\n".join(lines)
+
+
+def conformalized(
+    whole: Posterior,
+    confidence_level: float,
+    missingness: Any,
+    by: Any,
+    share: float,
+    random_state: int | None,
+    options: Mapping[str, Any],
+) -> ConformalIntervals:
+    """Return conformal intervals, as ``Posterior.conformalize`` says."""
+    level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
+    seed, problem = checked_seed(random_state), whole.problem
+    if whole.tables is not problem.tables:
+        raise ModelError(
+            "this posterior is one of new rows, of which no entries can be held out; ask the"
+            " posterior that it was conditioned from"
+        )
+    data, held = split(problem, share, np.random.default_rng(seed))
+    usual: dict[str, Any] = {"random_state": whole.random_state}
+    if isinstance(whole.engine, FactorPosterior):
+        usual["factors"] = whole.history[0].n_factors  # later ones depend on what is held out
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)
+        rest = posterior(problem.model, data, **(usual | dict(options)))
+    blocks = {}
+    for name, table in held.items():
+        left, how = rest.problem.tables[name], of_block(missingness, name, "missingness")
+        if isinstance(how, str) and how == "bernoulli":
+            check_size(problem, name)
+        odds = odds_of(name, how, left, left.n_entries / (left.n_entries + table.n_entries), seed)
+        groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
+        blocks[name] = calibrated(rest, name, table, groups, odds)
+    return ConformalIntervals(rest, level, blocks, problem.tables)
+
+
+def split(
+    problem: Problem, share: float, rng: np.random.Generator
+) -> tuple[dict[str, Observations], dict[str, Table]]:
+    """Return the data without a share of the observed entries, and these, as the data have them.
+
+    Nothing is held out of blocks that have no intervals.
+    """
+    data, held = {}, {}
+    for block in problem.model.blocks:
+        table = problem.tables[block.name].as_given().observed_entries()
+        chosen = np.zeros(table.n_entries, dtype=bool)
+        if has_intervals(block):
+            if table.n_entries < 2:
+                raise DataError(
+                    f"block {block.name!r}: of {table.n_entries} observed entries none can be held"
+                    " out; two at least are needed"
+                )
+            n_held = min(max(round(share * chosen.size), 1), chosen.size - 1)
+            chosen[rng.choice(chosen.size, n_held, replace=False)] = True
+            held[block.name] = table.select(chosen)
+        data[block.name] = observations(table, ~chosen, block.likelihood.width)
+    if not held:
+        raise ModelError("every block has labels or classes, which have no conformal intervals")
+    return data, held
+
+
+def has_intervals(block: Block) -> bool:
+    """Whether entries of a block are numbers, counts or levels."""
+    return block.likelihood.width == 1 and not isinstance(block.likelihood, Bernoulli)
+
+
+def observations(table: Table, kept: Mask, width: int) -> Observations:
+    """Some entries of a block as data, with their weights, and the offsets of all cells."""
+    left = table.select(kept)
+
+    def sparse(numbers: Array) -> Any:
+        return sp.coo_array((numbers, (left.rows, left.columns)), shape=left.shape)
+
+    offset: Any = None
+    if table.offset is not None:
+        offset = table.offset.dense()[:, ::width]
+    weights = None if left.weights is None else sparse(left.weights)
+    return Observations(sparse(left.values), weights=weights, offset=offset)
+
+
+def calibrated(
+    rest: Posterior, name: str, held: Table, groups: IntArray, odds: Odds
+) -> CalibratedBlock:
+    """Return a block with the scores of its held-out entries."""
+    mean, sd = moments(rest, name, held.rows, held.columns)
+    away = np.abs(held.values - mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = np.where(away > 0.0, away / sd, 0.0)
+    weights, own = odds(held.rows, held.columns), groups[held.columns]
+    found = [
+        WeightedScores.of(scores[own == g], weights[own == g]) for g in range(groups.max() + 1)
+    ]
+    return CalibratedBlock(groups, tuple(found), odds)
+
+
+def moments(of: Posterior, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
+    """Mean and standard deviation of a new observation at cells."""
+    mean = np.asarray(of.predict(block, rows, columns))
+    return mean, np.asarray(of.sd(block, rows, columns))
+
+
+def limits(likelihood: Any) -> tuple[float, float]:
+    """The least and the largest value that an observation may have."""
+    if hasattr(likelihood, "levels"):
+        return likelihood.lowest, likelihood.lowest + likelihood.levels - 1
+    negative = not bool(np.all(likelihood.invalid(np.array([-1.0]))))
+    return (-np.inf if negative else 0.0), np.inf
+
+
+def of_block(given: Any, name: str, what: str) -> Any:
+    """What was given for a block, by itself or in a dict from block name."""
+    if not isinstance(given, Mapping):
+        return given
+    if name not in given:
+        raise ModelError(f"{what}: the dict has nothing for block {name!r}; give it a value")
+    return given[name]
+
+
+def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
+    """The group of each column, from 0, or an error that names what was given."""
+    if isinstance(by, str):
+        if by == "block":
+            return np.zeros(n_columns, dtype=np.intp)
+        if by == "column":
+            return np.arange(n_columns)
+    else:
+        labels = np.asarray(by)
+        if labels.shape == (n_columns,):
+            groups: IntArray = np.unique(labels, return_inverse=True)[1].ravel()
+            return groups
+        by = f"an array of shape {labels.shape}"
+    raise ModelError(
+        f"by={by!r} was given for block {name!r}; 'block', 'column' or a label for each of its"
+        f" {n_columns} columns is needed"
+    )
+
+
+def odds_of(name: str, how: Any, left: Table, kept_share: float, seed: int) -> Odds:
+    """The odds of being missing as a function of cells.
+
+    Parameters
+    ----------
+    name : str
+    how : "uniform", "rank1", "bernoulli" or array
+    left : Table
+        The entries that are not held out; probabilities are estimated from these alone, since
+        held-out and missing entries may not differ in what is known of them.
+    kept_share : float
+        The share of the observed entries that these are.
+    seed : int
+    """
+    if not isinstance(how, str):
+        return given_odds(name, how, left.shape)
+    if how == "uniform":
+        return lambda rows, columns: np.ones(rows.size)
+    if how == "rank1":
+        of_left = product_of_shares(left)
+    elif how == "bernoulli":
+        of_left = logistic(left, seed)
+    else:
+        raise ModelError(
+            f"missingness={how!r} was given for block {name!r}; 'uniform', 'rank1', 'bernoulli' or"
+            " the probabilities of being missing are needed"
+        )
+
+    def odds(rows: IntArray, columns: IntArray) -> Array:
+        return 1.0 / np.minimum(of_left(rows, columns) / kept_share, MOST_OBSERVED) - 1.0
+
+    return odds
+
+
+def given_odds(name: str, how: Any, shape: tuple[int, int]) -> Odds:
+    """The odds of given probabilities of being missing."""
+    try:
+        missing = np.broadcast_to(np.asarray(how, dtype=np.float64), shape)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"missingness of block {name!r}: a {type(how).__name__} was given; probabilities of"
+            f" shape {shape} are needed, or a row or a column of them"
+        ) from None
+    wrong = ~((missing > 0.0) & (missing < 1.0))
+    if wrong.any():
+        row, column = (int(k) for k in np.argwhere(wrong)[0])
+        raise DataError(
+            f"missingness of block {name!r}: {missing[row, column]!r} was given at"
+            f" [{row}, {column}]; a probability between 0 and 1 is needed"
+        )
+    return lambda rows, columns: missing[rows, columns] / (1.0 - missing[rows, columns])
+
+
+def product_of_shares(left: Table) -> Odds:
+    """Probabilities as a product over rows and columns; half an entry is added to each."""
+    n_rows, n_columns = left.shape
+    of_rows = (left.row_counts + 0.5) / (n_columns + 1.0)
+    of_columns = (left.column_counts + 0.5) / (n_rows + 1.0) / (left.n_entries / left.n_cells)
+    return lambda rows, columns: of_rows[rows] * of_columns[columns]
+
+
+def logistic(left: Table, seed: int) -> Odds:
+    """Probabilities by effects of rows and columns and few factors, of a posterior."""
+    mask = np.zeros(left.shape)
+    mask[left.rows, left.columns] = 1.0
+    block = Block("observed", Bernoulli(), bias=True, row_effects=True)
+    factors = min(FACTORS, *left.shape)
+    model = Model([block], [NuclearNorm()])
+    found = posterior(model, {"observed": mask}, factors=factors, random_state=seed)
+    return lambda rows, columns: np.asarray(found.predict("observed", rows, columns))

@@ -1,0 +1,308 @@
+"""The verb ``verify_posterior``: a variational posterior and draws from the exact one."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy.special import logsumexp
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import BackendError
+from mcframe.contracts.validators import whole
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Model
+from mcframe.posterior.answer import Posterior
+from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.fitting import posterior
+from mcframe.posterior.gibbs import effective_sizes, sampled
+from mcframe.posterior.predictive import Predictive, columns_of
+
+# Chains, half of which begin at the prior, and the most numbers of z that are compared.
+CHAINS, MOST_CELLS = 8, 2000
+# New observations of a cell at which densities are compared, and draws of z for each density.
+OBSERVATIONS, MIXED = 32, 512
+
+
+@attrs.frozen(eq=False)
+class CellComparison:
+    """Predictors z of missing cells of a block under both posteriors, in standard units.
+
+    Attributes
+    ----------
+    block : str
+    rows, columns : arrays (N,)
+        Missing cells, or all where none is missing; at most 2,000 numbers of z, drawn at random.
+    means, sds : arrays (N,), of K classes (N x K)
+        Moments of z under the variational posterior.
+    exact_means, exact_sds : arrays
+        Those of the draws.
+    mean_errors, sd_errors : arrays
+        Monte Carlo standard errors of these.
+    sizes : array
+        Effective numbers of draws.
+    log_densities, exact_log_densities : arrays (N,)
+        E[log p(y)] under both posteriors, y new observations drawn from the exact one: no
+        posterior has a larger one than the exact.
+    lost_error : float
+        The Monte Carlo standard error of the mean difference between these.
+    """
+
+    block: str
+    rows: IntArray
+    columns: IntArray
+    means: Array
+    sds: Array
+    exact_means: Array
+    exact_sds: Array
+    mean_errors: Array
+    sd_errors: Array
+    sizes: Array
+    log_densities: Array
+    exact_log_densities: Array
+    lost_error: float
+
+    @property
+    def distances(self) -> Array:
+        """|difference of means| / exact sd."""
+        return np.abs(self.means - self.exact_means) / np.maximum(self.exact_sds, 1e-300)
+
+    @property
+    def variance_factors(self) -> Array:
+        """Variational variances over exact ones: below 1 where the posterior is too sure."""
+        return np.square(self.sds / np.maximum(self.exact_sds, 1e-300))
+
+    @property
+    def lost(self) -> float:
+        """The mean log density that the variational posterior loses, in nats a cell."""
+        return float(np.mean(self.exact_log_densities - self.log_densities))
+
+
+@attrs.frozen(eq=False, repr=False)
+class PosteriorVerification:
+    """A variational posterior and draws from the exact one, at the same precisions and noise.
+
+    Attributes
+    ----------
+    posterior : Posterior
+    n_draws : int
+        Draws that were kept, over all chains.
+    comparisons : tuple of CellComparison
+        One a block.
+    """
+
+    posterior: Posterior
+    n_draws: int
+    comparisons: tuple[CellComparison, ...]
+
+    def __getitem__(self, block: str) -> CellComparison:
+        """The comparison of a block."""
+        self.posterior.model.block(block)
+        return next(one for one in self.comparisons if one.block == block)
+
+    def __repr__(self) -> str:
+        head = ("means off, in sd", "variance / exact", "log density lost", "effective")
+        lines = [
+            f"A variational posterior and {self.n_draws} draws from the exact one, at the same"
+            " precisions",
+            f"{'':14}{head[0]:>20}{head[1]:>24}{head[2]:>20}{head[3]:>11}",
+            f"{'block':14}{'median   largest':>20}{'least  median  largest':>24}"
+            f"{'nats a cell':>20}{'draws':>11}",
+        ]
+        for one in self.comparisons:
+            off, factors = one.distances, one.variance_factors
+            lines.append(
+                f"{one.block[:13]:14}{np.median(off):11.3f}{np.max(off):9.3f}"
+                f"{np.min(factors):10.2f}{np.median(factors):7.2f}{np.max(factors):7.2f}"
+                f"{one.lost:11.4f} ± {one.lost_error:.4f}{np.min(one.sizes):11.0f}"
+            )
+        return "\n".join(lines)
+
+
+def verify_posterior(
+    model: Model,
+    data: Any,
+    *,
+    factors: int | str = "auto",
+    n_draws: int = 4000,
+    random_state: int = 0,
+) -> PosteriorVerification:
+    """Compare the posterior that ``mc.posterior`` finds with draws from the exact one.
+
+    The draws are those of a Gibbs sampler of the same Gaussian factors, at the precisions, noise
+    variances and thresholds that were found; half of its chains begin at the prior. What differs
+    is therefore what the form of the variational posterior costs: rows independent of columns,
+    and parabolas below log likelihoods that are not Gaussian. A reference for small tables: a
+    sweep costs a few milliseconds at least.
+
+    Parameters
+    ----------
+    model, data, factors, random_state : as in ``mc.posterior``
+    n_draws : int, default 4000
+        Draws that are kept, over 8 chains; each begins with 200 and a half as many more.
+
+    Returns
+    -------
+    PosteriorVerification
+        Printed: how far means of z at missing cells are off in units of their standard deviations,
+        by what factor variances are too small, and what is lost in log predictive density.
+
+    Raises
+    ------
+    BackendError
+        Where the posterior is not one of factors.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> from mcframe.posterior.verifying import verify_posterior
+    >>> x = np.random.default_rng(0).standard_normal((8, 4))
+    >>> x[0, 0] = np.nan
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    >>> found = verify_posterior(model, {"x": x}, factors=1, n_draws=400)
+    >>> bool(found["x"].distances[0] < 1.0)
+    True
+    """
+    kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
+    found = posterior(
+        model, data, factors=factors, tol=1e-7, max_iter=5000, random_state=random_state
+    )
+    if not isinstance(found.engine, FactorPosterior):
+        raise BackendError(
+            "verify_posterior: this posterior is one of Gaussian rows; the sampler is of factors"
+            " (a NuclearNorm among the terms)"
+        )
+    rng = np.random.default_rng(random_state)
+    names = [block.name for block in found.model.blocks]
+    cells = [missing_cells(found, name, rng) for name in names]
+    numbers = [numbers_of(found, name, *own) for name, own in zip(names, cells, strict=True)]
+    rows, columns = (np.concatenate([own[k].ravel() for own in numbers]) for k in (0, 1))
+    draws = sampled(found.engine, rows, columns, kept, rng, CHAINS)
+    comparisons, start = [], 0
+    for name, own, at in zip(names, cells, numbers, strict=True):
+        stop = start + at[0].size
+        here = draws[:, :, start:stop].reshape(CHAINS, kept, *at[0].shape)
+        comparisons.append(compared(found, name, own, at, here, rng))
+        start = stop
+    return PosteriorVerification(found, kept * CHAINS, tuple(comparisons))
+
+
+def missing_cells(
+    found: Posterior, name: str, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Rows and columns of the missing cells of a block, or of all; a sample of many."""
+    table = found.tables[name].observed_entries()
+    seen = np.zeros(table.shape, dtype=bool)
+    seen[table.rows, table.columns] = True
+    rows, columns = np.nonzero(~seen if not seen.all() else seen)
+    most = max(MOST_CELLS // found.model.block(name).likelihood.width, 1)
+    if rows.size > most:
+        chosen = np.sort(rng.choice(rows.size, most, replace=False))
+        rows, columns = rows[chosen], columns[chosen]
+    return rows, columns
+
+
+def numbers_of(
+    found: Posterior, name: str, rows: IntArray, columns: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The rows and the columns of Z of cells, (N,) or (N x K)."""
+    width = found.model.block(name).likelihood.width
+    places = found.problem.columns(name).start + columns_of(width, columns)
+    return (rows if width == 1 else np.repeat(rows[:, None], width, axis=1)), places
+
+
+def compared(
+    found: Posterior,
+    name: str,
+    cells: tuple[IntArray, IntArray],
+    numbers: tuple[IntArray, IntArray],
+    draws: Array,
+    rng: np.random.Generator,
+) -> CellComparison:
+    """The comparison of a block, of draws of z (chains x m x N, or x N x K)."""
+    shape = draws.shape[2:]
+    flat = draws.reshape(*draws.shape[:2], -1)
+    weights, means, variances = found.engine.mixture(*(at.ravel() for at in numbers))
+    mean = flat.mean(axis=(0, 1))
+    squares = np.square(flat - mean)
+    sd, sizes = np.sqrt(squares.mean(axis=(0, 1))), effective_sizes(flat)
+    spread = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
+    variational = Predictive(
+        found.engine.likelihood(name),
+        weights[:, : len(cells[0])],
+        means.reshape(1, *shape),
+        variances.reshape(1, *shape),
+        noise_of(found, name, cells[1]),
+        lambda values: values,
+    )
+    exact, own = log_densities(variational, draws, offset_of(found, name, cells), rng)
+    return CellComparison(
+        block=name,
+        rows=cells[0],
+        columns=cells[1],
+        means=means.reshape(shape),
+        sds=np.sqrt(variances).reshape(shape),
+        exact_means=mean.reshape(shape),
+        exact_sds=sd.reshape(shape),
+        mean_errors=(sd / np.sqrt(sizes)).reshape(shape),
+        sd_errors=(spread / np.maximum(2.0 * sd, 1e-300)).reshape(shape),
+        sizes=sizes.reshape(shape),
+        log_densities=own.mean(axis=0),
+        exact_log_densities=exact.mean(axis=0),
+        lost_error=float(np.std((exact - own).mean(axis=1)) / np.sqrt(len(own))),
+    )
+
+
+def noise_of(found: Posterior, name: str, columns: IntArray) -> Array | None:
+    """The variances of observations of a Gaussian given z, in standard units; else None."""
+    likelihood: Any = found.engine.likelihood(name)
+    if not isinstance(likelihood, Gaussian):
+        return None
+    if likelihood.variance is None:
+        return np.asarray(found.engine.noise[found.problem.columns(name)][columns])
+    return np.full(columns.size, likelihood.variance)
+
+
+def offset_of(found: Posterior, name: str, cells: tuple[IntArray, IntArray]) -> Array | float:
+    """What is added to z at cells; nothing of locations, whose values are taken less offsets."""
+    if found.engine.likelihood(name).location:
+        return 0.0
+    offset = found.tables[name].offset_at(*cells)
+    return 0.0 if offset is None else offset
+
+
+def log_densities(
+    variational: Predictive, draws: Array, offset: Array | float, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """log p of new observations (32 x N) under draws of z and under the variational posterior.
+
+    Observations are drawn given z of one half of the chains, the densities are means over draws
+    of the other half.
+    """
+    half = len(draws) // 2
+    likelihood: Any = variational.likelihood
+    shape = draws.shape[2:]
+    first, second = (
+        part.reshape(-1, *shape)[
+            np.linspace(0, part.shape[0] * part.shape[1] - 1, count).astype(int)
+        ]
+        + offset
+        for part, count in ((draws[:half], OBSERVATIONS), (draws[half:], MIXED))
+    )
+    variational = attrs.evolve(variational, means=variational.means + offset)
+    flat = first.reshape(-1, *shape[1:])
+    if variational.noise is None:
+        y = likelihood.sample(flat, rng).reshape(len(first), -1)
+    else:
+        y = first + np.sqrt(variational.noise) * rng.standard_normal(first.shape)
+    exact, own = np.empty(y.shape), np.empty(y.shape)
+    for k, values in enumerate(y):
+        own[k] = variational.log_density(values)
+        if variational.noise is None:
+            each = likelihood.log_likelihood(
+                second.reshape(-1, *shape[1:]), np.tile(values, len(second))
+            ).reshape(len(second), -1)
+        else:
+            away = np.square(values - second) / variational.noise
+            each = -0.5 * (away + np.log(2.0 * np.pi * variational.noise))
+        exact[k] = logsumexp(each, axis=0) - np.log(len(second))
+    return exact, own

@@ -1,0 +1,276 @@
+"""Draws of completed tables, and Rubin's rules: published numbers, closed forms, coverage."""
+
+import attrs
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+import mcframe as mc
+from mcframe.numerics.gaussian_rows import RowDistribution
+from mcframe.pooling import pool
+from mcframe.selection.prior_rows import distribution
+from mcframe.tables.as_numbers import BLOCK, as_numbers
+from mcframe.tables.drawing import DrawnRows, conditional_draw, drawn_places
+from mcframe.tables.gaussian_table import declared_as_numbers
+
+from .test_declare import mixed
+
+
+def with_moments(mean, variance, m):
+    """m numbers of this mean and this variance (divided by m - 1)."""
+    away = np.arange(m) - 0.5 * (m - 1)
+    return mean + away * np.sqrt(variance / np.var(away, ddof=1))
+
+
+def test_the_numbers_of_a_published_regression():
+    """Bmi on age in nhanes (van Buuren, Flexible Imputation, 2nd edition, section 2.3.7)."""
+    means, within, between = [30.50, -2.13], [3.408, 0.906], [1.454, 0.238]
+    points = np.stack(
+        [with_moments(q, b, 10) for q, b in zip(means, between, strict=True)], axis=1
+    )
+    pooled = pool(points, np.tile(within, (10, 1)), complete_degrees_of_freedom=23)
+    np.testing.assert_allclose(pooled.estimate, means)
+    np.testing.assert_allclose(np.square(pooled.sd), [5.01, 1.17], atol=5e-3)
+    np.testing.assert_allclose(pooled.degrees_of_freedom, [12.4, 15.1], atol=0.05)
+    np.testing.assert_allclose(pooled.fraction_missing, [0.408, 0.310], atol=1e-3)
+
+
+def test_without_a_limit_the_degrees_of_freedom_are_those_of_1987():
+    points, squares = np.array([1.0, 1.5, 0.7, 1.1]), np.array([0.2, 0.3, 0.1, 0.2])
+    pooled = pool(points, squares)
+    ratio = 1.25 * np.var(points, ddof=1) / np.mean(squares)
+    freedom = 3.0 * (1.0 + 1.0 / ratio) ** 2
+    assert pooled.degrees_of_freedom == pytest.approx(freedom)
+    wanted = (ratio + 2.0 / (freedom + 3.0)) / (ratio + 1.0)
+    assert pooled.fraction_missing == pytest.approx(wanted)
+    few = pool(points, squares, complete_degrees_of_freedom=5)
+    assert few.degrees_of_freedom < min(5.0, freedom)
+    assert pool(points, squares, 1e9).degrees_of_freedom == pytest.approx(freedom, rel=1e-6)
+
+
+def test_intervals_are_those_of_t():
+    pooled = pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
+    lower, upper = pooled.interval(0.9)
+    quantile = stats.t.ppf(0.95, pooled.degrees_of_freedom)
+    assert lower == pytest.approx(pooled.estimate - quantile * pooled.sd)
+    assert upper == pytest.approx(pooled.estimate + quantile * pooled.sd)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
+def test_units_change_nothing_else(scale):
+    points, squares = np.array([1.0, 1.2, 0.9]), np.array([0.04, 0.05, 0.04])
+    one, other = pool(points, squares, 50), pool(scale * points, scale**2 * squares, 50)
+    assert other.estimate == pytest.approx(scale * one.estimate)
+    assert other.sd == pytest.approx(scale * one.sd)
+    assert other.degrees_of_freedom == pytest.approx(one.degrees_of_freedom)
+    assert other.fraction_missing == pytest.approx(one.fraction_missing)
+
+
+def test_where_nothing_is_missing_the_analysis_stays():
+    pooled = pool([[2.0, 1.0]] * 3, [[0.25, 0.0]] * 3, complete_degrees_of_freedom=10)
+    np.testing.assert_allclose(pooled.sd, [0.5, 0.0])
+    np.testing.assert_allclose(pooled.degrees_of_freedom, 10 * 11 / 13)
+    np.testing.assert_allclose(pooled.fraction_missing, 2.0 / (10 * 11 / 13 + 3.0))
+    many = pool([2.0, 2.0], [0.25, 0.25])
+    assert (many.degrees_of_freedom, many.fraction_missing) == (np.inf, 0.0)
+    np.testing.assert_allclose(many.interval(0.95)[1], 2.0 + 0.5 * stats.norm.ppf(0.975))
+
+
+def test_where_all_is_missing_intervals_are_infinite():
+    pooled = pool([1.0, 2.0], [0.0, 0.0], complete_degrees_of_freedom=10)
+    assert (pooled.degrees_of_freedom, pooled.fraction_missing) == (0.0, 1.0)
+    assert pooled.interval() == (-np.inf, np.inf)
+
+
+def test_series_are_pooled_and_printed():
+    points = [pd.Series({"const": 1.0, "x": 2.0}), pd.Series({"const": 1.1, "x": 2.2})]
+    pooled = pool(points, [0.01 * point for point in points])
+    np.testing.assert_allclose(pooled.estimate, [1.05, 2.1])
+    assert len(str(pooled).splitlines()) == 4
+
+
+def test_intervals_cover_a_mean_with_missing_entries():
+    """Proper draws of a Gaussian with half of 30 entries missing, known in closed form."""
+    rng, covered = np.random.default_rng(0), 0
+    n, seen, m, repetitions = 30, 15, 20, 2000
+    for _ in range(repetitions):
+        x = rng.standard_normal(seen)
+        variance = x.var(ddof=1) * (seen - 1) / rng.chisquare(seen - 1, m)
+        mean = x.mean() + np.sqrt(variance / seen) * rng.standard_normal(m)
+        drawn = mean + np.sqrt(variance) * rng.standard_normal((n - seen, m))
+        whole = np.concatenate([np.tile(x[:, None], m), drawn])
+        pooled = pool(whole.mean(axis=0), whole.var(axis=0, ddof=1) / n, n - 1)
+        lower, upper = pooled.interval(0.9)
+        covered += lower <= 0.0 <= upper
+    assert abs(covered / repetitions - 0.9) < 3.0 * np.sqrt(0.09 / repetitions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [1.0]), "estimates of 1 completed table"),
+        (([1.0, 2.0], [1.0]), r"\(2,\) and variances of shape \(1,\)"),
+        (([1.0, 2.0], [1.0, -1.0]), r"variances\[1\]=.*-1.0"),
+        (([1.0, np.nan], [1.0, 1.0]), r"estimates\[1\]=.*nan"),
+        (([[1.0, 2.0], [1.0]], [1.0, 1.0]), "estimates of type list"),
+        ((["one", "two"], [1.0, 1.0]), "estimates of type list.*one"),
+        ((1.0, 1.0), r"estimates of shape \(\)"),
+        (([1.0, 2.0], [1.0, 1.0], 0), "complete_degrees_of_freedom=0"),
+        (([1.0, 2.0], [1.0, 1.0], np.nan), "complete_degrees_of_freedom=nan"),
+    ],
+)
+def test_messages_name_what_is_wrong(arguments, message):
+    with pytest.raises(mc.McframeError, match=message):
+        pool(*arguments)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, "high"])
+def test_levels_are_probabilities(level):
+    with pytest.raises(mc.ModelError, match="confidence_level"):
+        pool([1.0, 2.0], [1.0, 1.0]).interval(level)
+
+
+@pytest.fixture(scope="module")
+def completed():
+    return mc.complete(mixed(), {"visits": "count", "day": "date"})
+
+
+def test_draws_keep_the_table(completed):
+    frame = mixed()
+    tables = completed.draws(3)
+    for table in tables:
+        assert (table.dtypes == frame.dtypes).all()
+        assert list(table.columns) == list(frame.columns)
+        pd.testing.assert_index_equal(table.index, frame.index)
+        assert not table.isna().to_numpy().any()
+        for name in frame:
+            seen = frame[name].notna()
+            pd.testing.assert_series_equal(table[name][seen], frame[name][seen])
+            assert set(table[name]) <= set(frame[name].dropna()) or name not in ("town", "stage")
+        assert (table["visits"] >= 0).all()
+    for name in frame:
+        holes = frame[name].isna()
+        assert not tables[0][name][holes].equals(tables[1][name][holes])
+
+
+def test_draws_repeat_by_their_seed(completed):
+    few, many = completed.draws(2), completed.draws(3)
+    for one, other in zip(few, many, strict=False):
+        pd.testing.assert_frame_equal(one, other)
+    assert not few[0].equals(completed.draws(1, random_state=1)[0])
+
+
+def test_draws_of_polars_stay_there():
+    frame = pl.DataFrame({"x": [1.0, 2.0, None, 4.0] * 5, "t": ["a", None, "b", "a"] * 5})
+    table = mc.complete(frame).draws(1)[0]
+    assert isinstance(table, pl.DataFrame)
+    assert table.schema == frame.schema
+    assert table.null_count().row(0) == (0, 0)
+
+
+def test_columns_set_aside_keep_their_holes_and_constants_their_value():
+    frame = pd.DataFrame(
+        {"x": [1.0, 2.0, None, 4.0] * 5, "one": [7, 7, 7, None] * 5, "note": [None, "?"] * 10}
+    )
+    frame["y"] = np.random.default_rng(0).standard_normal(20)
+    table = mc.complete(frame, {"note": "skip"}).draws(1)[0]
+    assert (table["one"] == 7).all()
+    assert table["note"].isna().sum() == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((0,), "m=0"), ((1.5,), "m=1.5"), ((2, -1), "random_state=-1"), (("many",), "m='many'")],
+)
+def test_messages_of_draws(completed, arguments, message):
+    with pytest.raises(mc.ModelError, match=message):
+        completed.draws(*arguments)
+
+
+def test_likelihoods_have_no_draws():
+    frame = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 5, "y": [3.0, None, 1.0, 0.0] * 5})
+    with pytest.warns(UserWarning, match="max_seconds"):
+        completed = mc.complete(frame, method="likelihoods", max_seconds=1e-3)
+    with pytest.raises(mc.ModelError, match="method='gaussian'"):
+        completed.draws(2)
+
+
+def test_missing_entries_are_drawn_from_their_conditional_distribution():
+    """Mean and covariance of two missing numbers given the third, in closed form."""
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((3, 3))
+    rows = RowDistribution(np.array([1.0, -2.0, 5.0]), root @ root.T, 0.3)
+    values = np.tile([np.nan, 4.0, np.nan], (40_000, 1))
+    drawn = conditional_draw(values, rows, rng)
+    assert (drawn[:, 1] == 4.0).all()
+    total, holes = rows.total, [0, 2]
+    coefficients = total[holes, 1] / total[1, 1]
+    mean = rows.mean[holes] + 6.0 * coefficients
+    covariance = total[np.ix_(holes, holes)] - np.outer(coefficients, total[1, holes])
+    error = np.sqrt(np.diag(covariance) / len(values))
+    assert np.all(np.abs(drawn[:, holes].mean(axis=0) - mean) < 4.0 * error)
+    np.testing.assert_allclose(np.cov(drawn[:, holes].T), covariance, rtol=0.05, atol=0.02)
+
+
+def test_places_are_drawn_by_their_probabilities():
+    probabilities = np.tile([0.2, 0.0, 0.5, 0.3], (20_000, 1))
+    counts = np.bincount(drawn_places(probabilities, np.random.default_rng(0)).astype(int))
+    np.testing.assert_allclose(counts / 20_000, [0.2, 0.0, 0.5, 0.3], atol=0.012)
+
+
+def test_labels_and_numbers_of_one_row_are_drawn_together():
+    """Both missing in a row: what is drawn of one goes with what is drawn of the other."""
+    rng = np.random.default_rng(0)
+    label = rng.random(600) < 0.5
+    frame = pd.DataFrame({"x": 2.0 * label + 0.5 * rng.standard_normal(600), "label": label})
+    frame = frame.astype({"label": "boolean"})
+    holes = np.arange(600) < 200
+    frame["far"] = rng.standard_normal(600)
+    frame.loc[holes, ["x", "label"]] = None
+    drawn = mc.complete(frame).draws(1)[0][holes]
+    own = drawn["label"].astype(bool)
+    assert drawn["x"][own].mean() - drawn["x"][~own].mean() > 1.5
+
+
+def test_pooled_slopes_cover_the_truth():
+    """The regression of y on x with 40 % of both missing at random; truth 1."""
+    rng, covered, repetitions = np.random.default_rng(0), 0, 60
+    for _ in range(repetitions):
+        z = rng.standard_normal(100)
+        x = z + 0.8 * rng.standard_normal(100)
+        frame = pd.DataFrame({"x": x, "y": x + 1.5 * rng.standard_normal(100), "z": z})
+        holes = rng.random(frame.shape) < 0.4
+        holes[:, 2] = False
+        slopes = [slope(table) for table in rows_of(frame.mask(holes)).tables(10, 0)]
+        lower, upper = pool(*zip(*slopes, strict=True), 98).interval(0.9)
+        covered += lower <= 1.0 <= upper
+    assert abs(covered / repetitions - 0.9) <= 2.0 * np.sqrt(0.09 / repetitions)
+
+
+@pytest.mark.parametrize(("shape", "most"), [((50, 2), 1.0), ((1000, 2), 10.0), ((30, 12), 4.8)])
+def test_the_prior_of_draws_is_weak(shape, most):
+    """What predicts single entries best would bias what is computed from draws towards 0."""
+    values = np.random.default_rng(0).standard_normal(shape)
+    rows = rows_of(pd.DataFrame(values, columns=[f"x{j}" for j in range(shape[1])]))
+    assert DrawnRows.of(rows.declared, 1000.0).prior == most
+    assert DrawnRows.of(rows.declared, 0.5).prior == 0.5
+
+
+def rows_of(frame):
+    """The rows of a table under an estimated distribution, with a prior of one row."""
+    declared = mc.declare(frame)
+    numbers = declared_as_numbers(declared, as_numbers(declared.columns))
+    found = distribution(np.asarray(numbers.data[BLOCK]), 1.0)
+    terms = [mc.GaussianRows(found.covariance, mean=found.mean)]
+    model = attrs.evolve(numbers.model, terms=terms)
+    return DrawnRows.of(attrs.evolve(numbers, model=model), 1.0)
+
+
+def slope(table):
+    """The slope of y on x by least squares, and its squared standard error."""
+    x, y = table["x"] - table["x"].mean(), table["y"] - table["y"].mean()
+    found = (x @ y) / (x @ x)
+    residual = y - found * x
+    return found, (residual @ residual) / (len(x) - 2) / (x @ x)
