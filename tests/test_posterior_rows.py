@@ -143,20 +143,6 @@ def test_cells_are_those_of_all_rows():
     )
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_left_out_numbers_are_as_if_they_had_been_missing(own):
-    values, precisions = some_rows(0.3, own, n=12)
-    found = fit_rows(values, precisions, components=2)
-    weights, means, variances = found.leave_one_out()
-    for at, (i, j) in enumerate(zip(*np.nonzero(precisions), strict=True)):
-        less = precisions[i : i + 1].copy()
-        less[0, j] = 0.0
-        alone = found.condition(values[i : i + 1], less).mixture(np.array([0]), np.array([j]))
-        np.testing.assert_allclose(weights[:, at], alone[0][:, 0], atol=1e-8)
-        np.testing.assert_allclose(means[:, at], alone[1][:, 0], atol=1e-8)
-        np.testing.assert_allclose(variances[:, at], alone[2][:, 0], atol=1e-8)
-
-
 def test_draws_have_the_moments_of_the_posterior():
     values, precisions = some_rows(0.4, True, n=8)
     found = fit_rows(values, precisions, components=2)

@@ -14,7 +14,7 @@ from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
 from mcframe.posterior.observed import Observed
-from mcframe.posterior.predictive import Predictive, columns_of
+from mcframe.posterior.predictive import Predictive, columns_of, has_few_values
 from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
 
 if TYPE_CHECKING:
@@ -449,11 +449,6 @@ def checked_level(level: float) -> float:
     if not 0.0 < found < 1.0:
         raise ModelError(f"level={level!r} was given; a number between 0 and 1 is needed")
     return found
-
-
-def has_few_values(likelihood: Any) -> bool:
-    """Whether observations are labels, levels or classes."""
-    return likelihood.width > 1 or hasattr(likelihood, "levels") or hasattr(likelihood, "link")
 
 
 __all__ = ["Posterior", "Sweep"]

@@ -11,7 +11,7 @@ from scipy.stats import qmc
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
-from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
+from mcframe.likelihoods import Bernoulli, Multinomial, Ordinal
 
 # Nodes of Gauss-Hermite quadrature, and points of a Sobol sequence where there are K numbers.
 NODES, POINTS = 24, 256
@@ -168,9 +168,9 @@ def nodes(width: int) -> tuple[Array, Array]:
     return ndtri(np.clip(drawn, 1e-12, 1.0 - 1e-12)), np.full(POINTS, 1.0 / POINTS)
 
 
-def is_gaussian(likelihood: Likelihood) -> bool:
-    """Whether observations are Gaussian given z."""
-    return isinstance(likelihood, Gaussian)
+def has_few_values(likelihood: Likelihood) -> bool:
+    """Whether observations are labels, levels or classes."""
+    return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)
 
 
 def columns_of(width: int, columns: IntArray) -> IntArray:

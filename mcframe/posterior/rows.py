@@ -16,7 +16,6 @@ from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.rounding import EPS
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     Expectation,
@@ -125,22 +124,6 @@ class RowsPosterior:
             found = conditionals(self.table.take(own), self.components)
         weights = found.responsibilities[places].T
         return weights, found.means[:, places, columns], found.variances[:, places, columns]
-
-    def leave_one_out(self) -> tuple[Array, Array, Array]:
-        """Return the distribution of z at observed cells given the others of the row (C x N).
-
-        Weights, means and variances as of ``mixture``, at the cells of
-        ``np.nonzero(table.precisions)``. The parameters are those of all cells.
-        """
-        rows, columns = np.nonzero(self.table.precisions)
-        weights, means, variances = self.mixture(rows, columns)
-        precisions = self.table.precisions[rows, columns]
-        kept = np.maximum(1.0 - precisions * variances, EPS)
-        away = (self.table.values[rows, columns] - means) / kept
-        logs = np.log(np.maximum(weights, np.finfo(float).tiny))
-        logs += 0.5 * (precisions * kept * np.square(away) - np.log(kept))
-        found = np.exp(logs - logsumexp(logs, axis=0))
-        return found, self.table.values[rows, columns] - away, variances / kept
 
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Return m joint draws of whole rows of z (m x len(rows) x d).
