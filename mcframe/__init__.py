@@ -5,8 +5,8 @@ constraints or a ``Calibration``, which is either. The packages
 ``mcframe.likelihoods``, ``risks``, ``regularizers`` and ``constraints`` name their words in
 ``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
 
-Verbs: ``fit``, ``path``, ``cross_validate``, ``weight_max``, ``verify``, ``explain``,
-``to_cvxpy``; of tables ``declare`` and ``complete``. See the README for an example.
+Verbs: ``fit``, ``posterior``, ``path``, ``cross_validate``, ``weight_max``, ``verify``,
+``explain``, ``to_cvxpy``; of tables ``declare`` and ``complete``. See the README for an example.
 
 The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``mcframe.papers``
 and ``mcframe.plots`` are loaded where they are first asked for: ``mc.datasets.on_disk(folder)``.

@@ -261,7 +261,7 @@ def concatenated(arrays: list[Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class CompiledProblem:
-    """A problem and its first-order program, which is compiled at the first look and kept.
+    """A problem and its first-order program, which is compiled when it is first asked for.
 
     ``origin`` is another problem of the same blocks and data: its losses, all of a program that
     grows with the data, are shared and not compiled again.

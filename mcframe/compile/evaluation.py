@@ -1,4 +1,4 @@
-"""A program evaluated at a Z: values, gradient and effects."""
+"""A program evaluated at a W: values, gradient and effects."""
 
 from functools import cached_property
 from typing import Any
@@ -13,14 +13,14 @@ from mcframe.numerics.unlabeled import Behind
 
 @attrs.frozen(eq=False)
 class Evaluation:
-    """F, the losses, and the smooth terms at a Z, the best effects solved for.
+    """F, the losses, and the smooth terms at a W, the best effects solved for.
 
     Attributes
     ----------
     losses_of_entries : float
         The losses of all entries; of rows in partitions they are asked for with the next round.
     entry_gradients : array
-        The gradient of each number of the losses.
+        The gradient in Z of each number of the losses.
     effects : tuple
         One array a block, or None; the start of solves nearby.
     values, duals : tuples
@@ -62,7 +62,7 @@ class Evaluation:
 
     @cached_property
     def gradient(self) -> Operator:
-        """The gradient of ``value`` in Z (n_rows x n_columns)."""
+        """The gradient of ``value`` in W (n_rows x n_columns), which is Z without scales."""
         gradients = self.behind.beyond(self.entry_gradients)
         return self.entries.matrix(gradients, self.blocks, self.behind.gradients())
 

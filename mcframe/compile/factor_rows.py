@@ -1,4 +1,4 @@
-"""Rows of one factor, the other fixed: what alternation asks of the losses."""
+"""Ridge regressions for the rows of one factor, the other fixed, as alternation takes them."""
 
 from collections.abc import Callable
 from functools import cached_property

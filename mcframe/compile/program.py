@@ -24,12 +24,12 @@ class Program:
 
     F is the loss of ``entries``, which say where in Z they stand and how W is held, and have the
     scales a and b of ``Z = diag(a) W diag(b)``, if any. R, the main regularizer, covers all of W:
-    ``penalty``, a ``SpectralPenalty`` or a ``FactoredPenalty``. ``terms`` are others at their
-    columns. ``names`` and ``columns`` are the blocks' names and where they stand in Z, piece by
-    piece. ``background`` is the loss of cells that are no entries: where there are some ``loss``
-    is not all of F, and only W in factors will do. ``unit`` is the size of predictors that fit the
-    entries roughly; of data that are all 0 that of what the constraints ask for, and 1 without
-    any.
+    ``penalty``, a ``SpectralPenalty``, a ``FactoredPenalty`` or a ``RowPenalty``. ``terms`` are
+    others at their columns. ``names`` and ``columns`` are the blocks' names and their columns of
+    Z, piece by piece. ``background`` is the loss of cells that are no entries: where there are
+    some, ``loss`` is not all of F, and W has to be in factors. ``unit`` is the size of predictors
+    that fit the entries roughly; where all data are 0 it is the size of the nearest point of the
+    constraints, and 1 without any.
     """
 
     entries: Entries
@@ -117,7 +117,7 @@ class Program:
         given: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
     ) -> Evaluation:
-        """The losses and the smooth terms at a Z, with their gradient and the best effects.
+        """The losses and the smooth terms at a W, with their gradient and the best effects.
 
         ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly``,
         for steps alone and never for a certificate, of one Newton step where that will do. Of

@@ -114,7 +114,7 @@ class Box(Constraint, Prox):
 
 
 def share(limit: float, pull: Array) -> float:
-    """limit * sum of pulls; where the limit is infinite, 0 without pulls and inf with any."""
+    """limit * sum of the dual; where the limit is infinite, 0 if the dual is 0 and else inf."""
     if math.isinf(limit):
         return np.inf if bool(np.any(pull)) else 0.0
     return limit * float(np.sum(pull))

@@ -22,7 +22,7 @@ class ModelError(McframeError, ValueError):
 
 
 class NoInfluence(ModelError):
-    """The weight of a term changes nothing: these data pull no Z away from the trivial one."""
+    """The weight of a term changes nothing: with these data the trivial Z is always optimal."""
 
 
 class DataError(McframeError, ValueError):

@@ -427,7 +427,7 @@ class Parametric(ABC):
 
 
 class BoundBySums(ABC):
-    """Ability: what ``bound_to`` estimates from all observed values can be told from sums.
+    """Ability: what ``bound_to`` estimates from all observed values is a function of sums.
 
     Values may then lie in several places, the sums of which are added.
     """

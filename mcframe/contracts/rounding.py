@@ -1,4 +1,4 @@
-"""What rounding is allowed to do, stated once: whoever relies on another's room reads it here."""
+"""Tolerances of rounding that several parts of the package rely on, stated once."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ __all__ = ["DUAL_ROUNDING", "EPS", "NORM_SLACK", "SET_ROUNDING"]
 #: The distance from 1 to the next number of double precision.
 EPS = float(np.finfo(np.float64).eps)
 #: Sets count as met up to this share of their size: Z is a product of factors, which is not exact
-#: to the last bit, and certificates are told by ``Constraint.room`` what that is worth.
+#: to the last bit, and ``Constraint.room`` bounds by how much that changes the optimum.
 SET_ROUNDING = 1e-9
 #: A norm of a dual matrix may pass its limit by this share, the rounding of a norm, and the dual
 #: point still counts as feasible.

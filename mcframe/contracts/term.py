@@ -207,7 +207,7 @@ class Composed(Term):
     """Ability of a term: it is ``inner(forward(Z))``, a term with a prox after an affine map.
 
     ``forward(Z) = K Z - c`` with ||K|| <= 1. Multipliers and certificates then work with dual
-    matrices of inner: K' Y is what a dual Y pulls at Z with.
+    matrices of inner: K' Y is the subgradient in Z that a dual matrix Y gives.
     """
 
     @property
@@ -352,9 +352,9 @@ class Factored(Term):
         """Multipliers for ``conjugate_from`` and ``feasible_scale``; by default the same ones.
 
         A W that is not quite optimal has multipliers that are not quite right; those of better
-        factors for this gradient may give a better bound. How far below the objective that may be
-        is ``room``: what does not bring the bound there need not be done, nor what takes it
-        beyond. 0 asks for the best bound.
+        factors for this gradient may give a better bound. ``room`` is how far below the objective
+        the bound may stay: work that cannot bring it there, or brings it closer, is left out. 0
+        asks for the best bound.
         """
         return self.row_multipliers(gradient, stacked)
 

@@ -24,7 +24,7 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
     """``l(z, y) = r^2 / 2`` for ``|r| <= delta``, else ``delta (|r| - delta / 2)``; r = z - y.
 
     Domain: every finite real number. The squared loss in the middle and the absolute loss in
-    the tails, so that an outlier pulls with force delta at most (Huber, Ann. Math. Statist.
+    the tails, so that the gradient of an outlier is delta at most (Huber, Ann. Math. Statist.
     1964). Half of CVXPY's ``huber``. The location z is predicted. ``exp(-l)`` over its integral
     is a density, Gaussian in the middle with the tails of a Laplace distribution.
 
@@ -159,7 +159,7 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
 
         l is concave in r^2, so that its tangent at xi^2 lies above it (Huber, Robust Statistics
         1981; as a scale mixture of Gaussians Palmer et al., NIPS 2005). The constant is ``-delta
-        (xi - delta) / 2`` for xi > delta, beside that of the density.
+        (xi - delta) / 2`` for xi > delta, plus that of the density.
         """
         xi = np.minimum(np.hypot(mean - y, np.sqrt(variance)), 1e300)
         beyond = np.maximum(xi, self.delta)

@@ -29,7 +29,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
     Domain: counts 0, 1, 2, ...; the mean is mu = exp(z) and the variance
     ``mu + dispersion mu^2`` (Lawless, Canadian J. Statist. 1987). The negative log-likelihood
     without its terms in y alone. For dispersion towards 0 it is ``Poisson``; a large count
-    pulls less than there: a gradient lies between -y and 1 / dispersion. The curvature,
+    counts less than there: a gradient lies between -y and 1 / dispersion. The curvature,
     ``(y + 1/dispersion) / 4`` at most, has no bound over all counts: backends with fixed steps
     refuse it, ``proximal`` finds its steps by backtracking.
 

@@ -1,4 +1,4 @@
-"""The least count with a given probability: what both likelihoods of counts look for."""
+"""The least count with a given probability, for the quantiles of likelihoods of counts."""
 
 from collections.abc import Callable
 

@@ -55,8 +55,8 @@ def add_by_rows(  # type: ignore[no-untyped-def]
     """Normal equations of some rows: sums of precision * E[w w'] and precision * value * E[w].
 
     The precision of an entry is ``precisions[place] * scales[column]``; E[w] are ``means``
-    (n_columns x K) and E[w w'] ``squares`` (n_columns x P). Row r goes to number r - first of
-    ``matrices`` (x P) and ``vectors`` (x K), which hold 0 before.
+    (n_columns x K) and E[w w'] ``squares`` (n_columns x P). Entries of row r are added to row
+    r - first of ``matrices`` (n_rows x P) and ``vectors`` (n_rows x K), which begin at 0.
     """
     width, size = means.shape[1], squares.shape[1]
     for row in range(first, last):
@@ -123,7 +123,7 @@ def predictor_moments(  # type: ignore[no-untyped-def]
 ):
     """Mean and variance of x'w at the entries of some rows, written to their places.
 
-    Var[x'w] = E[w]' C_x E[w] + E[x]' C_w E[x] + tr(C_x C_w): no difference of large numbers.
+    Var[x'w] = E[w]' C_x E[w] + E[x]' C_w E[x] + tr(C_x C_w), so that no large numbers cancel.
     Moments of rows begin with row ``first``; covariances are packed.
     """
     width = means.shape[1]

@@ -1,4 +1,4 @@
-"""Gaussians in a predictor below a likelihood, and the Gaussian that fits an exponential best."""
+"""Parabolas below log likelihoods, and the best Gaussian where there is an exponential instead."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ __all__ = [
     "tangent_bound",
 ]
 
-# Sizes of a predictor from here to there have a finite ratio, and a precision above 0.
+# Within these limits xi / tanh(xi / 2) is finite, and the precision that it gives is above 0.
 NEAREST, FARTHEST = 1e-200, 1e300
 # A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
 MAX_STEPS = 1100
@@ -63,7 +63,7 @@ def expected_softplus(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
 
 
 def size_of(mean: Array, sd: Array) -> Array:
-    """The root mean square of a Gaussian variable, kept where its ratio to tanh is a number."""
+    """The root mean square of a Gaussian variable, clipped where ``xi_over_tanh`` needs it."""
     return np.clip(np.hypot(mean, sd), NEAREST, FARTHEST)
 
 
@@ -79,8 +79,8 @@ def tangent_bound(
 
     ``-l(mean) - gradient (z - mean) - curvature (z - mean)^2 / 2`` lies below -l everywhere if no
     second derivative of l, or eigenvalue of its Hessian, is above the curvature (Boehning and
-    Lindsay, Ann. Inst. Statist. Math. 1988): what a smooth loss has that has nothing better. Of a
-    group of K columns mean and gradient have shape (N, K).
+    Lindsay, Ann. Inst. Statist. Math. 1988). Every smooth loss of bounded curvature has this
+    bound; some have a closer one. Of K columns mean and gradient have shape (N, K).
     """
     squares = np.square(gradient)
     lost = squares if squares.ndim == value.ndim else squares.sum(axis=-1)
@@ -112,7 +112,7 @@ def best_gaussian(
     prior_mean, prior_variance, y : arrays of one shape
         Variances above 0.
     weights : array or float, default 1
-        At least 0: what the log likelihood of each entry counts.
+        At least 0: the factors of the log likelihoods.
     start : (array, array), optional
         A mean and a variance; where rounding leaves these the better ones they are returned.
 
@@ -129,7 +129,7 @@ def best_gaussian(
     log_size = lambert_like_root(target, s)
     size = np.where(counts, np.exp(log_size), 0.0)  # s e
     v = s / (1.0 + size)
-    # Where the data say more than the prior, prior_mean + s a and s e cancel.
+    # Where the likelihood is more precise than the prior, prior_mean + s a and s e cancel.
     told = sign * (log_size - log_rate - 0.5 * v)
     m = np.where(size > 1.0, told, prior_mean + s * linear - sign * size)
     if start is None:

@@ -31,8 +31,8 @@ T = TypeVar("T")
 Solve = Callable[[Array, Array], tuple[Array, Array, Array]]
 # Numbers in the arrays of one block of rows, over all components.
 BLOCK = 400_000
-# The form of the missing numbers loses as many digits as the precision of a column times its
-# variance has; beyond this, rows have the form of the observed ones.
+# The form of the missing numbers loses as many digits as the product of the precision and the
+# variance of a column has. Where this is larger, rows have the form of the observed numbers.
 MOST_PRECISE = 1e7
 
 
@@ -137,7 +137,8 @@ class Incomplete:
     precisions : array (n x d)
         0 where missing.
     variances : array (d,)
-        Of each column, about: whether the form of the missing numbers is exact enough.
+        About that of z in each column. It decides whether the form of the missing numbers is exact
+        enough.
     constants : array (n,)
         The part of the log evidence of a row that depends on its precisions alone.
     forms : tuple of Form
@@ -192,7 +193,7 @@ class Incomplete:
 
 @attrs.frozen(eq=False)
 class Expectation:
-    """What is expected of z given what is observed.
+    """Sums over rows of posterior moments of z, as an M step needs them.
 
     Attributes
     ----------
@@ -233,7 +234,7 @@ class Conditionals:
 
 
 def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
-    """Return what EM needs of the posterior of each row."""
+    """Return the E step: the evidence of each row, and sums of posterior moments of z."""
     n, n_components = len(table.values), len(rows.means)
     evidence, weights = np.empty(n), np.empty((n, n_components))
     shifts, scatters = np.zeros_like(rows.means), np.zeros_like(rows.covariances)
@@ -279,7 +280,7 @@ def over_blocks(
     rows: RowMixture,
     take: Callable[[Form, Array, IntArray, Solve], T],
 ) -> tuple[Array, list[T]]:
-    """Return W, and ``take(form, W, rows, solve)`` of blocks of the rows of a form.
+    """Return W (``widths``), and ``take(form, W, rows, solve)`` of blocks of the rows of a form.
 
     ``solve(inner, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
     of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by

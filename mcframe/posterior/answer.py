@@ -1,4 +1,4 @@
-"""The answer of ``mc.posterior``: what is likely, and how sure it is."""
+"""The answer of ``mc.posterior``: means, intervals, sets and draws of new observations."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,10 @@ BATCH = 200_000
 
 @attrs.frozen
 class Sweep:
-    """One sweep: its number, the bound on the log evidence after it, factors, and seconds."""
+    """One sweep: its number, the bound on the log evidence after it, factors, and seconds.
+
+    ``n_factors`` counts the Gaussians that are mixed where the prior is ``GaussianRows``.
+    """
 
     iteration: int
     evidence: float
@@ -42,16 +45,21 @@ class Posterior:
     ----------
     problem : Problem
         The model with its data.
+    engine : FactorPosterior or JointPosterior
+        The distributions of z after the last sweep.
     evidence : float
         A lower bound on the log evidence of the data, with every constant; it never falls from
         one sweep to the next. Data of standardised blocks count in standard units. Of two models
-        of the same data the one with more of it is more likely.
+        of the same data that with the larger bound is preferred.
     status : str
         "converged", "iteration_limit", "time_limit" or "interrupted".
     message : str
         The status in a sentence.
     history : tuple of Sweep
     random_state : int
+        The seed of the factors to begin with, and of draws.
+    tables : mapping from block name to Table
+        The tables of the rows that are answered for: those of the data, or of new rows.
     """
 
     problem: Problem

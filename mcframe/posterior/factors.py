@@ -8,8 +8,8 @@ Raiko, Ilin and Karhunen, 2007), which maximises
 
     sum over entries of E[constant - precision (z - value)^2 / 2] - KL(q(x) || p) - KL(q(w) || p),
 
-a lower bound on the log evidence: the log likelihood of each entry is replaced by the parabola
-below it that its likelihood gives. Variances of noise and precisions of the priors are those that
+a lower bound on the log evidence: each entry counts by the Gaussian pseudo-observation that
+``posterior.observed`` makes of it. Variances of noise and precisions of the priors are those that
 make it largest.
 """
 
@@ -233,7 +233,7 @@ class Priors:
 
 @attrs.frozen(eq=False)
 class RowSums:
-    """What some rows answer: sums over their entries, and over the rows themselves.
+    """Sums over the entries of some rows, and over the rows themselves.
 
     Attributes
     ----------
@@ -293,8 +293,8 @@ class FactorState:
 def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> FactorState:
     """A state to begin with: effects of columns 0, factors random and large, little noise.
 
-    From much noise and small factors the bound rises to maxima at which too few factors are left:
-    they find nothing in the first sweeps and are switched off.
+    From much noise and small factors the bound rises to local maxima with too few factors: in the
+    first sweeps they explain nothing, and are switched off.
     """
     design = Design.of(observed, n_factors)
     values, precisions = np.empty(observed.size), np.empty(observed.size)
@@ -331,8 +331,8 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
 class RowPass:
     """One pass over rows: their Gaussians given the columns, new bounds, and sums for columns.
 
-    It changes the state's pseudo-observations in place. Rows are independent given the columns,
-    so that a pass over some of them is a question that partitions can be asked.
+    Given the columns rows are independent, so that the sums of any groups of rows add up to those
+    of all. ``refresh`` overwrites the state's ``values`` and ``precisions`` in place.
     """
 
     observed: Observed
@@ -370,7 +370,7 @@ class RowPass:
         )
 
     def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[float, Array]:
-        """Take the best bounds for the entries of some rows; constants, and spreads of blocks."""
+        """Find the best bounds for the entries of some rows; constants, and spreads of blocks."""
         observed, state = self.observed, self.state
         spreads, constant = np.zeros(len(observed.blocks)), 0.0
         mean, variance = self.moments
@@ -414,7 +414,7 @@ class RowPass:
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Room for means and variances of all numbers of z; empty where no bound asks for them."""
+        """Arrays for means and variances of all numbers of z; empty where no bound needs them."""
         asked = any(block.noise != "column" for block in self.observed.blocks)
         size = self.observed.size if asked else 0
         return np.empty(size), np.empty(size)
@@ -485,7 +485,7 @@ class Swept:
 def sweep(
     observed: Observed, state: FactorState, weight: float | None, learns_noise: bool = True
 ) -> Swept:
-    """One pass over rows, the columns given these, then noise, priors and the best rotation."""
+    """A pass over rows, then columns, noise and priors; factors are rotated if that is better."""
     if observed.fits_parameters:
         observed = observed.fitted(*RowPass(observed, state).all_moments())
     sums = RowPass(observed, state).all_sums()
@@ -509,7 +509,7 @@ def sweep(
 
 @attrs.frozen(eq=False)
 class Terms:
-    """The terms of the bound in which rows and columns meet their priors."""
+    """The terms of the bound that depend on priors: divergences, and densities of precisions."""
 
     observed: Observed
     design: Design

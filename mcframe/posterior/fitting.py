@@ -55,8 +55,9 @@ def posterior(
       is exact for Gaussian blocks. ``GaussianRows()`` estimates mean and covariance,
       ``GaussianRows(components="auto")`` those of a mixture, and how many are mixed.
 
-    ``Gaussian(variance=None)`` learns a noise variance for each column. Biases and row effects are
-    Gaussian, with the precision that ``effects_weight`` says or a learned one.
+    ``Gaussian(variance=None)`` learns a noise variance for each column; with ``GaussianRows`` it
+    is a hundredth of the mean square of the column's values. Biases and row effects are Gaussian,
+    with the precision that ``effects_weight`` says or a learned one.
 
     Parameters
     ----------
@@ -66,13 +67,14 @@ def posterior(
         Offsets are known.
     factors : "auto" or int, default "auto"
         How many factors there are, at most; "auto" takes 24, or as many as the shorter side has.
-        Of no use with ``GaussianRows``.
+        An error with ``GaussianRows``, which has none.
     tol : float, default 1e-3
         The sweep is the last that raises the bound on the log evidence by less than this for each
         entry. A smaller one finds more evidence, with fewer factors; on ratings it predicts less
         well (see the guide).
     max_iter : int, default 500
-        Sweeps.
+        The largest number of sweeps. The steps that estimate ``GaussianRows()`` are no sweeps;
+        each estimate makes 100 at most.
     max_seconds : float, default inf
     random_state : int or None, default 0
         Seeds the factors to begin with, and draws.
@@ -101,8 +103,8 @@ def posterior(
     variational Bayes (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007). Likelihoods that are no
     Gaussians count by the best parabola below their logarithm (Jaakkola and Jordan, 2000), counts
     and durations by a Gaussian for each entry. The lower bound on the evidence rises with every
-    half sweep; a fall beyond rounding is an error. Variances are too small by what a product of
-    distributions leaves out: measure it by ``mc.verify_posterior``.
+    half sweep; a fall from one sweep to the next beyond rounding is an error. Variances are too
+    small by what a product of distributions leaves out: measure it by ``mc.verify_posterior``.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
     four times as many where bounds are found anew, and (n + d) k^3; memory is some ``40 N + 8 d
@@ -185,7 +187,10 @@ def posterior(
 def sweeps_of(
     problem: Problem, observed: Observed, factors: int | str, tol: float, seed: int
 ) -> Iterator[Any]:
-    """Engine, bound on the log evidence and its rounding after each sweep."""
+    """Iterate over sweeps: the engine, the bound on the log evidence, and its rounding.
+
+    An engine is a ``FactorPosterior`` or a ``JointPosterior``: the distributions of z.
+    """
     [term] = problem.terms
     if isinstance(term, GaussianRows):
         if factors != "auto":

@@ -12,8 +12,8 @@ from mcframe.posterior.observed import LOG_TWO_PI, Observed
 from mcframe.posterior.rows import RowsPosterior, fit_rows, posterior_of
 from mcframe.regularizers import GaussianRows
 
-# The noise variance of a Gaussian block that learns it, over the mean square of the column's
-# values, where the covariance is estimated: the data do not determine both.
+# The noise variance of a Gaussian block that does not declare it, over the mean square of the
+# column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
 NOISE = 0.01
 # Steps in which the bounds and the rows are found given each other, at most, for new rows.
 ROUNDS = 100
@@ -21,7 +21,7 @@ ROUNDS = 100
 
 @attrs.frozen(eq=False)
 class GivenRows:
-    """One Gaussian whose mean and covariance are declared: what is known of its parameters."""
+    """Declared parameters of one Gaussian, with the members that ``RowsParameters`` has."""
 
     mixture: RowMixture
 
@@ -75,7 +75,7 @@ class DenseNumbers:
     def of(
         cls, observed: Observed, noise: Array, moments: tuple[Array, Array] | None
     ) -> "DenseNumbers":
-        """The best ones where z has these means and variances (n x d), 0 and 1 if there are none.
+        """The pseudo-observations at these means and variances of z (n x d); None for 0 and 1.
 
         ``noise`` has the variance of each column of Z, of Gaussian blocks that do not declare it.
         """
@@ -117,7 +117,7 @@ class JointPosterior:
 
     @property
     def n_factors(self) -> int:
-        """The number of Gaussians that are mixed."""
+        """The number of Gaussians that are mixed, where ``FactorPosterior`` has factors."""
         return len(self.rows.shares)
 
     @property
@@ -156,7 +156,7 @@ class JointPosterior:
 def joint_sweeps(
     observed: Observed, term: GaussianRows, tol: float, seed: int
 ) -> Iterator[JointPosterior]:
-    """The posterior after each step: of Gaussian blocks one, of others until it is stopped."""
+    """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
     noise = NOISE * observed.squares
     numbers = DenseNumbers.of(observed, noise, None)
     if term.covariance is None:

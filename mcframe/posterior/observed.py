@@ -18,7 +18,7 @@ from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.sampled import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
-# Entries as which all columns count where that of one says how large its values are.
+# Mean squares of columns are shrunk towards that of all columns, which counts as so many entries.
 DRAWN = 10.0
 
 
@@ -48,10 +48,10 @@ class ObservedBlock:
 
     @property
     def noise(self) -> str | None:
-        """What has a noise variance that is learned: each "column", the whole "block", or None.
+        """Which noise variance is unknown: one for each "column", one for the "block", or None.
 
         The variance of a block is that of a Gaussian which is added to its predictors, where no
-        parabola is below the log likelihood (see ``ExpectedLogLikelihood``).
+        parabola lies below the log likelihood (see ``ExpectedLogLikelihood``).
         """
         if isinstance(self.likelihood, Gaussian) and self.likelihood.variance is None:
             return "column"
@@ -59,7 +59,7 @@ class ObservedBlock:
 
     @cached_property
     def usual_square(self) -> float:
-        """The mean square of effects that is likely beforehand, in the units of z."""
+        """The mean square that the priors of effects expect, in the units of z."""
         if not self.likelihood.location or not self.y.size:
             return 1.0
         values = self.y + self.centres[self.at]
@@ -69,8 +69,8 @@ class ObservedBlock:
     def squares(self) -> Array:
         """About the mean square of the values of each column of Z; 1 where z has no unit.
 
-        Of columns with few entries drawn to that of the others, by their logarithms: the units of
-        columns may differ by orders of magnitude.
+        Those of columns with few entries are shrunk towards that of the others, on the scale of
+        logarithms, since the units of columns may differ by orders of magnitude.
         """
         if not self.likelihood.location:
             return np.ones(self.centres.size)
@@ -146,9 +146,10 @@ class ObservedBlock:
 class PseudoObservations:
     """Gaussian observations of numbers of z: ``constant - sum of precision / 2 (z - value)^2``.
 
-    Below the log likelihoods of their entries for all z. Where noise variances are learned the
-    precisions are yet to be divided by these; ``spread`` is the sum of the variances of z with its
-    own noise.
+    That is a lower bound on the log likelihoods of their entries at every z. Where a variance is
+    learned the precisions have to be divided by it. With noise of the predictors (``noise`` is
+    "block") values are the means of noisy predictors, ``spread`` is the sum of their variances,
+    and the bound is one on expectations over the noise.
     """
 
     values: Array
@@ -176,11 +177,11 @@ class Observed:
         tables: Mapping[str, Table] | None = None,
         known: "Observed | None" = None,
     ) -> "Observed":
-        """The entries of a problem; standardised values in their units, each entry counted once.
+        """The entries of a problem, values of standardised blocks in standard units.
 
-        Where ``standardize`` divides losses by those of a constant, that is not done: a
-        likelihood says itself how much an observation counts. ``tables`` of new rows may be given
-        with the entries that are ``known``, whose centres are taken.
+        Weights of blocks and entries multiply log likelihoods. Those by which ``standardize``
+        divides columns do not: the scale of a log likelihood is part of it. ``tables`` of new rows
+        may be given with the entries that are ``known``, whose centres are taken.
         """
         blocks: list[ObservedBlock] = []
         rows, columns, start = [], [], 0
@@ -234,7 +235,7 @@ class Observed:
 
     @cached_property
     def columns_with_noise(self) -> IntArray:
-        """The columns of Z with a noise variance each that is learned."""
+        """The columns of Z that have an unknown noise variance each."""
         own = [block.columns for block in self.blocks if block.noise == "column"]
         return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
 

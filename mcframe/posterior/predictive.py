@@ -1,4 +1,4 @@
-"""What is likely to be observed where z is a mixture of Gaussians."""
+"""The distribution of a new observation where z is a mixture of Gaussians."""
 
 from collections.abc import Callable
 from typing import Any

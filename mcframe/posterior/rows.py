@@ -2,8 +2,8 @@
 
 Variational Bayes for mixtures of Gaussians (Bishop, Pattern Recognition and Machine Learning,
 2006, section 10.2), for rows of which only some numbers are observed, with noise. Means and
-covariances have Gaussian-inverse-Wishart distributions; shares are points. How many rows the prior
-covariance of one Gaussian counts as is found by the evidence lower bound, too.
+covariances have Gaussian-inverse-Wishart distributions; shares are point estimates. How many rows
+the prior covariance of one Gaussian counts as maximises the evidence lower bound, too.
 """
 
 import warnings
@@ -29,9 +29,9 @@ from mcframe.posterior.rows_parameters import RowsParameters, RowsPrior
 __all__ = ["RowsPosterior", "fit_rows", "given_rows"]
 
 # The numbers of components that are tried, in this order, until two in a row are worse, and the
-# share of the observed numbers by which they are compared. The evidence lower bound would cost
-# nothing, but where one component predicts held-out numbers best it took two or more in seven
-# drawn tables of eight: what holes add to the uncertainty of a covariance is missing in it.
+# share of the observed numbers by which they are compared. The evidence lower bound would need no
+# held-out numbers, but where one component predicts these best it preferred two or more in seven
+# of eight drawn tables: it leaves out what missing numbers add to the uncertainty of a covariance.
 COMPONENTS = (1, 2, 3, 4, 6, 8)
 HELD_OUT = 1.0 / 7.0
 # How much larger than that of the answer the tolerance of these trials is.
@@ -53,16 +53,16 @@ class RowsPosterior:
     components : RowMixture
         The distribution of a new row.
     table : Incomplete
-        What is observed.
+        The observed numbers and their precisions.
     responsibilities : array (n x C)
         The probability that a row is of a component.
     evidence : float
         The logarithm of the density of all observed numbers; where parameters are estimated, the
-        lower bound of it on which the estimate rests, that is, of the rows that it rests on.
+        last evidence lower bound of the estimate.
     history : tuple of float
         The evidence lower bound before each step; it never falls. Empty of given parameters.
     parameters : RowsParameters or None
-        What is known of shares, means and covariances of the components; None where these are
+        The distribution of shares, means and covariances of the components; None where these are
         given.
     """
 
@@ -102,7 +102,7 @@ class RowsPosterior:
         return conditionals(self.table, self.components)
 
     def moments(self) -> tuple[Array, Array]:
-        """Return mean and variance of z (n x d), of which the evidence lower bound is that."""
+        """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
         rows = self.components if self.parameters is None else self.parameters.expected
         found = conditionals(self.table, rows)
         weights = found.responsibilities.T[:, :, None]
@@ -171,7 +171,7 @@ class RowsPosterior:
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.
 
-        So are observations estimated that are Gaussian only given z. ``evidence`` is that of the
+        For pseudo-observations, which change with the posterior of z. ``evidence`` is that of the
         parameters before the step.
         """
         table = Incomplete.of(values, precisions, self.table.variances)
@@ -362,7 +362,7 @@ def divided(
 
 
 def judged(table: Incomplete, parameters: RowsParameters) -> tuple[Expectation, float]:
-    """What is expected of rows given parameters, and the evidence lower bound."""
+    """The expectations over rows under parameters, and the evidence lower bound."""
     found = expectation(table, parameters.expected)
     return found, float(np.sum(found.evidence)) - parameters.divergence()
 

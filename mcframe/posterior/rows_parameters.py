@@ -1,4 +1,4 @@
-"""What is known of the means and covariances of Gaussian rows: their prior and their posterior."""
+"""The prior and the posterior of the means and covariances of Gaussian rows."""
 
 import attrs
 import numpy as np
@@ -46,7 +46,7 @@ class RowsPrior:
     def after(self, found: Expectation, means: Array) -> "RowsParameters":
         """The distribution of the parameters that maximises the evidence lower bound.
 
-        Of what is expected under components with these ``means`` (C x d).
+        ``found`` are the expectations under components with these ``means`` (C x d).
         """
         weights = found.weights
         counts = self.mean_rows + weights
@@ -106,10 +106,10 @@ class RowsParameters:
 
     @property
     def expected(self) -> RowMixture:
-        """The components by which z is distributed where the evidence lower bound is largest.
+        """The components under which the posterior of z maximises the evidence lower bound.
 
-        Their covariances are 1 / E(S^-1), and their shares are lowered by what is not known of
-        the parameters, so that they sum to less than 1.
+        Their covariances are (E S^-1)^-1, and their shares are lowered by the uncertainty of the
+        parameters, so that they sum to less than 1.
         """
         d = self.prior.mean.size
         logs = self.digammas + d * np.log(2.0 / self.degrees) - d / self.counts

@@ -1,4 +1,4 @@
-"""What a solver of effects asks of entries in memory: sums over the entries of each effect."""
+"""Sums over the entries of each effect, in memory: all that the solver of effects needs."""
 
 from collections.abc import Callable
 from functools import cached_property

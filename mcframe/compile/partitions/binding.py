@@ -93,13 +93,15 @@ def refusal_of_unlabeled(block: Block) -> str | None:
 
 
 def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedProblem, Program]:
-    """Bind a model to data in partitions and compile it, in two rounds of tasks.
+    """Bind a model to data in partitions and compile it, in two rounds of tasks or more.
+
+    Standardised blocks and effects take further ones.
 
     Returns
     -------
     problem, program
-        The judge, whose ``partitions`` is the executor of parts that are bound with all totals,
-        and what solvers read.
+        The problem, whose ``partitions`` is the executor of parts that are bound with all totals,
+        and the program that solvers take.
 
     Raises
     ------

@@ -37,7 +37,7 @@ WRITTEN_OUT = 256
 
 @attrs.frozen(eq=False, kw_only=True)
 class EffectsInParts(Effects):
-    """The effects of block ``k``, of which entries and their sums are known by effect."""
+    """The effects of block ``k``: the counts and the weights of the entries of each effect."""
 
     partitions: Partitions
     k: int

@@ -1,4 +1,4 @@
-"""Who computes the parts: one after the other in this process."""
+"""Maps over the partitions of a table, and the one that computes them here, one by one."""
 
 import itertools
 import time
@@ -99,7 +99,7 @@ class Partitions(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a fit says of those who compute: here nothing."""
+        """Notes of a fit on the processes that compute: here none."""
         return ()
 
     @cached_property

@@ -20,7 +20,7 @@ from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine import check_time
 
-# Seconds between two looks at a round, and between two at the cluster.
+# Seconds between two checks of a round, and between two checks of the cluster.
 PATIENCE, LOOK = 1.0, 5.0
 # Seconds without a worker, or without a word of the scheduler, until a round is given up; and
 # seconds in which no worker runs anything, as when all are paused since their memory is full.
