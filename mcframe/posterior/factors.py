@@ -741,6 +741,7 @@ class FactorPosterior:
 
     observed: Observed
     state: FactorState
+    ended: bool | None = None
 
     @property
     def centres(self) -> Array:

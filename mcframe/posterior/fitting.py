@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mcframe.backends import Budget
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
@@ -19,7 +20,7 @@ from mcframe.numerics.threads import thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_seed, checked_switch
 from mcframe.partitions import in_partitions
 from mcframe.posterior.answer import Posterior, Sweep
-from mcframe.posterior.factors import factor_sweeps
+from mcframe.posterior.factors import HELD, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
 from mcframe.regularizers import GaussianRows, NuclearNorm
@@ -137,17 +138,15 @@ def posterior(
         if reason is not None:
             raise BackendError(f"no posterior: {reason}")
         observed = Observed.of(problem)
-        sweeps = sweeps_of(problem, observed, factors, budget.tol, seed)
+        sweeps = sweeps_of(problem, observed, factors, budget, seed)
         history: list[Sweep] = []
-        engine, before = None, -np.inf
+        engine: Any = None
+        before = -np.inf
         status, message = "iteration_limit", f"stopped after {max_iter} sweeps"
         with stop_at(began + budget.max_seconds):
             while len(history) < max(budget.max_iter, 1):
                 try:
                     engine, evidence, rounding = next(sweeps)
-                except StopIteration:
-                    status, message = "converged", "found at once"
-                    break
                 except (OutOfTime, KeyboardInterrupt) as stopped:
                     out = isinstance(stopped, OutOfTime)
                     if engine is None and out:
@@ -165,7 +164,12 @@ def posterior(
                 history.append(Sweep(len(history) + 1, evidence, engine.n_factors, seconds))
                 if progress:
                     print(f"sweep {len(history)}: log evidence at least {evidence:.6g}, {engine}")
-                if evidence - before <= budget.tol * observed.n_entries:
+                if engine.ended is not None:
+                    status = "converged" if engine.ended else "iteration_limit"
+                    message = f"the rows took {max(len(engine.rows.history), 1)} steps"
+                    break
+                rose = evidence - before
+                if len(history) > HELD and rose <= budget.tol * observed.n_entries:
                     status = "converged"
                     message = (
                         f"the last sweep raised the evidence by less than tol={tol:g} an entry"
@@ -185,7 +189,7 @@ def posterior(
 
 
 def sweeps_of(
-    problem: Problem, observed: Observed, factors: int | str, tol: float, seed: int
+    problem: Problem, observed: Observed, factors: int | str, budget: Budget, seed: int
 ) -> Iterator[Any]:
     """Iterate over sweeps: the engine, the bound on the log evidence, and its rounding.
 
@@ -195,7 +199,8 @@ def sweeps_of(
     if isinstance(term, GaussianRows):
         if factors != "auto":
             raise ModelError(f"factors={factors!r} was given; GaussianRows() has none: drop it")
-        return ((found, found.evidence, 0.0) for found in joint_sweeps(observed, term, tol, seed))
+        steps = joint_sweeps(observed, term, budget.tol, budget.max_iter, seed)
+        return ((found, found.evidence, 0.0) for found in steps)
     assert isinstance(term, NuclearNorm)
     return factor_sweeps(observed, number_of_factors(factors, problem), term.weight, seed)
 

@@ -7,56 +7,15 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.row_mixtures import Expectation, Incomplete, RowMixture, expectation
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
-from mcframe.posterior.rows import RowsPosterior, fit_rows, posterior_of
+from mcframe.posterior.rows import RowsPosterior, fit_rows, given_rows
 from mcframe.regularizers import GaussianRows
 
-# The noise variance of a Gaussian block that does not declare it, over the mean square of the
+# The noise variance of a Gaussian block that does not declare it, over the variance of the
 # column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
 NOISE = 0.01
 # Steps in which the bounds and the rows are found given each other, at most, for new rows.
 ROUNDS = 100
-
-
-@attrs.frozen(eq=False)
-class GivenRows:
-    """Declared parameters of one Gaussian, with the members that ``RowsParameters`` has."""
-
-    mixture: RowMixture
-
-    @property
-    def expected(self) -> RowMixture:
-        """The Gaussian."""
-        return self.mixture
-
-    @property
-    def predictive(self) -> RowMixture:
-        """The Gaussian."""
-        return self.mixture
-
-    @property
-    def means(self) -> Array:
-        """Its mean (1 x d)."""
-        return self.mixture.means
-
-    @property
-    def shares(self) -> Array:
-        """1."""
-        return np.ones(1)
-
-    @property
-    def prior(self) -> "GivenRows":
-        """Itself: nothing is estimated."""
-        return self
-
-    def after(self, found: Expectation, means: Array) -> "GivenRows":
-        """Itself, whatever the rows are."""
-        return self
-
-    def divergence(self) -> float:
-        """0."""
-        return 0.0
 
 
 @attrs.frozen(eq=False)
@@ -104,12 +63,16 @@ class DenseNumbers:
 
 @attrs.frozen(eq=False)
 class JointPosterior:
-    """The posterior of rows of Z, and the noise variance of columns that do not declare it."""
+    """The posterior of rows of Z, and the noise variance of columns that do not declare it.
+
+    ``ended`` says of Gaussian blocks, which take no sweeps, whether the estimate has converged.
+    """
 
     observed: Observed
     rows: RowsPosterior
     evidence: float
     noise: Array
+    ended: bool | None = None
 
     def likelihood(self, name: str) -> Any:
         """The likelihood of a block."""
@@ -154,28 +117,22 @@ class JointPosterior:
 
 
 def joint_sweeps(
-    observed: Observed, term: GaussianRows, tol: float, seed: int
+    observed: Observed, term: GaussianRows, tol: float, max_steps: int, seed: int
 ) -> Iterator[JointPosterior]:
     """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
-    noise = NOISE * observed.squares
+    noise = NOISE * spreads_of(observed)
     numbers = DenseNumbers.of(observed, noise, None)
+    given = numbers.values, numbers.precisions
     if term.covariance is None:
         found = fit_rows(
-            numbers.values,
-            numbers.precisions,
-            components=term.components,
-            tol=tol,
-            random_state=seed,
+            *given, components=term.components, tol=tol, max_steps=max_steps, random_state=seed
         )
     else:
         mean, covariance = term.moments
-        mixture = RowMixture(np.zeros(1), mean[None], covariance[None] / term.weight)
-        known: Any = GivenRows(mixture)
-        variances = np.diag(covariance) / term.weight
-        table = Incomplete.of(numbers.values, numbers.precisions, variances)
-        found = posterior_of(table, known, (float(np.sum(evidence_of(table, mixture))),))
+        found = given_rows(*given, mean, covariance / term.weight)
     if not observed.needs_bounds:
-        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
+        ended = len(found.history) <= max_steps
+        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise, ended)
         return
     while True:
         moments = found.moments()
@@ -186,6 +143,14 @@ def joint_sweeps(
         yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
 
 
-def evidence_of(table: Incomplete, mixture: RowMixture) -> Array:
-    """The log evidence of each row under given parameters."""
-    return expectation(table, mixture).evidence
+def spreads_of(observed: Observed) -> Array:
+    """The variance of the values of each column of Z about their mean, above 0."""
+    found = np.ones(observed.shape[1])
+    for block in observed.blocks:
+        if block.noise == "column":
+            n_columns = block.centres.size
+            counts = np.maximum(np.bincount(block.at, minlength=n_columns), 1)
+            away = block.y - (np.bincount(block.at, block.y, n_columns) / counts)[block.at]
+            variances = np.bincount(block.at, np.square(away), n_columns) / counts
+            found[block.columns] = np.where(variances > 0.0, variances, block.usual_square)
+    return found
