@@ -13,7 +13,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
-from mcframe.posterior.observed import Observed
+from mcframe.posterior.observed import Observed, nothing
 from mcframe.posterior.predictive import Predictive, columns_of, has_few_values
 from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
 
@@ -246,17 +246,11 @@ class Posterior:
         """
         tables = tables_of_new_rows(self.problem, data)
         observed = Observed.of(self.problem, tables, known=self.engine.observed)
+        index, n_rows = next(iter(tables.values())).index, observed.shape[0]
         shown = {}
-        for own in observed.blocks:
-            name = own.block.name
-            table = tables.get(name)
-            if table is None:
-                table = attrs.evolve(self.tables[name], index=None)
-                nowhere = np.zeros(0, dtype=np.intp)
-                empty = Table((observed.shape[0], table.shape[1]), nowhere, nowhere, np.zeros(0))
-                table = empty.on_standard_of(self.tables[name])
-            names = table.names if self.tables[name].names is None else self.tables[name].names
-            index = next(iter(tables.values())).index
+        for name, fitted in self.tables.items():
+            table = tables[name] if name in tables else nothing(self.problem, name, n_rows)
+            names = table.names if fitted.names is None else fitted.names
             shown[name] = attrs.evolve(table, names=names, index=index)
         return attrs.evolve(self, engine=self.engine.condition(observed), tables=shown)
 
