@@ -81,6 +81,11 @@ def test_what_has_no_posterior_is_refused(table):
     ):
         with pytest.raises(mc.BackendError, match=reason):
             mc.posterior(mc.Model([block], terms), {"x": table})
+    with pytest.raises(mc.BackendError, match="block 'x': reduce='mean'"):
+        mc.posterior(
+            mc.Model([mc.Block("x", mc.Gaussian(), reduce="mean")], [mc.NuclearNorm()]),
+            {"x": table},
+        )
     with pytest.raises(mc.BackendError, match="biases and row effects"):
         mc.posterior(
             mc.Model([mc.Block("x", LEARNED, bias=True)], [mc.GaussianRows()]), {"x": table}

@@ -251,6 +251,11 @@ def refusal_of_block(block: Block) -> str | None:
     """Why a block's loss has no posterior; None if it has one."""
     likelihood = block.likelihood
     word = type(likelihood).__name__
+    if block.reduce == "mean":
+        return (
+            "reduce='mean' counts all entries together as one, which no likelihood of data does;"
+            " drop it"
+        )
     if not isinstance(likelihood, GaussianBound | ExpectedLogLikelihood):
         return f"{word} is a loss without a distribution of data; take mc.fit"
     return None
