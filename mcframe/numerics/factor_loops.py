@@ -144,4 +144,4 @@ def predictor_moments(  # type: ignore[no-untyped-def]
             product = 0.0
             for a in range(width):
                 product += x[a] * w[a]
-            mean[place], variance[place] = product, total
+            mean[place], variance[place] = product, max(total, 0.0)  # rounding may be below 0

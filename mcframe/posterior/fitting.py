@@ -147,6 +147,12 @@ def posterior(
             while len(history) < max(budget.max_iter, 1):
                 try:
                     engine, evidence, rounding = next(sweeps)
+                except np.linalg.LinAlgError:
+                    raise BackendError(
+                        "no posterior: normal equations are singular in double precision, since"
+                        " columns or effects are of very different sizes; standardise the"
+                        " columns, or take fewer factors"
+                    ) from None
                 except (OutOfTime, KeyboardInterrupt) as stopped:
                     out = isinstance(stopped, OutOfTime)
                     if engine is None and out:
