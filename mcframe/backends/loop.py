@@ -31,7 +31,7 @@ FIRST_CHECK = 8
 SOONEST, LATEST = 3, 100
 # Least seconds between two checkpoints, also as a multiple of the time that writing one takes.
 KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
-# The ratio of two gaps in turn from which on the solver is asked for more exact steps.
+# The solver is asked for more exact steps if a gap is at least this multiple of the gap before it.
 STALLED = 0.98
 FALLING = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"

@@ -79,6 +79,8 @@ class Posterior:
     def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """E[y] of a block: the mean of a new observation, probabilities for labels and classes.
 
+        Of a ``Quantile`` block the posterior mean of the quantile.
+
         Every entry, in a DataFrame if the data were one, else in an array (of K classes with K
         columns for each); with ``rows`` and ``columns``, equally long, the entries at these
         positions, counted from 0.

@@ -108,8 +108,8 @@ def posterior(
     small by what a product of distributions leaves out: measure it by ``mc.verify_posterior``.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
-    four times as many where bounds are found anew, and (n + d) k^3; memory is some ``40 N + 8 d
-    k^2`` bytes, 16 N more for bounds.
+    four times as many where bounds are found anew, and (n + d) k^3; memory was some 50 bytes an
+    entry beyond the data (ten million entries, ten factors); bounds take 16 N more.
 
     Examples
     --------
