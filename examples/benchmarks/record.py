@@ -15,6 +15,7 @@ import pathlib
 import sys
 import time
 import warnings
+import zlib
 
 import numpy as np
 from memory import peak_megabytes
@@ -72,13 +73,14 @@ def models_of_likelihoods():
 
 def models_of_terms():
     """Name, model and data of each term of the catalogue, by itself or beside a nuclear norm."""
-    rng = np.random.default_rng(1)
     for term in catalogue.TERMS:
+        rng = np.random.default_rng(zlib.crc32(str(term).encode()))  # whatever stands before it
         alone = isinstance(term, Spectral | Factored) and not isinstance(term, mc.OnesColumn)
         blocks = [mc.Block("features", mc.Gaussian()), mc.Block("labels", mc.Bernoulli())]
         data = {b.name: table_of(b.likelihood, (24, 4), rng) for b in blocks}
         yield str(term), mc.Model(blocks, [term] if alone else [mc.NuclearNorm(0.7), term]), data
     for k, (term, shape) in enumerate(catalogue.SHAPED_TERMS):
+        rng = np.random.default_rng(k)
         block = mc.Block("features", mc.Gaussian())
         data = {"features": table_of(block.likelihood, shape, rng)}
         rows = isinstance(term, mc.GaussianRows)
