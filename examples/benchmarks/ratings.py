@@ -1,11 +1,16 @@
-"""Ratings of films: mcframe beside cmfrec and implicit, all tuned on the same validation split.
+"""Ratings of films: mcframe beside cmfrec, implicit and myfm, on the same splits.
 
-    python examples/benchmarks/ratings.py [--seeds 0 1 2] [--methods mcframe cmfrec implicit]
+    python examples/benchmarks/ratings.py [--seeds 0 1 2] [--methods posterior myfm ...]
         [--again] [--page] [--quick] [--out DIR]
 
 MovieLens 100k of ``$MCFRAME_DATA``. A tenth of the ratings is the test; a tenth of the others is
 the validation split, on which each method chooses among ``N_SETTINGS`` settings, once for the
-root mean square error and once for NDCG@10; with these it is fitted to all but the test.
+root mean square error and once for NDCG@10; with these it is fitted to all but the test. A method
+without settings is fitted once.
+
+The log density is the mean of log p(rating) in the test, beside the share of ratings inside 90 %
+intervals. Methods with a predictive distribution give their own; predictions of the others are taken
+as the means of normal distributions, with the error of the validation split as standard deviation.
 
 NDCG@10 is of users with a film in the test that they gave 4 or 5 stars, which are the relevant
 ones: of all films that were not among the user's ratings fitted to, and of the user's films in
@@ -18,17 +23,95 @@ import pathlib
 import statistics
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs, seeds_of
-from scipy import sparse
+from scipy import sparse, stats
+from scipy.special import logsumexp
 
 import mcframe as mc
 from mcframe.datasets import read_ratings
 
 N_SETTINGS, MOST, GOOD = 12, 10, 4.0
 MEASURES = ("rmse", "ndcg of all films", "ndcg of rated films")
+KEPT, LEVEL = 0.8, 0.9  # share of a chain's draws, and of intervals
+
+
+@dataclass
+class Predictive:
+    """Scores of all films for all users; of some ratings their log densities and intervals."""
+
+    scores: np.ndarray
+    log_density: Callable
+    interval: Callable
+
+
+def normal(scores, sd):
+    """Normal distributions of one standard deviation around predictions."""
+    around = lambda users, films: stats.norm(np.clip(scores[users, films], 1.0, 5.0), sd)  # noqa: E731
+    return Predictive(
+        scores,
+        lambda users, films, ratings: around(users, films).logpdf(ratings),
+        lambda users, films: around(users, films).interval(LEVEL),
+    )
+
+
+def posterior(table, settings):
+    """Gaussian factors, effects of rows and columns and all variances learned, by defaults."""
+    block = mc.Block("ratings", mc.Gaussian(variance=None), bias=True, row_effects=True)
+    model = mc.Model([block], [mc.NuclearNorm()])
+    for _ in settings:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", mc.UnobservedWarning)
+            found = mc.posterior(model, {"ratings": table})
+        yield Predictive(
+            np.asarray(found.predict("ratings")),
+            lambda *places, found=found: found.log_predictive_density("ratings", *places),
+            lambda *places, found=found: found.interval("ratings", LEVEL, *places),
+        )
+
+
+def myfm(table, settings):
+    """Bayesian factorisation by Gibbs sampling, of several ranks and lengths of the chain."""
+    from myfm import MyFMGibbsRegressor
+
+    triples, n_users = sparse.coo_array(table), table.shape[0]
+    each = np.tile(np.arange(triples.nnz), 2)
+    columns = np.concatenate([triples.row, n_users + triples.col])
+    X = sparse.csr_matrix(
+        (np.ones(each.size), (each, columns)), shape=(triples.nnz, sum(table.shape))
+    )
+    for rank, length in settings:
+        model, kept = MyFMGibbsRegressor(rank=rank, random_seed=0), int(KEPT * length)
+        model.fit(X, triples.data, group_shapes=table.shape, n_iter=length, n_kept_samples=kept)
+        noise = model.get_hyper_trace()["alpha"].to_numpy()[-kept:] ** -0.5
+        yield of_draws(model.w0_samples, model.w_samples, model.V_samples, noise, n_users)
+
+
+def of_draws(constants, effects, factors, noise, n_users):
+    """The mixture of normal distributions that draws of a factorisation are."""
+    left, right = factors[:, :n_users], factors[:, n_users:]
+
+    def means(users, films):
+        products = np.einsum("skr,skr->sk", left[:, users], right[:, films])
+        return constants[:, None] + effects[:, users] + effects[:, n_users + films] + products
+
+    def log_density(users, films, ratings):
+        of_each = stats.norm(means(users, films), noise[:, None]).logpdf(ratings)
+        return logsumexp(of_each, axis=0) - np.log(noise.size)
+
+    def interval(users, films):
+        drawn = means(users, films)
+        sd = np.sqrt(drawn.var(axis=0) + np.mean(np.square(noise)))
+        return stats.norm(drawn.mean(axis=0), sd).interval(LEVEL)
+
+    U, V = (np.concatenate(side, axis=1) for side in (left, right))
+    of_users, of_films = np.split(effects.mean(axis=0), [n_users])
+    scores = constants.mean() + of_users[:, None] + of_films + U @ V.T / noise.size
+    return Predictive(scores, log_density, interval)
 
 
 def mcframe(table, settings):
@@ -70,12 +153,20 @@ def implicit(table, settings):
         yield model.user_factors @ model.item_factors.T
 
 
-METHODS = {"mcframe": mcframe, "cmfrec": cmfrec, "implicit": implicit}
+METHODS = {
+    "mc.posterior": posterior,
+    "mc.path": mcframe,
+    "cmfrec": cmfrec,
+    "implicit": implicit,
+    "myfm": myfm,
+}
 # Weights descend, as paths do.
 SETTINGS = {
-    "mcframe": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
+    "mc.posterior": ["defaults"],
+    "mc.path": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
     "cmfrec": list(itertools.product((1.0, 4.0), (8.0, 11.0, 14.0, 17.0, 20.0, 26.0))),
     "implicit": list(itertools.product((16, 32), (0.1, 10.0), (1.0, 5.0, 20.0))),
+    "myfm": list(itertools.product((4, 8, 12, 16, 24, 32), (100, 300))),
 }
 
 
@@ -126,19 +217,41 @@ def run_once(name, ratings, seed):
     fitted, last, checked, test = parts(ratings, seed)
     method, settings = METHODS[name], SETTINGS[name]
     began = time.process_time()
-    tried = [judged(each, fitted, ratings, checked) for each in method(fitted, settings)]
-    best = {
-        measure: int(np.argmax([sign_of(measure) * each[measure] for each in tried]))
-        for measure in MEASURES
-    }
+    best, sd = dict.fromkeys(MEASURES, 0), np.nan
+    if len(settings) > 1:
+        tried = [
+            judged(scores_of(each), fitted, ratings, checked) for each in method(fitted, settings)
+        ]
+        best = {
+            measure: int(np.argmax([sign_of(measure) * each[measure] for each in tried]))
+            for measure in MEASURES
+        }
+        sd = tried[best["rmse"]]["rmse"]
     chosen = sorted(set(best.values()))
     finals = dict(zip(chosen, method(last, [settings[k] for k in chosen]), strict=True))
     seconds = time.process_time() - began
-    answers = {k: judged(scores, last, ratings, test) for k, scores in finals.items()}
+    answers = {k: judged(scores_of(each), last, ratings, test) for k, each in finals.items()}
     return {
         "seconds": seconds,
         **{measure: answers[best[measure]][measure] for measure in MEASURES},
+        **uncertainty(finals[best["rmse"]], sd, ratings, test),
         "settings": {measure: settings[best[measure]] for measure in MEASURES},
+    }
+
+
+def scores_of(answer):
+    """The scores of a method's answer."""
+    return answer.scores if isinstance(answer, Predictive) else answer
+
+
+def uncertainty(answer, sd, ratings, places):
+    """Mean log density of ratings, and the share of them inside their intervals."""
+    known = answer if isinstance(answer, Predictive) else normal(answer, sd)
+    at, truth = (ratings.users[places], ratings.items[places]), ratings.ratings[places]
+    lower, upper = known.interval(*at)
+    return {
+        "log density": float(np.mean(known.log_density(*at, truth))),
+        "covered": float(np.mean((lower <= truth) & (truth <= upper))),
     }
 
 
@@ -154,18 +267,26 @@ def report(runs):
         own = [run for run in runs if run["method"] == name]
         done = [run for run in own if "failed" not in run]
         if not done:
-            rows.append([name, *["–"] * 4, own[0]["failed"] if own else "not run"])
+            rows.append([name, *["–"] * 6, own[0]["failed"] if own else "not run"])
             continue
-        cells = [f"{statistics.mean(run[measure] for run in done):.4f}" for measure in MEASURES]
+        columns = (*MEASURES, "log density", "covered")
+        cells = [f"{statistics.mean(run[each] for run in done):.4f}" for each in columns]
         if name == "implicit":
-            cells[0] = "–"  # it predicts preferences
+            cells[0] = cells[3] = cells[4] = "–"  # it predicts preferences
         seconds = f"{statistics.median(run['seconds'] for run in done):.3g}"
         settings = "; ".join(
             f"{measure} {told(done[0]['settings'][measure])}"
             for measure in MEASURES[name == "implicit" :]
         )
         rows.append([name, *cells, seconds, settings])
-    header = ["method", *MEASURES, "seconds", "settings chosen, first seed"]
+    header = [
+        "method",
+        *MEASURES,
+        "log density",
+        "in 90 % intervals",
+        "seconds",
+        "settings chosen, first seed",
+    ]
     return [
         f"Means over seeds {seeds_of(runs)}; seconds of the processor.",
         "",
@@ -175,6 +296,8 @@ def report(runs):
 
 def told(setting):
     """One number or several, in three digits."""
+    if isinstance(setting, str):
+        return setting
     return " ".join(f"{number:.3g}" for number in np.atleast_1d(setting))
 
 
