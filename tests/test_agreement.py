@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import Phase, given, seed, settings
 
@@ -318,6 +319,13 @@ def brief(model, data):
         warnings.simplefilter("ignore", mc.NotCertifiedWarning)
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         return mc.fit(model, data, max_iter=60)
+
+
+def test_free_effects_of_a_kink_take_the_same_steps_in_any_unit():
+    x = np.random.default_rng(0).standard_normal((8, 5))
+    model = mc.Model([mc.Block("x", mc.Quantile(0.3), bias=True)], [mc.MaxNorm(0.2)])
+    plain, *others = (brief(*in_unit(model, {"x": x}, unit)) for unit in (1.0, *UNITS))
+    assert {other.objective for other in others} == {plain.objective}
 
 
 def test_no_unit_counts(record_property):

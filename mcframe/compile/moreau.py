@@ -40,8 +40,8 @@ class SmoothedLoss(TwiceDifferentiable):
 
     @property
     def length_scale(self) -> float:
-        """1 / sqrt(curvature)."""
-        return float(np.sqrt(self.step.min()))
+        """The smallest step: so wide is a kink at which the gradient jumps by 1, in the unit of z."""
+        return float(self.step.min())
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """e(v) and Y, unscaled."""
