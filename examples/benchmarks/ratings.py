@@ -1,4 +1,4 @@
-"""Ratings of films: mcframe beside cmfrec, implicit and myfm, on the same splits.
+"""Ratings of films: mcframe beside cmfrec, implicit, myfm and NumPyro, on the same splits.
 
     python examples/benchmarks/ratings.py [--seeds 0 1 2] [--methods posterior myfm ...]
         [--again] [--page] [--quick] [--out DIR]
@@ -9,8 +9,8 @@ root mean square error and once for NDCG@10; with these it is fitted to all but 
 without settings is fitted once.
 
 The log density is the mean of log p(rating) in the test, beside the share of ratings inside 90 %
-intervals. Methods with a predictive distribution give their own; predictions of the others are taken
-as the means of normal distributions, with the error of the validation split as standard deviation.
+intervals. Methods with a predictive distribution give their own; predictions of the others are the
+means of normal distributions, with the error of the validation split as standard deviation.
 
 NDCG@10 is of users with a film in the test that they gave 4 or 5 stars, which are the relevant
 ones: of all films that were not among the user's ratings fitted to, and of the user's films in
@@ -38,6 +38,7 @@ from mcframe.datasets import read_ratings
 N_SETTINGS, MOST, GOOD = 12, 10, 4.0
 MEASURES = ("rmse", "ndcg of all films", "ndcg of rated films")
 KEPT, LEVEL = 0.8, 0.9  # share of a chain's draws, and of intervals
+DRAWS = 100  # of a distribution that is known
 
 
 @dataclass
@@ -89,6 +90,43 @@ def myfm(table, settings):
         model.fit(X, triples.data, group_shapes=table.shape, n_iter=length, n_kept_samples=kept)
         noise = model.get_hyper_trace()["alpha"].to_numpy()[-kept:] ** -0.5
         yield of_draws(model.w0_samples, model.w_samples, model.V_samples, noise, n_users)
+
+
+def numpyro(table, settings):
+    """The posterior's model with independent normals by NumPyro's stochastic optimisation."""
+    import jax
+    import numpyro as npy
+    from numpyro import distributions as dist
+    from numpyro.infer import SVI, Trace_ELBO
+    from numpyro.infer.autoguide import AutoNormal
+
+    triples, n_users = sparse.coo_array(table), table.shape[0]
+    users, films = np.asarray(triples.row), n_users + np.asarray(triples.col)
+    users_first = np.arange(sum(table.shape)) < n_users
+
+    def model(rank):
+        constant = npy.sample("constant", dist.Normal(3.5, 1.0))
+        of_effects = npy.sample("of_effects", dist.HalfNormal(1.0).expand([2]))
+        of_factors = npy.sample("of_factors", dist.HalfNormal(1.0).expand([2, rank]))
+        noise = npy.sample("noise", dist.HalfNormal(1.0))
+        own, shape = (~users_first).astype(int), (users_first.size, rank)
+        effects = npy.sample("effects", dist.Normal(0.0, of_effects[own]).to_event(1))
+        factors = npy.sample(
+            "factors", dist.Normal(jax.numpy.zeros(shape), of_factors[own]).to_event(2)
+        )
+        product = (factors[users] * factors[films]).sum(axis=1)
+        mean = constant + effects[users] + effects[films] + product
+        npy.sample("ratings", dist.Normal(mean, noise).to_event(1), obs=triples.data)
+
+    for rank, steps in settings:
+        guide = AutoNormal(model, init_scale=0.01, init_loc_fn=npy.infer.init_to_sample)
+        search = SVI(model, guide, npy.optim.Adam(0.02), Trace_ELBO())
+        found = search.run(jax.random.PRNGKey(0), steps, rank, progress_bar=False)
+        drawn = guide.sample_posterior(
+            jax.random.PRNGKey(1), found.params, rank, sample_shape=(DRAWS,)
+        )
+        each = ("constant", "effects", "factors", "noise")
+        yield of_draws(*(np.asarray(drawn[name], dtype=float) for name in each), n_users)
 
 
 def of_draws(constants, effects, factors, noise, n_users):
@@ -159,6 +197,7 @@ METHODS = {
     "cmfrec": cmfrec,
     "implicit": implicit,
     "myfm": myfm,
+    "numpyro": numpyro,
 }
 # Weights descend, as paths do.
 SETTINGS = {
@@ -167,6 +206,7 @@ SETTINGS = {
     "cmfrec": list(itertools.product((1.0, 4.0), (8.0, 11.0, 14.0, 17.0, 20.0, 26.0))),
     "implicit": list(itertools.product((16, 32), (0.1, 10.0), (1.0, 5.0, 20.0))),
     "myfm": list(itertools.product((4, 8, 12, 16, 24, 32), (100, 300))),
+    "numpyro": list(itertools.product((8, 24), (1000, 3000))),
 }
 
 
