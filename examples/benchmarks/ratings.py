@@ -256,6 +256,9 @@ def run_once(name, ratings, seed):
     """A method tuned and judged; of each measure by the setting that was best for it."""
     fitted, last, checked, test = parts(ratings, seed)
     method, settings = METHODS[name], SETTINGS[name]
+    few = first_films(ratings, 40)
+    for _ in method(table_of(few, np.arange(len(few))), settings[:1]):
+        pass  # which imports and compiles
     began = time.process_time()
     best, sd = dict.fromkeys(MEASURES, 0), np.nan
     if len(settings) > 1:
