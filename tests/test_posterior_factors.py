@@ -12,6 +12,9 @@ from scipy.special import ndtri
 import mcframe as mc
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_bounds import best_gaussian
+from mcframe.posterior import factor_columns as columns_of
+from mcframe.posterior import factor_rows as rows_of
+from mcframe.posterior import factor_state as state_of
 from mcframe.posterior import factors as engine
 from mcframe.posterior.fitting import ROUNDING
 from mcframe.posterior.observed import Observed
@@ -76,7 +79,7 @@ class Case:
 
     def begin(self, observed, seed=0):
         """A state to begin with."""
-        return engine.begin(observed, self.n_factors, self.weight, np.random.default_rng(seed))
+        return state_of.begin(observed, self.n_factors, self.weight, np.random.default_rng(seed))
 
 
 def case(seed, labels=tuple(LABELS + FITTED), largest=40, scales=9.0, most_factors=6):
@@ -199,7 +202,7 @@ class Plain:
     """One sweep by loops over entries with full matrices; numbers of z of one column each."""
 
     observed: Observed
-    state: engine.FactorState
+    state: state_of.FactorState
     weight: float | None
 
     def __attrs_post_init__(self):
@@ -266,7 +269,7 @@ class Plain:
             shaped = (-1, width) if width > 1 else (-1,)
             offset = 0.0 if block.offset is None else block.offset
             weight = np.ones(block.y.size) if block.weights is None else block.weights
-            if block.noise == "block":
+            if block.unknown_noise == "block":
                 own = priors.noise[block.columns][0], block.y
                 centre, spread = best_gaussian(
                     likelihood, means[part] + offset, *own, weights=weight
@@ -274,7 +277,7 @@ class Plain:
                 self.values[part], spreads[part] = centre - offset, spread
                 expected = likelihood.expected_log_likelihood(centre, spread, block.y)[0]
                 constant += np.sum(weight * expected + 0.5 * np.log(2.0 * np.pi * np.e * spread))
-            if block.noise is None:
+            if block.unknown_noise is None:
                 value, precision, own = likelihood.gaussian_bound(
                     means[part].reshape(shaped) + offset, variances[part].reshape(shaped), block.y
                 )
@@ -288,7 +291,7 @@ class Plain:
         expected = self.precisions * ((self.values - means) ** 2 + variances) + spreads
         noise, usual = priors.noise.copy(), priors.usual_noise
         for block in observed.blocks:
-            if block.noise == "block" and block.y.size:
+            if block.unknown_noise == "block" and block.y.size:
                 noise[block.columns] = max(np.mean(expected[block.part]), 1e-6)
         learned = observed.columns_with_noise
         for j in learned:
@@ -296,7 +299,7 @@ class Plain:
             count = len(places)
             prior = 10.0 * usual
             noise[j] = (np.sum(expected[places]) + prior) / (count + 10.0)
-            noise[j] = max(noise[j], 1e-10 * observed.squares[j])
+            noise[j] = max(noise[j], 1e-10 * observed.mean_squares[j])
         if learned.size:
             usual = stats.hmean(noise[learned])
         root = self.rotation(rows, columns)
@@ -427,7 +430,7 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
         ]
     )
     for block in observed.blocks:
-        if block.noise == "block":
+        if block.unknown_noise == "block":
             here = (cells[1] >= block.columns.start) & (cells[1] < block.columns.stop)
             spread[here] += priors.noise[block.columns][0]
     centres = np.concatenate([block.centres for block in observed.blocks])[cells[1]]
@@ -446,10 +449,10 @@ class Halfway:
     """A state between columns and rotation: what the rotation is given."""
 
     observed: Observed
-    design: engine.Design
-    priors: engine.Priors
-    columns: engine.Gaussians
-    sums: engine.RowSums
+    design: state_of.Design
+    priors: state_of.Priors
+    columns: state_of.Gaussians
+    sums: rows_of.RowSums
     weight: float | None
 
     @classmethod
@@ -460,23 +463,23 @@ class Halfway:
         for _ in range(sweeps):
             found = engine.sweep(observed, state, drawn.weight)
             observed, state = found.observed, found.state
-        sums = engine.RowPass(observed, state).all_sums()
-        columns, _ = engine.columns_given(observed, state, sums)
+        sums = rows_of.RowPass(observed, state).all_sums()
+        columns, _ = columns_of.columns_given(observed, state, sums)
         return cls(observed, state.design, state.priors, columns, sums, drawn.weight)
 
     def divergence(self, columns, sums):
         """Both divergences, at the best priors."""
         kept = self.observed, self.design
-        priors = engine.best_priors(*kept, self.priors, columns, sums, self.weight)
-        of_columns = engine.divergence_of_columns(*kept, priors, columns)
-        of_rows = engine.divergence_of_rows(*kept, priors, sums)
-        return of_columns + of_rows - engine.effects_term(*kept, priors)
+        priors = columns_of.best_priors(*kept, self.priors, columns, sums, self.weight)
+        of_columns = columns_of.divergence_of_columns(*kept, priors, columns)
+        of_rows = columns_of.divergence_of_rows(*kept, priors, sums)
+        return of_columns + of_rows - columns_of.effects_term(*kept, priors)
 
     @property
     def rotated(self):
         """Columns and sums after it."""
         n_rows = self.observed.shape[0]
-        return engine.rotated(self.design, self.columns, self.sums, n_rows, self.weight)
+        return columns_of.rotated(self.design, self.columns, self.sums, n_rows, self.weight)
 
 
 def turned(design, columns, sums, n_rows, root):
@@ -487,10 +490,10 @@ def turned(design, columns, sums, n_rows, root):
     back, log_det = np.linalg.inv(turn), np.linalg.slogdet(root)[1]
     spread = loops.packed(back @ full(columns) @ back.T)
     dets = columns.log_determinants - 2.0 * log_det
-    squares = loops.packed(turn.T @ sums.squares[where] @ turn)
+    squares = loops.packed(turn.T @ sums.outer_products[where] @ turn)
     scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det])
-    found = engine.Gaussians(columns.means @ back.T, spread, dets)
-    return found, attrs.evolve(sums, squares=squares, scalars=scalars)
+    found = state_of.Gaussians(columns.means @ back.T, spread, dets)
+    return found, attrs.evolve(sums, outer_products=squares, scalars=scalars)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -523,7 +526,7 @@ def test_the_rotation_leaves_predictors_as_they_are(seed):
     half = Halfway.of(case(seed, largest=15, scales=4.0))
     columns, sums = half.rotated
     where = loops.unpacking(half.design.width)
-    before, after = half.sums.squares[where], sums.squares[where]
+    before, after = half.sums.outer_products[where], sums.outer_products[where]
     pairs = half.columns.means @ before @ half.columns.means.T
     units = np.sqrt(np.diag(pairs)) + 1e-300
     moved = columns.means @ after @ columns.means.T
@@ -600,7 +603,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
     )
     one, other = first.observed, second.observed
     state, moved = first.begin(one), second.begin(other)
-    taken = engine.Gaussians(*(a[columns] for a in attrs.astuple(state.columns, recurse=False)))
+    taken = state_of.Gaussians(*(a[columns] for a in attrs.astuple(state.columns, recurse=False)))
     moved = attrs.evolve(moved, columns=taken)
     for _ in range(5):
         found, same = engine.sweep(one, state, weight), engine.sweep(other, moved, weight)
@@ -615,7 +618,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
 
 def test_threads_do_not_change_a_bit(monkeypatch):
     """Sums are taken in parts whose number and order the threads do not choose."""
-    monkeypatch.setattr(engine, "PART", 50)
+    monkeypatch.setattr(rows_of, "PART", 50)
     rng = np.random.default_rng(0)
     model, x, _ = gaussian_model(2, rng, 60, 8, bias=True)
     found = [mc.posterior(model, {"x": x}, factors=3, max_iter=6, n_jobs=jobs) for jobs in (1, 2)]
@@ -638,7 +641,7 @@ def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
     cells = np.indices(observed.shape).reshape(2, -1)
     alone = all(isinstance(block.likelihood, mc.Gaussian) for block in observed.blocks)
     if not alone:  # bounds of labels and rows find one another
-        passed = engine.RowPass(observed, state)
+        passed = rows_of.RowPass(observed, state)
         for _ in range(300):
             passed.refresh(0, observed.shape[0], passed.gaussians(0, observed.shape[0]))
     for found, expected in zip(again.mixture(*cells), fitted.mixture(*cells), strict=True):

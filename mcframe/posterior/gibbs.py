@@ -26,7 +26,8 @@ from mcframe.contracts.errors import BackendError
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.sampled import Compressed
-from mcframe.posterior.factors import FactorPosterior, Gaussians, conditionals, drawn_from
+from mcframe.posterior.factor_state import Gaussians, gaussians_given
+from mcframe.posterior.factors import FactorPosterior, drawn_from
 from mcframe.posterior.observed import ObservedBlock
 
 # Nodes of the quadrature over the noise that is part of a block's predictors.
@@ -73,7 +74,7 @@ class HalfSweep:
         )
         found = Gaussians(np.array(self.given), np.zeros_like(matrices), np.zeros(n))
         for here, free in self.groups:
-            own = conditionals(
+            own = gaussians_given(
                 matrices[here],
                 vectors[here],
                 free,
@@ -189,7 +190,7 @@ class Sampler:
 
     def noise_of(self, block: ObservedBlock) -> float:
         """The variance of the noise that is part of a block's predictors."""
-        own = block.noise == "block"
+        own = block.unknown_noise == "block"
         return float(self.posterior.noise[block.columns][0]) if own else 0.0
 
     def step(self, side: int, both: list[Array], rng: np.random.Generator) -> None:

@@ -47,7 +47,7 @@ class ObservedBlock:
     at: IntArray
 
     @property
-    def noise(self) -> str | None:
+    def unknown_noise(self) -> str | None:
         """Which noise variance is unknown: one for each "column", one for the "block", or None.
 
         The variance of a block is that of a Gaussian which is added to its predictors, where no
@@ -66,7 +66,7 @@ class ObservedBlock:
         return float(np.var(values)) or float(np.mean(np.square(values))) or 1.0
 
     @cached_property
-    def squares(self) -> Array:
+    def mean_squares(self) -> Array:
         """About the mean square of the values of each column of Z; 1 where z has no unit.
 
         Those of columns with few entries are shrunk towards that of the others, on the scale of
@@ -120,12 +120,12 @@ class ObservedBlock:
         likelihood: Any = self.likelihood
         y = self.y[entries]
         weight: Any = 1.0 if self.weights is None else self.weights[entries]
-        if self.noise == "column":
+        if self.unknown_noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
         offset = 0.0 if self.offset is None else self.offset[entries]
-        if self.noise == "block":
+        if self.unknown_noise == "block":
             centre, spread = best_gaussian(
                 likelihood, mean + offset, np.asarray(noise), y, weights=weight
             )
@@ -236,7 +236,7 @@ class Observed:
     @cached_property
     def columns_with_noise(self) -> IntArray:
         """The columns of Z that have an unknown noise variance each."""
-        own = [block.columns for block in self.blocks if block.noise == "column"]
+        own = [block.columns for block in self.blocks if block.unknown_noise == "column"]
         return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
 
     @cached_property
@@ -246,9 +246,9 @@ class Observed:
         return counts.astype(np.float64)
 
     @cached_property
-    def squares(self) -> Array:
+    def mean_squares(self) -> Array:
         """The mean square of the values of each column of Z; 1 where z has no unit."""
-        return np.concatenate([block.squares for block in self.blocks])
+        return np.concatenate([block.mean_squares for block in self.blocks])
 
     @cached_property
     def cells(self) -> tuple[IntArray, IntArray]:
