@@ -30,13 +30,12 @@ class Terms:
 
     observed: Observed
     design: Design
-    weight: float | None
 
     def with_best_priors(
         self, priors: Priors, columns: Gaussians, sums: RowSums
     ) -> tuple[Gaussians, RowSums, Priors]:
         """Columns, sums of rows, and the priors under which they are most likely."""
-        best = best_priors(self.observed, self.design, priors, columns, sums, self.weight)
+        best = best_priors(self.observed, self.design, priors, columns, sums)
         return columns, sums, best
 
     def of_priors(self, columns: Gaussians, sums: RowSums, priors: Priors) -> float:
@@ -152,7 +151,8 @@ def rotated(
         return columns, sums
     where = loops.unpacking(width)
     ofrows = sums.outer_products[where[:k, :k]]
-    ofcolumns = np.sum(columns.outer_products, axis=0)[where[:k, :k]]
+    ofcolumns = np.sum(columns.covariances, axis=0)[where] + columns.means.T @ columns.means
+    ofcolumns = ofcolumns[:k, :k]
     values, axes = np.linalg.eigh(ofrows)
     root = (axes * np.sqrt(values)) @ axes.T
     sizes, turn = np.linalg.eigh(root @ ofcolumns @ root)
@@ -168,11 +168,13 @@ def rotated(
     log_det = 0.5 * float(np.sum(np.log(stretch)) - np.sum(np.log(values)))  # of R
     of_columns, of_rows = np.eye(width), np.eye(width)
     of_columns[:k, :k], of_rows[:k, :k] = inverse, forward
-    full = of_columns @ columns.covariances[:, where] @ of_columns.T
+    covariances = np.empty_like(columns.covariances)
+    for begin in range(0, len(covariances), CHUNK):
+        chunk = slice(begin, begin + CHUNK)
+        full = columns.covariances[chunk][:, where]
+        covariances[chunk] = loops.packed(of_columns @ full @ of_columns.T)
     columns = Gaussians(
-        columns.means @ of_columns.T,
-        loops.packed(full),
-        columns.log_determinants - 2.0 * log_det,
+        columns.means @ of_columns.T, covariances, columns.log_determinants - 2.0 * log_det
     )
     outer_products = loops.packed(of_rows @ sums.outer_products[where] @ of_rows.T)
     scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det])
@@ -185,13 +187,12 @@ def best_priors(
     priors: Priors,
     columns: Gaussians,
     sums: RowSums,
-    weight: float | None,
 ) -> Priors:
     """Precisions and means of the priors that make the bound largest."""
     k, moments = design.n_factors, columns.second_moments()
     n_rows, n_columns = observed.shape
     factors = priors.factors
-    if weight is None:
+    if priors.weight is None:
         factors = n_columns / np.maximum(np.sum(moments[:, :k], axis=0), TINY)
     diagonal = sums.outer_products[np.diag(loops.unpacking(design.width))]
     row_effects, biases = np.array(priors.row_effects), np.array(priors.biases)

@@ -12,6 +12,10 @@ from mcframe.posterior.observed import Observed
 
 # The noise variance to begin with, over the mean square of a block's values.
 FIRST_NOISE = 0.1
+# The smallest weight of the norm, over one by the root mean square of the values. Where a column
+# has fewer entries than factors its covariance is that of the prior in some directions. Under a
+# smaller weight that is so large that sums of it and of numbers near 1 lose all digits of these.
+FLATTEST = 1e-6
 
 
 @attrs.frozen(eq=False)
@@ -169,6 +173,9 @@ class Priors:
         Variances where they are learned, else 1.
     usual_noise : float
         The centre of the prior of the noise variances: their harmonic mean.
+    weight : float or None
+        The weight of the norm, whose square is the precision of columns' factors; None where one
+        for each factor is learned.
     """
 
     factors: Array
@@ -177,6 +184,7 @@ class Priors:
     bias_means: Array
     noise: Array
     usual_noise: float
+    weight: float | None
 
     def of_rows(self, design: Design) -> Array:
         """Prior precisions of the numbers of a row (1 x K)."""
@@ -242,14 +250,16 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
     usual = np.array([own.usual_square for own in observed.blocks])
     ridges = np.array([own.ridge for own in observed.blocks])
     effects = np.where(ridges > 0.0, ridges, 1.0 / usual)
+    usual_precision = 1.0 / float(np.mean(mean_squares))
+    if weight is not None:
+        weight = max(weight, FLATTEST * np.sqrt(usual_precision))
     priors = Priors(
-        factors=np.full(
-            n_factors, 1.0 / float(np.mean(mean_squares)) if weight is None else weight**2
-        ),
+        factors=np.full(n_factors, usual_precision if weight is None else weight**2),
         row_effects=effects[list(design.row_blocks)],
         biases=effects,
         bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
         noise=noise,
         usual_noise=1.0 / float(np.mean(1.0 / (FIRST_NOISE * mean_squares))),
+        weight=weight,
     )
     return FactorState(design, columns, priors, values, precisions)

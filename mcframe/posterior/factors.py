@@ -53,9 +53,7 @@ class Swept:
     rounding: float
 
 
-def sweep(
-    observed: Observed, state: FactorState, weight: float | None, learns_noise: bool = True
-) -> Swept:
+def sweep(observed: Observed, state: FactorState, learns_noise: bool = True) -> Swept:
     """A pass over rows, then columns, noise and priors; factors are rotated if that is better."""
     if observed.fits_parameters:
         observed = observed.fitted(*RowPass(observed, state).all_moments())
@@ -65,8 +63,8 @@ def sweep(
     if learns_noise:
         noise, usual = best_noise(observed, priors, sums, residuals)
         priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
-    terms = Terms(observed, state.design, weight)
-    turned = rotated(state.design, columns, sums, observed.shape[0], weight)
+    terms = Terms(observed, state.design)
+    turned = rotated(state.design, columns, sums, observed.shape[0], priors.weight)
     columns, sums, priors = max(
         (terms.with_best_priors(priors, columns, sums), terms.with_best_priors(priors, *turned)),
         key=lambda found: terms.of_priors(*found),
@@ -212,6 +210,6 @@ def factor_sweeps(
     """The posterior after each sweep, the bound on the log evidence, and how far it is rounded."""
     state = begin(observed, n_factors, weight, np.random.default_rng(seed))
     for number in count():
-        found = sweep(observed, state, weight, learns_noise=number >= HELD)
+        found = sweep(observed, state, learns_noise=number >= HELD)
         observed, state = found.observed, found.state
         yield FactorPosterior(observed, state), found.evidence, found.rounding

@@ -50,7 +50,8 @@ def posterior(
 
     - ``NuclearNorm(w)`` is the mode of Gaussian factors, since ``||Z||_*`` is the least
       ``(||U||_F^2 + ||V||_F^2) / 2`` over Z = U V': here U and V have distributions, with
-      precisions 1 and w^2. ``NuclearNorm()`` without a weight learns one precision a factor, which
+      precisions 1 and w^2; a w below 1e-6 over the root mean square of the values counts as that,
+      beyond which double precision tells nothing. ``NuclearNorm()`` without a weight learns one precision a factor, which
       switches factors off that explain nothing.
     - ``GaussianRows(covariance, mean)`` has rows that are draws of that Gaussian: their posterior
       is exact for Gaussian blocks. ``GaussianRows()`` estimates mean and covariance,
