@@ -132,9 +132,9 @@ def case(seed, labels=tuple(LABELS + FITTED), largest=40, scales=9.0, most_facto
     return Case(model, data, n_factors, weight if rng.random() < 0.6 else None)
 
 
-def copied(state):
-    """A state whose pseudo-observations may be changed."""
-    return attrs.evolve(state, values=state.values.copy(), precisions=state.precisions.copy())
+def bounds_of(rows, observed, state):
+    """The pass over rows with the pseudo-observations that the last sweep has found."""
+    return rows_of.row_pass(rows, observed.summaries, state)
 
 
 # --- The bound -----------------------------------------------------------------------------------
@@ -143,15 +143,16 @@ def copied(state):
 def falls(drawn, sweeps=25):
     """The largest fall of the bound from sweep to sweep, over what rounding may do."""
     observed = drawn.observed
+    rows = rows_of.RowsHere(observed)
     state, reached, rounding = drawn.begin(observed), [], []
     for _ in range(sweeps):
-        found = engine.sweep(observed, state)
+        found = engine.sweep(rows, observed, state)
         observed, state = found.observed, found.state
         reached.append(found.evidence)
         rounding.append(found.rounding)
     bounds = np.array(reached)
     assert np.all(np.isfinite(bounds))
-    allowed = ROUNDING * (np.abs(bounds[:-1]) + np.abs(bounds[1:]) + observed.size)
+    allowed = ROUNDING * (np.abs(bounds[:-1]) + np.abs(bounds[1:]) + observed.n_numbers)
     allowed += 16.0 * np.array(rounding[1:])
     return float(np.max((bounds[:-1] - bounds[1:]) / allowed))
 
@@ -208,6 +209,7 @@ class Plain:
 
     observed: Observed
     state: state_of.FactorState
+    passed: rows_of.RowPass
 
     def __attrs_post_init__(self):
         design = self.state.design
@@ -252,7 +254,7 @@ class Plain:
 
     def moments(self, rows, columns):
         """Mean and variance of z at every entry."""
-        means, variances = np.empty(self.observed.size), np.empty(self.observed.size)
+        means, variances = np.empty(self.observed.n_numbers), np.empty(self.observed.n_numbers)
         for i, j, place in self.entries:
             (x, s), (w, t) = (rows[0][i], rows[1][i]), (columns[0][j], columns[1][j])
             means[place] = x @ w
@@ -263,10 +265,10 @@ class Plain:
         """Rows and columns after the sweep, its priors, and the bound there by its definition."""
         observed, state = self.observed, self.state
         design, priors = state.design, state.priors
-        self.values, self.precisions = state.values.copy(), state.precisions.copy()
+        self.values, self.precisions = self.passed.values.copy(), self.passed.precisions.copy()
         columns = state.columns.means, full(state.columns)
         rows = self.rows_given(*columns, priors)
-        constant, spreads = 0.0, np.zeros(observed.size)
+        constant, spreads = 0.0, np.zeros(observed.n_numbers)
         means, variances = self.moments(rows, columns)
         for block in observed.blocks:
             part, width, likelihood = block.part, block.likelihood.width, block.likelihood
@@ -409,22 +411,23 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
     """From the third sweep of a model on: moments of z at all cells, priors and the bound."""
     drawn = case(seed, LABELS, largest=9, scales=3.0, most_factors=4)
     observed = drawn.observed
-    state = drawn.begin(observed)
+    state, here = drawn.begin(observed), rows_of.RowsHere(observed)
     for _ in range(2):
-        state = engine.sweep(observed, state).state
-    plain = Plain(observed, copied(state))
+        state = engine.sweep(here, observed, state).state
+    plain = Plain(observed, state, bounds_of(here, observed, state))
     rows, columns, priors, evidence = plain.sweep()
-    found = engine.sweep(observed, state)
-    assert abs(found.evidence - evidence) <= 1e-9 * (abs(evidence) + observed.size)
-    assert_close(found.state.values, plain.values)
-    assert_close(found.state.precisions, plain.precisions)
+    found = engine.sweep(here, observed, state)
+    assert abs(found.evidence - evidence) <= 1e-9 * (abs(evidence) + observed.n_numbers)
+    passed = bounds_of(here, observed, found.state)
+    assert_close(passed.values, plain.values)
+    assert_close(passed.precisions, plain.precisions)
     assert_close(found.state.priors.noise, priors.noise)
     assert_close(found.state.priors.row_effects, priors.row_effects)
     assert_close(found.state.priors.biases, priors.biases)
     assert_close(np.sort(found.state.priors.factors), np.sort(priors.factors), 1e-8)
     rows = plain.rows_given(*columns, priors)
     cells = np.indices(observed.shape).reshape(2, -1)
-    _, mean, variance = engine.FactorPosterior(observed, found.state).mixture(*cells)
+    _, mean, variance = engine.FactorPosterior(here, observed, found.state).mixture(*cells)
     expected = np.array([rows[0][i] @ columns[0][j] for i, j in cells.T])
     spread = np.array(
         [
@@ -463,11 +466,11 @@ class Halfway:
     def of(cls, drawn, sweeps=3):
         """The state after some sweeps and a half."""
         observed = drawn.observed
-        state = drawn.begin(observed)
+        state, rows = drawn.begin(observed), rows_of.RowsHere(observed)
         for _ in range(sweeps):
-            found = engine.sweep(observed, state)
+            found = engine.sweep(rows, observed, state)
             observed, state = found.observed, found.state
-        sums = rows_of.RowPass(observed, state).all_sums()
+        sums = bounds_of(rows, observed, state).all_sums()
         columns, _ = columns_of.columns_given(observed, state, sums)
         return cls(observed, state.design, state.priors, columns, sums)
 
@@ -609,13 +612,14 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
     state, moved = first.begin(one), second.begin(other)
     taken = state_of.Gaussians(*(a[columns] for a in attrs.astuple(state.columns, recurse=False)))
     moved = attrs.evolve(moved, columns=taken)
+    here, there = rows_of.RowsHere(one), rows_of.RowsHere(other)
     for _ in range(5):
-        found, same = engine.sweep(one, state), engine.sweep(other, moved)
+        found, same = engine.sweep(here, one, state), engine.sweep(there, other, moved)
         assert found.evidence == pytest.approx(same.evidence, rel=1e-10)
         state, moved = found.state, same.state
     cells = np.indices(x.shape).reshape(2, -1)
-    here = engine.FactorPosterior(one, state).mixture(rows[cells[0]], columns[cells[1]])
-    there = engine.FactorPosterior(other, moved).mixture(*cells)
+    here = engine.FactorPosterior(here, one, state).mixture(rows[cells[0]], columns[cells[1]])
+    there = engine.FactorPosterior(there, other, moved).mixture(*cells)
     assert_close(here[1], there[1], 1e-8)
     assert_close(here[2], there[2], 1e-8)
 
@@ -637,15 +641,16 @@ def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
         seed, labels=[mc.Bernoulli(), mc.Ordinal(4, (-1.0, 0.0, 1.5))], largest=20, scales=2.0
     )
     observed = drawn.observed
-    state = drawn.begin(observed)
+    state, rows = drawn.begin(observed), rows_of.RowsHere(observed)
     for _ in range(60):
-        state = engine.sweep(observed, state).state
-    fitted = engine.FactorPosterior(observed, state)
+        state = engine.sweep(rows, observed, state).state
+    fitted = engine.FactorPosterior(rows, observed, state)
     again = fitted.condition(observed)
     cells = np.indices(observed.shape).reshape(2, -1)
     alone = all(isinstance(block.likelihood, mc.Gaussian) for block in observed.blocks)
     if not alone:  # bounds of labels and rows find one another
-        passed = rows_of.RowPass(observed, state)
+        passed = bounds_of(rows, observed, state)
+        rows.latest = state, passed
         for _ in range(300):
             passed.refresh(0, observed.shape[0], passed.gaussians(0, observed.shape[0]))
     for found, expected in zip(again.mixture(*cells), fitted.mixture(*cells), strict=True):

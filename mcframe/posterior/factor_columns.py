@@ -119,7 +119,7 @@ def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Arra
         counts, own = observed.counts[block.columns], noise[block.columns]
         if block.unknown_noise == "column":
             total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(own))))
-            total += 0.0 if block.weights is None else 0.5 * float(np.sum(np.log(block.weights)))
+            total += 0.5 * block.known.log_weights
         elif block.unknown_noise == "block":
             total -= 0.5 * float(sums.spreads[b] / own[0] + np.sum(counts) * np.log(own[0]))
     return total

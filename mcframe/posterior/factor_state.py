@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.partitions.values import Sent
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed
@@ -19,7 +20,7 @@ FLATTEST = 1e-6
 
 
 @attrs.frozen(eq=False)
-class Design:
+class Design(Sent):
     """Which of the K numbers of rows and columns are what.
 
     Attributes
@@ -85,7 +86,7 @@ class Design:
 
 
 @attrs.frozen(eq=False)
-class Gaussians:
+class Gaussians(Sent):
     """A Gaussian for each row or column, given numbers included.
 
     ``means`` (n x K), packed ``covariances`` (n x P), and the log determinant of the covariance of
@@ -159,7 +160,7 @@ def gaussians_given(
 
 
 @attrs.frozen(eq=False)
-class Priors:
+class Priors(Sent):
     """Precisions and means of the numbers of rows and columns, and variances of the noise.
 
     Attributes
@@ -204,24 +205,23 @@ class Priors:
 
 
 @attrs.frozen(eq=False)
-class FactorState:
-    """Where the sweeps stand: Gaussians of the columns, priors, and pseudo-observations.
+class FactorState(Sent):
+    """Where the sweeps stand: Gaussians of the columns, and priors.
 
     Attributes
     ----------
     design : Design
     columns : Gaussians
     priors : Priors
-    values, precisions : arrays (N,)
-        A Gaussian observation of each number of z; where noise variances are learned the
-        precisions are yet to be divided by these.
+    key : str
+        The name by which rows keep the pseudo-observations of their entries that the last sweep
+        found; empty before the first one.
     """
 
     design: Design
     columns: Gaussians
     priors: Priors
-    values: Array
-    precisions: Array
+    key: str = ""
 
 
 def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> FactorState:
@@ -231,15 +231,9 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
     first sweeps they explain nothing, and are switched off.
     """
     design = Design.of(observed, n_factors)
-    values, precisions = np.empty(observed.size), np.empty(observed.size)
     n_columns = observed.shape[1]
     noise = np.ones(n_columns)
     for block in observed.blocks:
-        size = block.part.stop - block.part.start
-        pseudo = block.pseudo_observations(
-            slice(0, block.y.size), np.zeros(size), np.ones(size), 1.0
-        )
-        values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
         if block.unknown_noise == "column":
             noise[block.columns] = FIRST_NOISE * block.mean_squares
     means, mean_squares = np.array(design.given), observed.mean_squares
@@ -262,4 +256,4 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
         usual_noise=1.0 / float(np.mean(1.0 / (FIRST_NOISE * mean_squares))),
         weight=weight,
     )
-    return FactorState(design, columns, priors, values, precisions)
+    return FactorState(design, columns, priors)

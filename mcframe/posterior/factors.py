@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.partitions.values import fresh_key
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
@@ -31,9 +32,10 @@ from mcframe.posterior.factor_columns import (
     noise_term,
     rotated,
 )
-from mcframe.posterior.factor_rows import CHUNK, RowPass
-from mcframe.posterior.factor_state import FactorState, Gaussians, begin
+from mcframe.posterior.factor_rows import RowsHere
+from mcframe.posterior.factor_state import FactorState, Gaussians
 from mcframe.posterior.observed import Observed
+from mcframe.posterior.parts import RowsInParts
 
 # Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
 # yet would be taken for noise, and stay so.
@@ -53,11 +55,17 @@ class Swept:
     rounding: float
 
 
-def sweep(observed: Observed, state: FactorState, learns_noise: bool = True) -> Swept:
-    """A pass over rows, then columns, noise and priors; factors are rotated if that is better."""
+def sweep(
+    rows: RowsHere | RowsInParts, observed: Observed, state: FactorState, learns_noise: bool = True
+) -> Swept:
+    """A pass over rows, then columns, noise and priors; factors are rotated if that is better.
+
+    ``observed`` has what is known of all blocks; the entries are where the ``rows`` are.
+    """
     if observed.fits_parameters:
-        observed = observed.fitted(*RowPass(observed, state).all_moments())
-    sums = RowPass(observed, state).all_sums()
+        observed = rows.fitted(observed, state)
+    key = fresh_key()
+    sums = rows.sums(observed.summaries, state, key)
     columns, residuals = columns_given(observed, state, sums)
     priors = state.priors
     if learns_noise:
@@ -72,18 +80,18 @@ def sweep(observed: Observed, state: FactorState, learns_noise: bool = True) -> 
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
     evidence = float(data + terms.of_priors(columns, sums, priors))
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
-    state = attrs.evolve(state, columns=columns, priors=priors)
+    state = attrs.evolve(state, columns=columns, priors=priors, key=key)
     return Swept(observed, state, evidence, rounding)
-
-
-# Rounds in which new rows and the bounds of their entries are found given each other, at most.
-ROUNDS = 100
 
 
 @attrs.frozen(eq=False)
 class FactorPosterior:
-    """Gaussian factors of some rows: their entries, and the columns and priors of a fit."""
+    """Gaussian factors of some rows, wherever these are, and the columns and priors of a fit.
 
+    ``observed`` has what is known of all blocks.
+    """
+
+    rows: RowsHere | RowsInParts
     observed: Observed
     state: FactorState
     ended: bool | None = None
@@ -100,13 +108,7 @@ class FactorPosterior:
 
     def rows_given(self, rows: IntArray) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""
-        passed, found = RowPass(self.observed, self.state), []
-        for chunk in np.unique(rows // CHUNK):
-            first, last = int(chunk) * CHUNK, min((int(chunk) + 1) * CHUNK, self.n_rows)
-            own = passed.gaussians(first, last)
-            here = rows[(rows >= first) & (rows < last)] - first
-            found.append([array[here] for array in attrs.astuple(own, recurse=False)])
-        return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+        return self.rows.gaussians(rows, self.observed.summaries, self.state)
 
     @property
     def n_factors(self) -> int:
@@ -173,43 +175,32 @@ class FactorPosterior:
 
     def condition(self, observed: Observed) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
-        state = begin(observed, self.state.design.n_factors, None, np.random.default_rng(0))
-        state = attrs.evolve(
-            state,
-            design=self.state.design,
-            columns=self.state.columns,
-            priors=self.state.priors,
-        )
-        passed = RowPass(observed, state)
-        if passed.moments[0].size:
-            for first in range(0, observed.shape[0], CHUNK):
-                last = min(first + CHUNK, observed.shape[0])
-                before: Any = np.inf
-                for _ in range(ROUNDS):
-                    own = passed.gaussians(first, last)
-                    passed.refresh(first, last, own)
-                    moved = float(np.max(np.abs(own.means - before), initial=0.0))
-                    before = own.means
-                    if moved <= 1e-8 * (1.0 + float(np.max(np.abs(own.means)))):
-                        break
-        return FactorPosterior(observed, state)
+        return FactorPosterior(RowsHere(observed), observed, self.state)
 
 
 def drawn_from(gaussians: Gaussians, rng: np.random.Generator, m: int) -> Array:
-    """Draws (m x n x K) of Gaussians; given numbers stay as they are."""
+    """Draws (m x n x K) of Gaussians; given numbers stay as they are.
+
+    By symmetric roots of covariances, which rounding moves by rounding alone: axes may turn.
+    """
     where = loops.unpacking(gaussians.means.shape[1])
     values, axes = np.linalg.eigh(gaussians.covariances[:, where])
-    roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ axes.transpose(0, 2, 1)
     normal = rng.standard_normal((m, *gaussians.means.shape))
     return gaussians.means + np.einsum("nab,mnb->mna", roots, normal)
 
 
 def factor_sweeps(
-    observed: Observed, n_factors: int, weight: float | None, seed: int
+    rows: RowsHere | RowsInParts,
+    observed: Observed,
+    state: FactorState,
+    n_before: int = 0,
 ) -> Iterator[tuple[FactorPosterior, float, float]]:
-    """The posterior after each sweep, the bound on the log evidence, and how far it is rounded."""
-    state = begin(observed, n_factors, weight, np.random.default_rng(seed))
-    for number in count():
-        found = sweep(observed, state, learns_noise=number >= HELD)
+    """The posterior after each sweep, the bound on the log evidence, and how far it is rounded.
+
+    ``n_before`` sweeps were made before, in another process perhaps.
+    """
+    for number in count(n_before):
+        found = sweep(rows, observed, state, learns_noise=number >= HELD)
         observed, state = found.observed, found.state
-        yield FactorPosterior(observed, state), found.evidence, found.rounding
+        yield FactorPosterior(rows, observed, state), found.evidence, found.rounding

@@ -137,7 +137,8 @@ def joint_sweeps(
     while True:
         moments = found.moments()
         rows, columns = observed.cells
-        observed = observed.fitted(moments[0][rows, columns], moments[1][rows, columns])
+        sd = np.sqrt(moments[1][rows, columns])
+        observed = observed.fitted(moments[0][rows, columns], sd)
         numbers = DenseNumbers.of(observed, noise, moments)
         found = found.step(numbers.values, numbers.precisions)
         yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
