@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
+from mcframe.compile.partitions import on_dask
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.posterior import factors as engine
 from tests.clusters import QUIET, cluster_of, distributed
@@ -23,11 +24,22 @@ def client():
 
 
 @pytest.mark.parametrize("word", [LEARNED, mc.Bernoulli(), mc.Ordinal(3), mc.Poisson()], ids=repr)
-def test_workers_give_the_bits_of_one_process(client, word):
+def test_workers_give_the_bits_of_one_process(client, word, monkeypatch):
     effects = {} if isinstance(word, mc.Ordinal) else {"bias": True, "row_effects": True}
     model, data = model_of(word, **effects), RowsInMemory({"x": table(word)}, 4)
     alone = mc.posterior(model, data, **BUDGET)
+    monkeypatch.setattr(on_dask, "SMALL", 0)
+    forget, left = on_dask.OnDask.forget, []
+
+    def counted(self, value):
+        forget(self, value)
+        left.append(len(self.sent))
+
+    monkeypatch.setattr(on_dask.OnDask, "forget", counted)
     found = mc.posterior(model, data, client=client, **BUDGET)
+    if not effects:  # thresholds ask several times in each sweep
+        left = [0]
+    assert left[-1] <= left[len(left) // 2], "what was sent of earlier sweeps is dropped"
     np.testing.assert_array_equal(trajectory(found), trajectory(alone))
     np.testing.assert_array_equal(found.predict("x"), alone.predict("x"))
     np.testing.assert_array_equal(found.sd("x", [3, 20], [1, 2]), alone.sd("x", [3, 20], [1, 2]))

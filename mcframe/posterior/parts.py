@@ -32,6 +32,7 @@ class RowsInParts:
 
     partitions: Partitions
     latest: tuple[FactorState, int, RowPass] | None = None  # the partition asked for rows last
+    before: FactorState | None = None  # that of the sweep before
 
     def observed(self, problem: Problem) -> Observed:
         """What is known of all blocks, without an entry; thresholds are those at 0."""
@@ -48,6 +49,10 @@ class RowsInParts:
     def sums(self, known: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
         """The sums over all rows; bounds of entries are kept by this key."""
         found: RowSums = self.partitions.sum(row_sums, PART, known, state, key)
+        if self.before is not None and self.before is not state:
+            self.partitions.forget(self.before.columns)
+            self.partitions.forget(self.before.priors)
+        self.before = state
         return found
 
     def fitted(self, observed: Observed, state: FactorState | None) -> Observed:
@@ -82,10 +87,10 @@ class RowsInParts:
         return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.partitions, None
+        return (self.partitions,)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.partitions, self.latest = state
+        self.__init__(*state)  # type: ignore[misc]
 
 
 def parameter_sums(
