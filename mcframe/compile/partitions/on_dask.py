@@ -193,7 +193,8 @@ class OnDask(Partitions):
         if isinstance(value, np.ndarray):
             self.sent.pop((id(value), -1), None)
         elif isinstance(value, Distributed):
-            for field in attrs.fields(type(value)):
+            kind: Any = type(value)
+            for field in attrs.fields(kind):
                 self.forget(getattr(value, field.name))
 
     def submitted(self, value: Any) -> Any:
