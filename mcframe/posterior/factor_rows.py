@@ -297,7 +297,7 @@ def row_pass(part: EntriesOfPart, summaries: tuple[Summary, ...], state: FactorS
     """The pass over the rows of a part, with the bounds that the last sweep found there.
 
     Where the part has not kept them, as in a process that takes the place of another, bounds are
-    found given the present columns: they are at least as tight.
+    found given the present columns: they are at least as tight once they have settled.
     """
     observed = part.program.summed_up(summaries)
     names = f"{state.key}/values", f"{state.key}/precisions"

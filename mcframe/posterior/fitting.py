@@ -142,7 +142,7 @@ def posterior(
     four times as many where bounds are found anew, and (n + d) k^3; memory was some 50 bytes an
     entry beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions
     a sweep is one round, each partition answers with d k^2 / 2 numbers, and a hundred million
-    entries on the disk took 2.6 GB; bounds that a process has lost are found anew, as tight.
+    entries on the disk took 2.6 GB; bounds that a process has lost are found anew.
 
     Examples
     --------
