@@ -14,7 +14,12 @@ from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
-from mcframe.compile.partitions.binding import bind_partitions, check_blocks, refusal_of_partitions
+from mcframe.compile.partitions.binding import (
+    bind_partitions,
+    check_blocks,
+    demand_partitions,
+    refusal_of_partitions,
+)
 from mcframe.compile.partitions.cluster import checked_client, connected
 from mcframe.compile.partitions.costs import brought, bytes_compiled, bytes_of_equations, held
 from mcframe.compile.partitions.effects import notes_on_pieces
@@ -22,7 +27,7 @@ from mcframe.compile.partitions.executor import OneByOne, Partitions
 from mcframe.compile.partitions.factor_rows import EQUATIONS
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
 from mcframe.model import Model
@@ -82,6 +87,7 @@ def fit_partitions(
         raise ModelError(f"{type(model).__name__} was given where a Model is needed")
     demand_determined(model)
     solver = solver_for(backend)
+    demand_partitions(model)
     check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
     with connected(client) as cluster:
         partitions = read_partitions(data)
@@ -186,12 +192,14 @@ def executor_for(
     data: PartitionedData,
     client: Any,
     scratch: str | os.PathLike[str] | None = None,
+    form: Callable[[Part], Any] | None = None,
 ) -> Partitions:
     """Who computes: the workers of a client, or this process, one partition after the other.
 
     Data that live on a cluster bring their ``client`` themselves; one that is given is checked.
+    ``form`` is that of a ``Source``.
     """
-    source = Source(data, model, scratch=checked_folder(scratch))
+    source = Source(data, model, scratch=checked_folder(scratch), form=form)
     of_data = getattr(data, "client", None) if client is None else None
     if client is None and of_data is not None:
         client = checked_client(of_data)

@@ -110,6 +110,11 @@ class Program:
             self, entries=self.entries.with_form(self.entries.sparse, random_state)
         )
 
+    @property
+    def n_numbers(self) -> int:
+        """The number of entries of Z that losses read."""
+        return self.entries.size
+
     def evaluate(
         self,
         at: Place | LowRank | Array,

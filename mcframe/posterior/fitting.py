@@ -1,13 +1,25 @@
 """The verb ``posterior``."""
 
+import os
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.backends import Budget
-from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.compile.partitions.binding import (
+    check_blocks,
+    problem_of_partitions,
+    refusal_of_reading,
+)
+from mcframe.compile.partitions.cluster import connected
+from mcframe.compile.partitions.executor import OneByOne
+from mcframe.compile.partitions.kept import KeptParts
+from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     GaussianBound,
@@ -15,14 +27,19 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import whole
 from mcframe.model import Block, Model, Problem
+from mcframe.model.binding import worth_a_warning
 from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_seed, checked_switch
-from mcframe.partitions import in_partitions
+from mcframe.partitions import executor_for, in_partitions, read_partitions
 from mcframe.posterior.answer import Posterior, Sweep
-from mcframe.posterior.factors import HELD, factor_sweeps
+from mcframe.posterior.checkpoint import Checkpoint
+from mcframe.posterior.factor_rows import RowsHere
+from mcframe.posterior.factor_state import begin
+from mcframe.posterior.factors import HELD, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
+from mcframe.posterior.parts import RowsInParts, observed_of_part
 from mcframe.regularizers import GaussianRows, NuclearNorm
 
 # The number of factors where none is given, if the table has so many rows and columns.
@@ -42,6 +59,9 @@ def posterior(
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: bool = False,
+    client: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Posterior:
     """Find the posterior of a model: what is likely given the data, and how sure that is.
 
@@ -50,8 +70,9 @@ def posterior(
 
     - ``NuclearNorm(w)`` is the mode of Gaussian factors, since ``||Z||_*`` is the least
       ``(||U||_F^2 + ||V||_F^2) / 2`` over Z = U V': here U and V have distributions, with
-      precisions 1 and w^2. ``NuclearNorm()`` without a weight learns one precision a factor, which
-      switches factors off that explain nothing.
+      precisions 1 and w^2; a w below 1e-6 over the root mean square of the values counts as that,
+      beyond which double precision tells nothing. ``NuclearNorm()`` without a weight learns one
+      precision a factor, which switches factors off that explain nothing.
     - ``GaussianRows(covariance, mean)`` has rows that are draws of that Gaussian: their posterior
       is exact for Gaussian blocks. ``GaussianRows()`` estimates mean and covariance,
       ``GaussianRows(components="auto")`` those of a mixture, and how many are mixed.
@@ -65,7 +86,8 @@ def posterior(
     model : Model
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
         As in ``mc.fit``. Weights multiply log likelihoods; of a learned variance they divide it.
-        Offsets are known.
+        Offsets are known. Or data whose rows come in partitions, on disk or elsewhere, and
+        collections of Dask, for ``NuclearNorm``: no process holds all rows then.
     factors : "auto" or int, default "auto"
         How many factors there are, at most; "auto" takes 24, or as many as the shorter side has.
         An error with ``GaussianRows``, which has none.
@@ -83,6 +105,15 @@ def posterior(
         How many threads share the rows; -1 for one on each processor. By default as in ``mc.fit``.
     progress : bool, default False
         Print a line at every sweep.
+    client : distributed.Client, or the address of a scheduler, optional
+        Of data in partitions: the Dask cluster whose workers compute, as in ``mc.fit``.
+    checkpoint : str or Path, optional
+        Of data in partitions: a file that keeps columns and priors after a sweep, at least every
+        half minute. Where it is there already, of the same model, data, factors and seed, the
+        sweeps go on from there. Bounds of likelihoods that are no Gaussians are found anew then.
+    scratch : str or Path, optional
+        Of data in partitions: a folder on a disk for what does not fit into memory, as in
+        ``mc.fit``.
 
     Returns
     -------
@@ -109,7 +140,9 @@ def posterior(
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
     four times as many where bounds are found anew, and (n + d) k^3; memory was some 50 bytes an
-    entry beyond the data (ten million entries, ten factors); bounds take 16 N more.
+    entry beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions
+    a sweep is one round, each partition answers with d k^2 / 2 numbers, and a hundred million
+    entries on the disk took 2.6 GB; bounds that a process has lost are found anew.
 
     Examples
     --------
@@ -126,25 +159,51 @@ def posterior(
     with thread_limit(checked_jobs(n_jobs)):
         began = time.perf_counter()
         seed = checked_seed(random_state)
-        budget = checked_budget(tol, max_iter, max_seconds)
-        progress = checked_switch(progress, "progress")
+        run = Run(
+            checked_budget(tol, max_iter, max_seconds), began, checked_switch(progress, "progress")
+        )
+        given = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
         if in_partitions(data):
-            raise BackendError(
-                "no posterior: data in partitions have none yet; give them as a whole, or take"
-                " mc.fit"
-            )
+            return posterior_of_partitions(model, data, factors, seed, run, **given)
+        for name, value in given.items():
+            if value is not None:
+                raise ModelError(
+                    f"{name} was given, which is for data in partitions, and these are in this"
+                    " process as a whole; drop it"
+                )
         problem = Problem.bind(model, data)
-        reason = refusal(problem)
-        if reason is not None:
-            raise BackendError(f"no posterior: {reason}")
+        demand_posterior(problem.model, problem.terms)
         observed = Observed.of(problem)
-        sweeps = sweeps_of(problem, observed, factors, budget, seed)
-        history: list[Sweep] = []
-        engine: Any = None
-        before = -np.inf
-        status, message = "iteration_limit", f"stopped after {max_iter} sweeps"
-        with stop_at(began + budget.max_seconds):
-            while len(history) < max(budget.max_iter, 1):
+        status, message = run.through(
+            sweeps_of(problem, observed, factors, run.budget, seed), observed
+        )
+        return run.answer(problem, status, message, seed)
+
+
+@attrs.define(eq=False)
+class Run:
+    """Sweeps until one of them raises the bound by little, or a budget ends.
+
+    ``keep`` is called after each sweep with the engine and the history.
+    """
+
+    budget: Budget
+    began: float
+    progress: bool
+    history: list[Sweep] = attrs.field(factory=list)
+    engine: Any = None
+    keep: Callable[[Any, list[Sweep]], None] | None = None
+
+    def through(self, sweeps: Iterator[Any], observed: Observed) -> tuple[str, str]:
+        """Take sweeps; return the status, and that in a sentence."""
+        budget, history = self.budget, self.history
+        n_numbers = int(np.sum(observed.counts))
+        before = history[-1].evidence if history else -np.inf
+        n_sweeps = len(history)
+        if self.has_converged(observed):
+            return self.converged
+        with stop_at(self.began + budget.max_seconds):
+            while len(history) - n_sweeps < max(budget.max_iter, 1):
                 try:
                     engine, evidence, rounding = next(sweeps)
                 except np.linalg.LinAlgError:
@@ -155,43 +214,107 @@ def posterior(
                     ) from None
                 except (OutOfTime, KeyboardInterrupt) as stopped:
                     out = isinstance(stopped, OutOfTime)
-                    if engine is None and out:
+                    if self.engine is None and out:
                         raise BackendError(
-                            f"max_seconds={max_seconds:g} was given, in which there is not one"
-                            " sweep; give more, or fewer factors"
+                            f"max_seconds={budget.max_seconds:g} was given, in which there is not"
+                            " one sweep; give more, or fewer factors"
                         ) from None
-                    if engine is None:
+                    if self.engine is None:
                         raise
                     status = "time_limit" if out else "interrupted"
-                    message = f"stopped after {len(history)} sweeps"
-                    break
-                check_rise(before, evidence, rounding, observed.size)
-                seconds = time.perf_counter() - began
+                    return status, f"stopped after {len(history)} sweeps"
+                check_rise(before, evidence, rounding, n_numbers)
+                self.engine = engine
+                seconds = time.perf_counter() - self.began
                 history.append(Sweep(len(history) + 1, evidence, engine.n_factors, seconds))
-                if progress:
+                if self.progress:
                     print(f"sweep {len(history)}: log evidence at least {evidence:.6g}, {engine}")
+                if self.keep is not None:
+                    self.keep(engine, history)
                 if engine.ended is not None:
                     status = "converged" if engine.ended else "iteration_limit"
-                    message = f"the rows took {max(len(engine.rows.history), 1)} steps"
-                    break
-                rose = evidence - before
-                if len(history) > HELD and rose <= budget.tol * observed.n_entries:
-                    status = "converged"
-                    message = (
-                        f"the last sweep raised the evidence by less than tol={tol:g} an entry"
-                    )
-                    break
+                    return status, f"the rows took {max(len(engine.rows.history), 1)} steps"
+                if self.has_converged(observed):
+                    return self.converged
                 before = evidence
+        return "iteration_limit", f"stopped after {budget.max_iter} sweeps"
+
+    def has_converged(self, observed: Observed) -> bool:
+        """Whether the last sweep raised the bound by little."""
+        if len(self.history) <= HELD:
+            return False
+        before, after = self.history[-2:]
+        return after.evidence - before.evidence <= self.budget.tol * observed.n_entries
+
+    @property
+    def converged(self) -> tuple[str, str]:
+        """The status of a run that has converged, and that in a sentence."""
+        tol = self.budget.tol
+        return "converged", f"the last sweep raised the evidence by less than tol={tol:g} an entry"
+
+    def answer(self, problem: Problem, status: str, message: str, seed: int) -> Posterior:
+        """The posterior after the last sweep."""
         return Posterior(
             problem=problem,
-            engine=engine,
-            evidence=history[-1].evidence,
+            engine=self.engine,
+            evidence=self.history[-1].evidence,
             status=status,
             message=message,
-            history=tuple(history),
+            history=tuple(self.history),
             random_state=seed,
             tables=problem.tables,
         )
+
+
+def posterior_of_partitions(
+    model: Model,
+    data: Any,
+    factors: int | str,
+    seed: int,
+    run: Run,
+    client: Any,
+    checkpoint: object,
+    scratch: str | os.PathLike[str] | None,
+) -> Posterior:
+    """The posterior of a model of data in partitions, or of collections of Dask."""
+    if not isinstance(model, Model):
+        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    demand_posterior(model, model.terms)
+    reason = refusal_of_partitions(model)
+    if reason is not None:
+        raise BackendError(f"no posterior of rows in partitions: {reason}")
+    check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
+    with connected(client) as cluster:
+        partitions = read_partitions(data)
+        executor = executor_for(model, partitions, cluster, scratch, form=observed_of_part)
+        with closing(executor):
+            problem, _ = problem_of_partitions(model, executor)
+            for note in worth_a_warning(problem.notes):
+                warnings.warn(note, UnobservedWarning, stacklevel=4)
+            n_factors = number_of_factors(factors, problem)
+            rows = RowsInParts(problem.partitions)
+            term: Any = problem.terms[0]
+            kept = None
+            if checkpoint is not None:
+                kept = Checkpoint.at_path(checkpoint, problem, n_factors, seed)
+            found = None if kept is None else kept.read(problem)
+            if found is None:
+                observed = rows.observed(problem)
+                state = begin(observed, n_factors, term.weight, np.random.default_rng(seed))
+            else:
+                observed, state, run.history = found
+                run.engine = FactorPosterior(rows, observed, state)
+            run.keep = kept
+            status, message = run.through(
+                factor_sweeps(rows, observed, state, len(run.history)), observed
+            )
+            if kept is not None:
+                kept.write(run.engine, run.history)
+            # Parts, and what a cluster was sent, are not kept for as long as the answer.
+            alone = OneByOne(problem.partitions.source, KeptParts(most=0.0))
+            run.engine = attrs.evolve(run.engine, rows=RowsInParts(alone))
+            rested = attrs.evolve(problem, partitions=alone)
+            return run.answer(rested, status, message, seed)
 
 
 def sweeps_of(
@@ -208,7 +331,9 @@ def sweeps_of(
         steps = joint_sweeps(observed, term, budget.tol, budget.max_iter, seed)
         return ((found, found.evidence, 0.0) for found in steps)
     assert isinstance(term, NuclearNorm)
-    return factor_sweeps(observed, number_of_factors(factors, problem), term.weight, seed)
+    rng = np.random.default_rng(seed)
+    state = begin(observed, number_of_factors(factors, problem), term.weight, rng)
+    return factor_sweeps(RowsHere(observed), observed, state)
 
 
 def number_of_factors(factors: int | str, problem: Problem) -> int:
@@ -220,13 +345,31 @@ def number_of_factors(factors: int | str, problem: Problem) -> int:
     return whole(factors, "factors", least=0)
 
 
-def refusal(problem: Problem) -> str | None:
-    """Why a problem has no posterior, as a clause; None if it has one."""
-    for block in problem.model.blocks:
+def demand_posterior(model: Model, terms: tuple[Any, ...]) -> None:
+    """Raise a ``BackendError`` where a model has no posterior, with the reason."""
+    reason = refusal(model, terms)
+    if reason is not None:
+        raise BackendError(f"no posterior: {reason}")
+
+
+def refusal_of_partitions(model: Model) -> str | None:
+    """Why a model with a posterior has none of rows in partitions, as a clause; None if it has."""
+    if not isinstance(model.terms[0], NuclearNorm):
+        word = type(model.terms[0]).__name__
+        return f"{word} is estimated from all rows in one place; take NuclearNorm()"
+    for block in model.blocks:
+        reason = refusal_of_reading(block)
+        if reason is not None:
+            return f"block {block.name!r}: {reason}"
+    return None
+
+
+def refusal(model: Model, terms: tuple[Any, ...]) -> str | None:
+    """Why a model with these terms has no posterior, as a clause; None if it has one."""
+    for block in model.blocks:
         reason = refusal_of_block(block)
         if reason is not None:
             return f"block {block.name!r}: {reason}"
-    terms = problem.terms
     known = [term for term in terms if isinstance(term, NuclearNorm | GaussianRows)]
     if len(known) != 1:
         return "one prior of Z is needed, NuclearNorm() or GaussianRows()"
@@ -239,7 +382,7 @@ def refusal(problem: Problem) -> str | None:
     if prior.count_share:
         return "count_share= scales factors by counts, which no density of data does; drop it"
     if isinstance(prior, GaussianRows):
-        for block in problem.model.blocks:
+        for block in model.blocks:
             if block.bias or block.row_effects:
                 return (
                     f"block {block.name!r}: biases and row effects were declared with"

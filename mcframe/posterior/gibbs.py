@@ -26,7 +26,9 @@ from mcframe.contracts.errors import BackendError
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.sampled import Compressed
-from mcframe.posterior.factors import FactorPosterior, Gaussians, conditionals, drawn_from
+from mcframe.posterior.factor_rows import row_pass
+from mcframe.posterior.factor_state import Gaussians, gaussians_given
+from mcframe.posterior.factors import FactorPosterior, drawn_from
 from mcframe.posterior.observed import ObservedBlock
 
 # Nodes of the quadrature over the noise that is part of a block's predictors.
@@ -73,7 +75,7 @@ class HalfSweep:
         )
         found = Gaussians(np.array(self.given), np.zeros_like(matrices), np.zeros(n))
         for here, free in self.groups:
-            own = conditionals(
+            own = gaussians_given(
                 matrices[here],
                 vectors[here],
                 free,
@@ -159,12 +161,14 @@ class Sampler:
     @cached_property
     def gaussian_entries(self) -> tuple[Array, Array]:
         """Values and precisions of the Gaussian entries; the precision of all others is 0."""
-        state = self.posterior.state
-        precisions = state.precisions / state.priors.noise[self.places[1]]
+        posterior = self.posterior
+        rows: Any = posterior.rows
+        passed = row_pass(rows, posterior.observed.summaries, posterior.state)
+        precisions = passed.precisions / posterior.noise[self.places[1]]
         for block in self.posterior.observed.blocks:
             if not isinstance(block.likelihood, Gaussian):
                 precisions[block.part] = 0.0
-        return np.tile(state.values, self.n_chains), np.tile(precisions, self.n_chains)
+        return np.tile(passed.values, self.n_chains), np.tile(precisions, self.n_chains)
 
     @cached_property
     def others(self) -> tuple[tuple[ObservedBlock, IntArray], ...]:
@@ -173,7 +177,7 @@ class Sampler:
         for block in self.posterior.observed.blocks:
             if isinstance(block.likelihood, Gaussian) or not block.y.size:
                 continue
-            shifts = self.posterior.observed.size * np.arange(self.n_chains)[:, None]
+            shifts = self.posterior.observed.n_numbers * np.arange(self.n_chains)[:, None]
             own = (np.arange(block.part.start, block.part.stop) + shifts).ravel()
             found.append((block, own.reshape(-1, block.likelihood.width)))
         return tuple(found)
@@ -189,7 +193,7 @@ class Sampler:
 
     def noise_of(self, block: ObservedBlock) -> float:
         """The variance of the noise that is part of a block's predictors."""
-        own = block.noise == "block"
+        own = block.unknown_noise == "block"
         return float(self.posterior.noise[block.columns][0]) if own else 0.0
 
     def step(self, side: int, both: list[Array], rng: np.random.Generator) -> None:

@@ -50,12 +50,12 @@ class DenseNumbers:
                 mean, variance = moments[0][row, column], moments[1][row, column]
             found = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
             precision = found.precisions
-            if block.noise == "column":
+            if block.unknown_noise == "column":
                 precision = precision / noise[column]
             seen = precision > 0.0
             values[row[seen], column[seen]] = found.values[seen]
             precisions[row[seen], column[seen]] = precision[seen]
-            if block.noise != "column":
+            if block.unknown_noise != "column":
                 logs = np.log(precision[seen]) - LOG_TWO_PI
                 constant += found.constant - 0.5 * float(np.sum(logs))
         return cls(values, precisions, constant)
@@ -137,7 +137,8 @@ def joint_sweeps(
     while True:
         moments = found.moments()
         rows, columns = observed.cells
-        observed = observed.fitted(moments[0][rows, columns], moments[1][rows, columns])
+        sd = np.sqrt(moments[1][rows, columns])
+        observed = observed.fitted(moments[0][rows, columns], sd)
         numbers = DenseNumbers.of(observed, noise, moments)
         found = found.step(numbers.values, numbers.precisions)
         yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
@@ -147,7 +148,7 @@ def spreads_of(observed: Observed) -> Array:
     """The variance of the values of each column of Z about their mean, above 0."""
     found = np.ones(observed.shape[1])
     for block in observed.blocks:
-        if block.noise == "column":
+        if block.unknown_noise == "column":
             n_columns = block.centres.size
             counts = np.maximum(np.bincount(block.at, minlength=n_columns), 1)
             away = block.y - (np.bincount(block.at, block.y, n_columns) / counts)[block.at]

@@ -12,6 +12,7 @@ from mcframe.contracts.validators import whole
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.factor_rows import RowsHere
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.fitting import posterior
 from mcframe.posterior.gibbs import effective_sizes, sampled
@@ -170,6 +171,11 @@ def verify_posterior(
         raise BackendError(
             "verify_posterior: this posterior is one of Gaussian rows; the sampler is of factors"
             " (a NuclearNorm among the terms)"
+        )
+    if not isinstance(found.engine.rows, RowsHere):
+        raise BackendError(
+            "verify_posterior: rows in partitions were given, and the sampler needs all rows in"
+            " this process; give arrays, for example of a sample of the rows"
         )
     rng = np.random.default_rng(random_state)
     names = [block.name for block in found.model.blocks]

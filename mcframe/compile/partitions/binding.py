@@ -63,6 +63,12 @@ def refusal_of_block(block: Block) -> str | None:
         return f"{word} has no gradient, and takes multipliers with a number an entry in one place"
     if not likelihood.convex:
         return f"{word} is not convex, so that there is no certificate to add up"
+    return refusal_of_reading(block)
+
+
+def refusal_of_reading(block: Block) -> str | None:
+    """Why a block cannot be read from rows in partitions, as a clause; None if it can."""
+    likelihood, word = block.likelihood, type(block.likelihood).__name__
     if likelihood.reads_unlabeled:
         reason = refusal_of_unlabeled(block)
         if reason is not None:
@@ -110,8 +116,16 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     DataError
         For anything in the data that the model cannot mean; it names the partition.
     """
-    data = partitions.source.data
-    check_data(model, data)
+    demand_partitions(model)
+    problem, seen = problem_of_partitions(model, partitions)
+    return problem, compiled(problem, problem.partitions, seen)
+
+
+def problem_of_partitions(
+    model: Model, partitions: Partitions
+) -> tuple[PartitionedProblem, tuple["TableFacts", ...]]:
+    """The problem of data in partitions, not compiled, and what is known of each block."""
+    check_data(model, partitions.source.data)
     rows, added_up = partitions.rows_and_sum(table_facts, PART)
     seen = tuple(
         TableFacts(np.concatenate([own[k] for own in rows]), *facts)
@@ -121,18 +135,18 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     notes = notes_of(model, tables, seen)
-    problem = PartitionedProblem.of_parts(model, tables, totals, bound, notes)
-    return problem, compiled(problem, bound, seen)
+    return PartitionedProblem.of_parts(model, tables, totals, bound, notes), seen
 
 
-def check_blocks(model: Model, given: Collection[str]) -> None:
-    """Raise a ``BackendError`` for a model that is not fitted to rows in partitions.
-
-    And a ``DataError`` where blocks are missing, or some are no blocks of the model.
-    """
+def demand_partitions(model: Model) -> None:
+    """Raise a ``BackendError`` for a model that is not fitted to rows in partitions."""
     reason = refusal_of_partitions(model)
     if reason is not None:
         raise BackendError(f"rows in partitions: {reason}")
+
+
+def check_blocks(model: Model, given: Collection[str]) -> None:
+    """Raise a ``DataError`` where blocks are missing, or some are no blocks of the model."""
     names = tuple(block.name for block in model.blocks)
     for name in names:
         if name not in given:
@@ -144,7 +158,7 @@ def check_blocks(model: Model, given: Collection[str]) -> None:
 
 
 def check_data(model: Model, data: PartitionedData) -> None:
-    """Raise an error where the model is not fitted to such data, or rows do not follow."""
+    """Raise a ``DataError`` where blocks are others than the model's, or rows do not follow."""
     check_blocks(model, data.blocks)
     wanted = 0
     for p in range(data.n_partitions):

@@ -156,6 +156,10 @@ class Partitions(ABC):
         """What stands apart, in the order of the partitions, and the sum of all summands."""
 
     @abstractmethod
+    def forget(self, value: Any) -> None:
+        """Drop what was sent of the arrays of a value: these are not asked for again."""
+
+    @abstractmethod
     def bound_to(self, source: Source) -> "Partitions":
         """Return an executor of another source, which holds no part yet."""
 
@@ -212,6 +216,9 @@ class OneByOne(Partitions):
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""
         return OneByOne(source, self.kept, self.work)
+
+    def forget(self, value: Any) -> None:
+        """Drop nothing: in one process nothing is sent."""
 
     def close(self) -> None:
         """Give back what the parts take."""

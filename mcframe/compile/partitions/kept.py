@@ -91,7 +91,7 @@ class KeptParts:
         """Keep a part that was compiled just now."""
         found = packed(part.program, part.source.words)
         n_entries = part.source.data.n_entries(part.p)
-        numbers = 8 * KEPT * part.program.entries.size
+        numbers = 8 * KEPT * part.program.n_numbers
         size = found.n_bytes + numbers
         if self.held + size <= self.most:
             while self.held + size + self.read > self.most:  # tables that are wanted last go first
@@ -134,7 +134,7 @@ class StoredPart:
     def part(self, source: Source) -> Part:
         """The partition over the pages of the file."""
         program, spare = self.scratch.get(self.place, source.words)
-        part, size = Part(source, self.p), 8 * program.entries.size
+        part, size = Part(source, self.p), 8 * program.n_numbers
         part.program = program
         for key, slot in self.slots.items():
             part.kept[key] = np.frombuffer(spare[slot * size : (slot + 1) * size])

@@ -188,6 +188,15 @@ class OnDask(Partitions):
         arrays.append(self.sent[key][1])
         return Slot(len(arrays) - 1)
 
+    def forget(self, value: Any) -> None:
+        """Drop what was sent of the arrays of a value: these are not asked for again."""
+        if isinstance(value, np.ndarray):
+            self.sent.pop((id(value), -1), None)
+        elif isinstance(value, Distributed):
+            kind: Any = type(value)
+            for field in attrs.fields(kind):
+                self.forget(getattr(value, field.name))
+
     def submitted(self, value: Any) -> Any:
         """A value on the cluster, which the scheduler can make again."""
         return self.client.submit(identity, value, pure=False)

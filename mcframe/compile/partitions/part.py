@@ -1,6 +1,6 @@
 """One partition: its tables, its program, and the numbers at its entries."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -40,12 +40,14 @@ class Source:
     Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same,
     and with one ``key_of_tables`` they have the same tables.
     ``scratch`` names a folder for parts that do not fit into the memory of who makes them.
+    ``form`` says what is made of a part in the place of a ``Program``.
     """
 
     data: PartitionedData
     model: Model
     totals: Totals | None = None
     scratch: str | None = None
+    form: Callable[["Part"], Any] | None = None
     key: str = attrs.field(factory=fresh_key)
     key_of_tables: str = attrs.field(factory=fresh_key)
 
@@ -114,7 +116,10 @@ class Part:
 
     @cached_property
     def program(self) -> Program:
-        """The program of its rows, Z in factors."""
+        """The program of its rows, Z in factors, or what the source makes in its place."""
+        if self.source.form is not None:
+            made: Any = self.source.form(self)
+            return made
         loss, wide = compile_loss(self.problem, whole=False)
         found = self.problem.scales_of(self.source.model.terms[0])
         scales = None if found is None else found.inverse

@@ -37,6 +37,8 @@ def standard_of_partitions(
         units = affine_units_of(pivot, size, mean, spread)
         lowest, highest = ranges_in(units, lowest, highest)
     alone = Standard(units, np.ones(lowest.size))
+    if block.likelihood.undetermined is not None:
+        return alone  # a variance that is learned weighs each column by itself
     given = PART, block.name, alone, lowest < highest
     sums_at = SumsAtConstants(partitions, PartValue(at_constants, given))
     z = best_constants(block.likelihood, sums_at, lowest.size)

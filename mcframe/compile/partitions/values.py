@@ -74,6 +74,14 @@ class Distributed:
         raise NotImplementedError
 
 
+class Sent(Distributed):
+    """An attrs class of arrays that each partition is given as they are."""
+
+    def at(self, part: "Part") -> Any:
+        """The object itself, with all of its arrays."""
+        return self
+
+
 @cache
 def field_names(kind: Any) -> tuple[str, ...]:
     """The fields of an attrs class, which are asked for once a task and partition."""

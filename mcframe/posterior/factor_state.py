@@ -1,0 +1,259 @@
+"""The state of Gaussian factors: the numbers of rows and columns, their Gaussians, and priors."""
+
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.compile.partitions.values import Sent
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.numerics import factor_loops as loops
+from mcframe.posterior.observed import Observed
+
+# The noise variance to begin with, over the mean square of a block's values.
+FIRST_NOISE = 0.1
+# The smallest weight of the norm, over one by the root mean square of the values. Where a column
+# has fewer entries than factors its covariance is that of the prior in some directions. Under a
+# smaller weight that is so large that sums of it and of numbers near 1 lose all digits of these.
+FLATTEST = 1e-6
+
+
+@attrs.frozen(eq=False)
+class Design(Sent):
+    """Which of the K numbers of rows and columns are what.
+
+    Attributes
+    ----------
+    n_factors : int
+    row_blocks : tuple of int
+        The blocks with effects of rows, a number each after the factors.
+    has_biases : bool
+        Whether the last number is 1 in rows and the bias in columns.
+    given : array (n_columns x K)
+        What columns have at the numbers that are not free, 0 elsewhere.
+    free : mask (n_columns x K)
+        The numbers of columns that have a distribution.
+    """
+
+    n_factors: int
+    row_blocks: tuple[int, ...]
+    has_biases: bool
+    given: Array
+    free: Mask
+
+    @classmethod
+    def of(cls, observed: Observed, n_factors: int) -> "Design":
+        """The design of so many factors and the effects that the blocks declare."""
+        blocks = observed.blocks
+        row_blocks = tuple(b for b, own in enumerate(blocks) if own.layout.n_row_effects)
+        has_biases = any(own.layout.n_biases for own in blocks)
+        width = n_factors + len(row_blocks) + has_biases
+        given = np.zeros((observed.shape[1], width))
+        free = np.zeros((observed.shape[1], width), dtype=bool)
+        free[:, :n_factors] = True
+        for place, b in enumerate(row_blocks):
+            given[blocks[b].columns, n_factors + place] = 1.0
+        for own in blocks:
+            if own.layout.n_biases:
+                free[own.columns, -1] = True
+        return cls(n_factors, row_blocks, has_biases, given, free)
+
+    @property
+    def width(self) -> int:
+        """K."""
+        return self.given.shape[1]
+
+    @cached_property
+    def row_free(self) -> Mask:
+        """The numbers of rows that have a distribution: all but the 1 of biases."""
+        free = np.ones(self.width, dtype=bool)
+        if self.has_biases:
+            free[-1] = False
+        return free
+
+    @cached_property
+    def row_given(self) -> Array:
+        """What rows have at the numbers that are not free (1 x K)."""
+        return (~self.row_free).astype(float)[None]
+
+    @cached_property
+    def groups(self) -> tuple[tuple[IntArray, Mask], ...]:
+        """Columns whose free numbers are the same, and these."""
+        kinds, which = np.unique(self.free, axis=0, return_inverse=True)
+        which = which.ravel()
+        return tuple((np.flatnonzero(which == g), kind) for g, kind in enumerate(kinds))
+
+
+@attrs.frozen(eq=False)
+class Gaussians(Sent):
+    """A Gaussian for each row or column, given numbers included.
+
+    ``means`` (n x K), packed ``covariances`` (n x P), and the log determinant of the covariance of
+    the free numbers, (n,).
+    """
+
+    means: Array
+    covariances: Array
+    log_determinants: Array
+
+    @property
+    def outer_products(self) -> Array:
+        """E[x x'], packed."""
+        return self.covariances + loops.packed_squares(self.means)
+
+    def second_moments(self) -> Array:
+        """E[x_k^2] (n x K)."""
+        diagonal = np.diag(loops.unpacking(self.means.shape[1]))
+        return np.square(self.means) + self.covariances[:, diagonal]
+
+
+def gaussians_given(
+    matrices: Array,
+    vectors: Array,
+    free: Mask,
+    given: Array,
+    prior_precisions: Array,
+    prior_means: Array,
+) -> Gaussians:
+    """The Gaussians with these normal equations and independent Gaussian priors.
+
+    Densities proportional to ``exp(x'b - x'A x / 2)`` times the prior, of the free numbers given
+    the others. Raises ``numpy.linalg.LinAlgError`` where a matrix is not positive definite.
+
+    Parameters
+    ----------
+    matrices, vectors : arrays (n x P), (n x K)
+        A and b.
+    free : mask (K,)
+    given : array (n or 1 x K)
+    prior_precisions, prior_means : arrays (n or 1 x K)
+    """
+    n, width = vectors.shape
+    means = np.array(np.broadcast_to(given, (n, width)))
+    covariances = np.zeros((n, loops.packed_size(width)))
+    places = np.flatnonzero(free)
+    if not places.size:
+        return Gaussians(means, covariances, np.zeros(n))
+    where = loops.unpacking(width)
+    # One unit for all numbers: a prior of a small variance would else spoil the others' digits.
+    precision = matrices[:, where[np.ix_(places, places)]]
+    diagonal = np.arange(places.size)
+    precision[:, diagonal, diagonal] += prior_precisions[:, places]
+    scale = 1.0 / np.sqrt(precision[:, diagonal, diagonal])
+    precision *= scale[:, :, None] * scale[:, None, :]
+    right = vectors[:, places] + prior_precisions[:, places] * prior_means[:, places]
+    others = np.flatnonzero(~free)
+    if others.size:
+        across = matrices[:, where[np.ix_(places, others)]]
+        right = right - np.einsum("nab,nb->na", across, means[:, others])
+    triangles = np.linalg.cholesky(precision)
+    inverse = np.linalg.inv(precision)
+    inverse = 0.5 * (inverse + inverse.transpose(0, 2, 1))
+    solved = np.einsum("nab,nb->na", inverse, scale * right)
+    means[:, places] = scale * solved
+    inverse *= scale[:, :, None] * scale[:, None, :]
+    low, high = np.tril_indices(places.size)
+    covariances[:, where[places[low], places[high]]] = inverse[:, low, high]
+    halves = np.log(triangles[:, diagonal, diagonal]) - np.log(scale)
+    return Gaussians(means, covariances, -2.0 * np.sum(halves, axis=1))
+
+
+@attrs.frozen(eq=False)
+class Priors(Sent):
+    """Precisions and means of the numbers of rows and columns, and variances of the noise.
+
+    Attributes
+    ----------
+    factors : array (k,)
+        Precisions of columns' factors; those of rows are 1.
+    row_effects : array
+        A precision for each block with effects of rows.
+    biases, bias_means : arrays (n_blocks,)
+    noise : array (n_columns,)
+        Variances where they are learned, else 1.
+    usual_noise : float
+        The centre of the prior of the noise variances: their harmonic mean.
+    weight : float or None
+        The weight of the norm, whose square is the precision of columns' factors; None where one
+        for each factor is learned.
+    """
+
+    factors: Array
+    row_effects: Array
+    biases: Array
+    bias_means: Array
+    noise: Array
+    usual_noise: float
+    weight: float | None
+
+    def of_rows(self, design: Design) -> Array:
+        """Prior precisions of the numbers of a row (1 x K)."""
+        found = np.ones((1, design.width))
+        found[0, design.n_factors : design.n_factors + len(design.row_blocks)] = self.row_effects
+        return found
+
+    def of_columns(self, observed: Observed, design: Design) -> tuple[Array, Array]:
+        """Prior precisions and means of the numbers of columns (n_columns x K)."""
+        precisions, means = np.ones(design.given.shape), np.zeros(design.given.shape)
+        precisions[:, : design.n_factors] = self.factors
+        if design.has_biases:
+            for b, block in enumerate(observed.blocks):
+                precisions[block.columns, -1] = self.biases[b]
+                means[block.columns, -1] = self.bias_means[b] - block.centres
+        return precisions, means
+
+
+@attrs.frozen(eq=False)
+class FactorState(Sent):
+    """Where the sweeps stand: Gaussians of the columns, and priors.
+
+    Attributes
+    ----------
+    design : Design
+    columns : Gaussians
+    priors : Priors
+    key : str
+        The name by which rows keep the pseudo-observations of their entries that the last sweep
+        found; empty before the first one.
+    """
+
+    design: Design
+    columns: Gaussians
+    priors: Priors
+    key: str = ""
+
+
+def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> FactorState:
+    """A state to begin with: effects of columns 0, factors random and large, little noise.
+
+    From much noise and small factors the bound rises to local maxima with too few factors: in the
+    first sweeps they explain nothing, and are switched off.
+    """
+    design = Design.of(observed, n_factors)
+    n_columns = observed.shape[1]
+    noise = np.ones(n_columns)
+    for block in observed.blocks:
+        if block.unknown_noise == "column":
+            noise[block.columns] = FIRST_NOISE * block.mean_squares
+    means, mean_squares = np.array(design.given), observed.mean_squares
+    drawn = rng.standard_normal((n_columns, n_factors))
+    means[:, :n_factors] = np.sqrt(mean_squares)[:, None] * drawn
+    size = loops.packed_size(design.width)
+    columns = Gaussians(means, np.zeros((n_columns, size)), np.zeros(n_columns))
+    usual = np.array([own.usual_square for own in observed.blocks])
+    ridges = np.array([own.ridge for own in observed.blocks])
+    effects = np.where(ridges > 0.0, ridges, 1.0 / usual)
+    usual_precision = 1.0 / float(np.mean(mean_squares))
+    if weight is not None:
+        weight = max(weight, FLATTEST * np.sqrt(usual_precision))
+    priors = Priors(
+        factors=np.full(n_factors, usual_precision if weight is None else weight**2),
+        row_effects=effects[list(design.row_blocks)],
+        biases=effects,
+        bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
+        noise=noise,
+        usual_noise=1.0 / float(np.mean(1.0 / (FIRST_NOISE * mean_squares))),
+        weight=weight,
+    )
+    return FactorState(design, columns, priors)
