@@ -87,6 +87,9 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     ['low', 'high']
     """
 
+    # Of mixtures means of indicators are nearer to the labels, but order them less well.
+    components_tried = ()
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to features (n_samples x n_features) and labels, NaN or None where missing."""
         table = self.read(X, reset=True)
@@ -96,8 +99,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
             self.n_iter_ = 1
             return self
         self.codings_ = codings_of(labels)
-        widths = [coding.width for coding in self.codings_]
-        self.gaussian_ = self.takes_gaussian(table, sum(widths))
+        self.gaussian_ = self.takes_gaussian()
         if not self.gaussian_:
             self.fit_targets(table, block_of(labels), labels.codes)
             return self

@@ -1,8 +1,10 @@
 """The imputer: missing entries from a model of the whole table."""
 
+import warnings
 from numbers import Real
 from typing import Any, Self
 
+import attrs
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.impute import MissingIndicator
@@ -10,10 +12,13 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import ModelError, UnobservedWarning
+from mcframe.contracts.validators import whole
 from mcframe.estimators.completion import Completion
-from mcframe.estimators.gaussian import dealt_entries
+from mcframe.estimators.frame_columns import FrameColumns
+from mcframe.estimators.gaussian import folds_of_entries
 from mcframe.selection import HeldOutLoss
+from mcframe.tables.table_model import fit_table
 
 __all__ = ["MatrixCompletionImputer"]
 
@@ -147,7 +152,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit the model, and fill the table that it was fitted to."""
         table = self.read(X, reset=True)
-        self.gaussian_ = self.takes_gaussian(table)
+        self.gaussian_ = self.takes_gaussian()
         columns = self.columns_of(table)
         self.columns_ = columns
         self.limits_ = self.limits(columns.n_features)
@@ -155,15 +160,28 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(columns.marked(table))
         self.n_iter_ = 1
-        if columns.blocks and self.gaussian_:
-            self.fit_gaussian(
-                columns.blocks,
-                columns.data(table),
-                lambda values, *how: dealt_entries(values, columns.owners, *how),
-            )
+        if self.gaussian_ and isinstance(columns, FrameColumns):
+            self.columns_ = self.with_posterior(columns)
+        elif columns.blocks and self.gaussian_:
+            self.fit_gaussian(columns.blocks, columns.data(table), folds_of_entries)
         elif columns.blocks:
             self.fit_model(columns.blocks, columns.data(table), HeldOutLoss())
         return self.completed(table, fitted=True)
+
+    def with_posterior(self, columns: FrameColumns) -> FrameColumns:
+        """The columns of a frame with the posterior of their rows, as of ``mcframe.complete``."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)
+            rows = fit_table(
+                columns.declared.columns,
+                columns.declared.frame,
+                seed=self.random_state or 0,
+                n_folds=whole(self.cv, "cv", 2),
+                prior_rows=self.given_prior(),
+            )
+        self.declared_ = rows.declared
+        self.keep_rows(rows.chosen, rows.posterior)
+        return attrs.evolve(columns, declared=rows.declared, rows=rows)
 
     def transform(self, X: Any) -> Any:
         """Fill a table of other rows, of the columns of the fit."""

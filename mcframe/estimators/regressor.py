@@ -79,7 +79,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         targets = read_numbers(y)
         self.flat_ = targets.ndim == 1
         block = Block(TARGETS, Gaussian(), standardize=True, bias=True)
-        self.gaussian_ = self.takes_gaussian(table, targets.reshape(len(targets), -1).shape[1])
+        self.gaussian_ = self.takes_gaussian()
         self.fit_targets(table, block, targets.reshape(len(targets), -1))
         return self
 

@@ -8,8 +8,10 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mcframe.answer import new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.real_numbers import plain
+from mcframe.posterior.answer import Posterior
 from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import Coding, Numbers
 from mcframe.tables.columns import Column
@@ -17,10 +19,19 @@ from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declared_kinds import contradiction, what
 from mcframe.tables.filling import filled_series, series_like, with_categories
 
-__all__ = ["completed_rows"]
+__all__ = ["completed_rows", "imputed_rows"]
 
 # What the values of a column are, by its form; categories have a list of their own.
 TYPES: dict[str, Any] = {"text": str, "boolean": bool, "number": (int, float), "date": dt.date}
+
+
+def imputed_rows(fit: Any, data: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the blocks of new rows filled by a ``Fit`` or a ``Posterior``."""
+    if isinstance(fit, Posterior):
+        given = fit.condition(data)
+        return {block.name: np.asarray(given.impute(block.name)) for block in fit.model.blocks}
+    new = new_rows(fit, data)
+    return {block.name: np.asarray(new.imputed(block.name)) for block in fit.model.blocks}
 
 
 def completed_rows(rows: CodedRows, filled: Mapping[str, Array]) -> Any:

@@ -7,14 +7,13 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import Choice, Metric
-from mcframe.tables.completed_rows import completed_rows
+from mcframe.tables.completed_rows import completed_rows, imputed_rows
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.printing import lines_of
 
@@ -48,7 +47,7 @@ class Declared:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.model, self.data))
 
-    def table(self, fit: Fit) -> Any:
+    def table(self, fit: Any) -> Any:
         """The table with its missing entries filled by a fit, in the library it came in.
 
         Observed entries are untouched, and dtypes stay: numbers by their mean, rounded where the
@@ -58,10 +57,24 @@ class Declared:
 
         Parameters
         ----------
-        fit : Fit
+        fit : Fit or Posterior
             Of this model, or of a changed one with the same blocks, to this data.
         """
-        changed = [each.filled(fit) for each in self.columns if each.column.missing.any()]
+        return self.with_codes(
+            {
+                each.name: each.answered(fit)
+                for each in self.columns
+                if each.place is not None and each.column.missing.any()
+            }
+        )
+
+    def with_codes(self, codes: Mapping[Any, Array]) -> Any:
+        """The table with these codes of columns at their missing entries; constants are filled."""
+        changed = [
+            each.filled_with(codes.get(each.name, np.zeros(0)))
+            for each in self.columns
+            if each.column.missing.any()
+        ]
         return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
 
     def rows(
@@ -91,7 +104,7 @@ class Declared:
         return CodedRows.of(self.columns, frame, unseen).data(self.model)
 
     def complete_rows(
-        self, fit: Fit, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+        self, fit: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
     ) -> Any:
         """New rows with their missing entries filled by a fit, in the library they came in.
 
@@ -103,7 +116,7 @@ class Declared:
 
         Parameters
         ----------
-        fit : Fit
+        fit : Fit or Posterior
             As for ``table``.
         frame : DataFrame or Table
             With the columns of this table in any order. Those that are absent count as missing,
@@ -138,11 +151,10 @@ class Declared:
         1    1.85    L
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        new = new_rows(fit, rows.data(self.model))
-        filled = {block.name: np.asarray(new.imputed(block.name)) for block in self.model.blocks}
+        filled = imputed_rows(fit, rows.data(self.model))
         return completed_rows(rows, filled)
 
-    def predict(self, fit: Fit, name: Any) -> Any:
+    def predict(self, fit: Any, name: Any) -> Any:
         """What a fit says of a column in every row, in the library that the table came in.
 
         Of a label, a category or levels one column of probabilities for each of its values,
@@ -151,7 +163,7 @@ class Declared:
 
         Parameters
         ----------
-        fit : Fit
+        fit : Fit or Posterior
             As for ``table``.
         name : object
             A column that stands in a block; a ``ModelError`` says why another one does not.

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.real_numbers import plain
 from mcframe.tables.coding import Coding
@@ -60,14 +59,12 @@ class DeclaredColumn:
         """The numbers that the likelihood reads (n_items,), NaN where missing."""
         return self.modelled[0].codes(self.column)
 
-    def filled(self, fit: Fit) -> Any:
-        """The column as a ``narwhals.Series``, its missing entries filled where there is a way."""
+    def answered(self, fit: Any) -> Array:
+        """The codes of the missing entries of a column that stands in a block, by a fit."""
         rows = np.flatnonzero(self.column.missing)
-        if self.place is None or rows.size == 0:
-            return self.filled_with(np.zeros(0))
         coding, block = self.modelled
         answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
-        return self.filled_with(coding.predicted(answer))
+        return coding.predicted(answer)
 
     def filled_with(self, codes: Array) -> Any:
         """The column with these codes at its missing entries, and a constant one with that."""
