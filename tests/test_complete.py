@@ -162,7 +162,7 @@ def test_progress_is_printed(capsys):
     frame = mixed()[["length", "ill"]].dropna(how="all")
     mc.complete(frame, progress=True)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("1 component(s), prior of 3 rows: loss ")
+    assert lines[0].startswith("1 component(s), prior of 1 rows: loss ")
     mc.complete(frame)
     assert capsys.readouterr().out == ""
 

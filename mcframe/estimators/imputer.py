@@ -24,13 +24,14 @@ __all__ = ["MatrixCompletionImputer"]
 
 
 class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion):
-    """Fill missing entries by a certified model of the whole table.
+    """Fill missing entries by one model of the whole table.
 
-    The objective is that of ``mcframe.Model``: the losses of the observed entries, in standard
-    units of each column, plus the terms. By default these say that rows are draws of one Gaussian
-    distribution, ``GaussianRows``, whose covariance is estimated first. ``fit_transform`` answers
-    by the fit itself, ``transform`` by the rule for new rows, which on the rows of the fit gives
-    the same up to ``tol``. Observed entries are never changed.
+    By default the rows are draws of a Gaussian distribution, or of a mixture of several, and
+    holes are filled by their posterior, as by ``mcframe.complete``. With likelihoods, terms or a
+    weight the objective is that of ``mcframe.Model``: the losses of the observed entries, in
+    standard units of each column, plus the terms; its optimum is certified. ``fit_transform``
+    answers by the fit itself, ``transform`` by the rule for new rows, which on the rows of the fit
+    gives the same up to ``tol``. Observed entries are never changed.
 
     X is an array or a DataFrame. A DataFrame with a column of text, categories, truth values or
     dates is read as ``mcframe.declare`` reads it, and comes back as a DataFrame of its library
@@ -43,11 +44,10 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         in a table of numbers, what ``types`` say in others. Filled as by ``Fit.impute``: numbers
         and counts by their mean, labels, levels and codes of classes by the most probable one.
     terms : "gaussian", list of regularizers and constraints, or None, default None
-        "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
-        by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and that takes some minutes at most (3,000
-        rows of 240 columns, three entries in ten missing, took four of one core), else a
-        ``NuclearNorm``.
+        "gaussian" takes the rows for draws of a Gaussian distribution, or of a mixture of
+        several, and answers by their posterior; those of a wide table have factors (see
+        ``mcframe.complete``). None is that where ``likelihoods``, ``model`` and ``weight`` are as
+        by default, else a ``NuclearNorm``, whose optimum is certified.
     model : Model, optional
         In place of likelihoods and terms: of one block, whatever its name, for a table of
         numbers; for other DataFrames with the blocks of ``mcframe.declare(X, types)``.
@@ -72,19 +72,20 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         Columns without one observed entry: dropped, or filled with 0 where they are of numbers.
     add_indicator : bool, default False
         Whether 0/1 columns follow that say what was missing, as of ``MissingIndicator``.
-    tol, max_iter, random_state, n_jobs : as in ``mcframe.fit``
+    tol, max_iter : as in ``mcframe.fit``, of an optimum
+    random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------
-    completion_ : Fit
-        With its certificate: ``.gap``, ``.status``, ``.bound``.
+    completion_ : Posterior or Fit
+        The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
     model_ : Model
         As fitted; ``print`` writes it as mathematics.
     declared_ : Declared
         What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight of a norm was chosen.
-    prior_rows_, prior_search_ : float and PriorSearch
+    prior_rows_, prior_search_ : float and RowsChoice
         Of Gaussian rows: what the prior counts as, and how that was chosen.
     n_iter_, n_features_in_, feature_names_in_, indicator_ : as elsewhere in scikit-learn
 

@@ -11,7 +11,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.tables.completed_rows import imputed_rows
+from mcframe.tables.new_rows import imputed_rows
 
 __all__ = ["Limits", "NumberColumns"]
 

@@ -14,10 +14,9 @@ from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.selection import CrossValidation
 from mcframe.tables.coding import Choice
-from mcframe.tables.declared import Declared
+from mcframe.tables.declared import Declared, lines_of
 from mcframe.tables.drawing import DrawnRows
 from mcframe.tables.held_out import ColumnScores
-from mcframe.tables.printing import lines_of
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.table_model import TableModel
 

@@ -1,6 +1,6 @@
 """The answer of ``declare``: a model, its data, and the way back to a table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -11,13 +11,14 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
-from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import Choice, Metric
-from mcframe.tables.completed_rows import completed_rows, imputed_rows
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.printing import lines_of
+from mcframe.tables.new_rows import CodedRows, completed_rows, imputed_rows
 
-__all__ = ["Declared"]
+__all__ = ["Declared", "lines_of"]
+
+# How many rows are printed; the rest is counted.
+SHOWN = 60
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -213,3 +214,18 @@ class Declared:
             for each in self.columns
         ]
         return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
+
+
+def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a header and rows as lines, columns aligned; of very many rows the first ones."""
+    header, *body = rows
+    kept = [header, *body[:SHOWN]]
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
+    lines = [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in kept
+    ]
+    if len(body) > SHOWN:
+        lines.append(f"  and {len(body) - SHOWN} more")
+    return lines

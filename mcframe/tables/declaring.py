@@ -13,11 +13,10 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import weight_max
-from mcframe.tables.blocks import blocks_of, data_of
 from mcframe.tables.coding import Classes
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared import Declared
-from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declared_column import DeclaredColumn, blocks_of, data_of
 from mcframe.tables.declared_kinds import declared_kind
 from mcframe.tables.kinds import kind_of
 from mcframe.tables.taken import KINDS, MOST_CLASSES, Bounds, Taken

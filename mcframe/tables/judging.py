@@ -25,7 +25,7 @@ RATIO = 0.003
 
 @attrs.frozen(eq=False)
 class JudgedColumns:
-    """The criterion of ``complete``: the mean over columns of their relative losses.
+    """The criterion of ``method="optimum"``: the mean over columns of their relative losses.
 
     The loss of a column is the mean over its held-out entries of ``-log`` of the probability of
     the observed value, of numbers of the square of the difference, of counts of half the Poisson

@@ -36,9 +36,10 @@ __all__ = [
 # n m^3 / 2 multiplications where m numbers of a row are missing.
 MOST_WORK = 1e11
 
-# The numbers of rows that a prior may count as, and the position of the first one that is tried.
+# The numbers of rows that a prior may count as. The first that is tried is the one nearest to half
+# the number of columns.
 PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-FIRST = 1
+USUAL_PRIOR = 3.0
 # How many Gaussians are mixed beside one, in this order, as long as they predict better; and how
 # many columns they have together at most.
 COMPONENTS = (2, 3, 4, 6, 8)
@@ -194,10 +195,10 @@ def choose_rows(
 ) -> tuple[RowsChoice, list[Array]]:
     """Return the choice with the least loss on held-out numbers, and its predictions of each fold.
 
-    Of one Gaussian priors of 3 rows, then more as long as the loss falls, or else fewer; with the
-    best of these 2, 3, ... components as long as the loss falls. Without a fold nothing is tried,
-    nor of a ``wide`` table, which has factors; where ``prior_rows`` are given, one Gaussian has
-    that prior.
+    Of one Gaussian a prior of half as many rows as there are columns, then of more as long as the
+    loss falls, or else of fewer; with the best of these 2, 3, ... components as long as the loss
+    falls. Without a fold nothing is tried, nor of a ``wide`` table, which has factors; where
+    ``prior_rows`` are given, one Gaussian has that prior.
     """
     tried: list[tuple[int, float]] = []
     losses: list[list[float]] = []
@@ -218,14 +219,14 @@ def choose_rows(
     if wide:
         return RowsChoice(), [fold.means_by_factors() for fold in folds]
     if not folds:
-        return RowsChoice(1, prior_rows or PRIORS[FIRST]), []
+        return RowsChoice(1, prior_rows or USUAL_PRIOR), []
     if prior_rows is not None:
         improves(1, prior_rows)
         return RowsChoice(1, prior_rows, tuple(tried), np.array(losses)), best
-    improves(1, PRIORS[FIRST])
-    risen = walked(improves, PRIORS[FIRST + 1 :])
-    if not risen:
-        walked(improves, PRIORS[FIRST - 1 :: -1])
+    first = int(np.argmin(np.abs(np.log(PRIORS) - np.log(0.5 * folds[0].owners.size))))
+    improves(1, PRIORS[first])
+    if not walked(improves, PRIORS[first + 1 :]):
+        walked(improves, PRIORS[:first][::-1])
     prior = tried[int(np.argmin(np.mean(losses, axis=1)))][1]
     for fold in folds:
         fold.estimated(1, prior)

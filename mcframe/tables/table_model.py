@@ -14,10 +14,9 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.splitters import RowFolds
 from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.blocks import data_of
 from mcframe.tables.coding import Choice, Dates, Means, Numbers
 from mcframe.tables.declared import Declared
-from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declared_column import DeclaredColumn, data_of
 from mcframe.tables.held_out import ColumnScores, calibrated_columns
 from mcframe.tables.missingness import Missingness
 from mcframe.tables.rows_choice import (
