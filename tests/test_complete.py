@@ -113,6 +113,7 @@ def test_the_model_says_all_that_was_chosen(by_posterior):
 
 def test_wide_tables_have_factors(monkeypatch):
     monkeypatch.setattr(rows_choice, "MOST_WORK", 1e3)
+    monkeypatch.setattr(table_model, "MOST_NUMBERS", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
     assert completed.model.terms == (mc.NuclearNorm(),)
     assert np.isnan(completed.chosen.best_weight)

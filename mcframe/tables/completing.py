@@ -75,7 +75,7 @@ def complete(
     groups : sequence with a label for each row, optional
         Rows that belong together, such as ``groups=frame["patient"]`` of several visits: all of a
         group are held out together, and what is chosen is chosen for rows of groups that the fit
-        has seen nothing of.
+        has seen nothing of. Of a table with factors single entries are held out all the same.
     progress : bool, default False
         Print what is tried, and the steps of the estimate.
     max_seconds : None

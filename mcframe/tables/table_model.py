@@ -162,8 +162,10 @@ def fit_table(
     )
     whole = rows.size == frame.shape[0]
     labels = None if labels is None else labels[rows]
-    folds = folds_of(values, codes, owners, labels, n_folds, whole, rng)
     wide = takes_factors((frame.shape[0], owners.size))
+    if wide:  # rows of which nothing is seen have no factors: single entries are held out
+        labels, whole = None, True
+    folds = folds_of(values, codes, owners, labels, n_folds, whole, rng)
     chosen, means = choose_rows(folds, wide, prior_rows, print if progress else None)
     held = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
