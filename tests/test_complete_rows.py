@@ -201,10 +201,12 @@ def test_columns_set_aside_come_back_as_they_were(declared, fit):
 
 def test_a_completion_completes_new_rows():
     frame = mixed()
-    completed = mc.complete(frame.iloc[:50].drop(columns="day"), max_seconds=600.0)
+    completed = mc.complete(frame.iloc[:50].drop(columns="day"))
     new = frame.iloc[50:].drop(columns="day")
     found = completed.complete_rows(new)
-    pd.testing.assert_frame_equal(found, completed.declared.complete_rows(completed.fit, new))
+    pd.testing.assert_frame_equal(
+        found, completed.declared.complete_rows(completed.posterior, new)
+    )
     pd.testing.assert_series_equal(found.dtypes, new.dtypes)
     assert not found.isna().to_numpy().any()
     with pytest.raises(mc.DataError, match="does not know: 'Wien'"):

@@ -8,12 +8,10 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.numerics.gaussian_rows import RowDistribution
 from mcframe.pooling import pool
-from mcframe.selection.prior_rows import distribution
-from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.drawing import DrawnRows, conditional_draw, drawn_places
-from mcframe.tables.gaussian_table import declared_as_numbers
+from mcframe.tables.declaring import read_table
+from mcframe.tables.drawing import DrawnRows, drawn_places
+from mcframe.tables.table_model import fit_table
 
 from .test_declare import mixed
 
@@ -189,29 +187,11 @@ def test_messages_of_draws(completed, arguments, message):
         completed.draws(*arguments)
 
 
-def test_likelihoods_have_no_draws():
+def test_an_optimum_has_no_draws():
     frame = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 5, "y": [3.0, None, 1.0, 0.0] * 5})
-    with pytest.warns(UserWarning, match="max_seconds"):
-        completed = mc.complete(frame, method="likelihoods", max_seconds=1e-3)
-    with pytest.raises(mc.ModelError, match="method='gaussian'"):
+    completed = mc.complete(frame, method="optimum")
+    with pytest.raises(mc.ModelError, match="method='posterior'"):
         completed.draws(2)
-
-
-def test_missing_entries_are_drawn_from_their_conditional_distribution():
-    """Mean and covariance of two missing numbers given the third, in closed form."""
-    rng = np.random.default_rng(0)
-    root = rng.standard_normal((3, 3))
-    rows = RowDistribution(np.array([1.0, -2.0, 5.0]), root @ root.T, 0.3)
-    values = np.tile([np.nan, 4.0, np.nan], (40_000, 1))
-    drawn = conditional_draw(values, rows, rng)
-    assert (drawn[:, 1] == 4.0).all()
-    total, holes = rows.total, [0, 2]
-    coefficients = total[holes, 1] / total[1, 1]
-    mean = rows.mean[holes] + 6.0 * coefficients
-    covariance = total[np.ix_(holes, holes)] - np.outer(coefficients, total[1, holes])
-    error = np.sqrt(np.diag(covariance) / len(values))
-    assert np.all(np.abs(drawn[:, holes].mean(axis=0) - mean) < 4.0 * error)
-    np.testing.assert_allclose(np.cov(drawn[:, holes].T), covariance, rtol=0.05, atol=0.02)
 
 
 def test_places_are_drawn_by_their_probabilities():
@@ -254,18 +234,16 @@ def test_the_prior_of_draws_is_weak(shape, most):
     """What predicts single entries best would bias what is computed from draws towards 0."""
     values = np.random.default_rng(0).standard_normal(shape)
     rows = rows_of(pd.DataFrame(values, columns=[f"x{j}" for j in range(shape[1])]))
-    assert DrawnRows.of(rows.declared, 1000.0).prior == most
-    assert DrawnRows.of(rows.declared, 0.5).prior == 0.5
+    for prior, expected in ((1000.0, most), (0.5, 0.5)):
+        chosen = attrs.evolve(rows.model.chosen, prior_rows=prior)
+        drawn = DrawnRows.of(attrs.evolve(rows.model, chosen=chosen))
+        assert drawn.chosen.prior_rows == expected
 
 
 def rows_of(frame):
-    """The rows of a table under an estimated distribution, with a prior of one row."""
-    declared = mc.declare(frame)
-    numbers = declared_as_numbers(declared, as_numbers(declared.columns))
-    found = distribution(np.asarray(numbers.data[BLOCK]), 1.0)
-    terms = [mc.GaussianRows(found.covariance, mean=found.mean)]
-    model = attrs.evolve(numbers.model, terms=terms)
-    return DrawnRows.of(attrs.evolve(numbers, model=model), 1.0)
+    """The rows of a table, with a prior of one row."""
+    table, columns = read_table(frame, None)
+    return DrawnRows.of(fit_table(columns, table, prior_rows=1.0))
 
 
 def slope(table):

@@ -368,3 +368,26 @@ def test_an_optimum_needs_a_covariance(term, said):
 def test_what_does_not_fit_is_refused(given, said):
     with pytest.raises(mc.ModelError, match=said):
         mc.GaussianRows(**given)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, "many"])
+def test_the_rows_of_a_prior_are_above_0_and_no_covariance_stands_beside_them(wrong):
+    with pytest.raises(mc.ModelError, match="prior_rows"):
+        mc.GaussianRows(prior_rows=wrong)
+    with pytest.raises(mc.ModelError, match="no covariance beside it"):
+        mc.GaussianRows(np.eye(2), prior_rows=3.0)
+
+
+def test_steps_that_begin_at_another_estimate_end_at_the_same_one():
+    """From a weak prior to a strong one, as in the search for the prior."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 5))
+    values += 0.5 * rng.standard_normal(values.shape)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    precisions = np.full(5, 100.0)
+    options = {"prior_rows": 30.0, "tol": 1e-10, "max_steps": 2000}
+    first = fit_rows(values, precisions, prior_rows=1.0)
+    found = fit_rows(values, precisions, **options, start=first)
+    plain = fit_rows(values, precisions, **options)
+    np.testing.assert_allclose(found.covariances, plain.covariances, atol=1e-4)
+    assert found.evidence == pytest.approx(plain.evidence, abs=1e-4)

@@ -26,12 +26,12 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
 
     Features and labels may have holes, and labels several columns (multi-label); unlabeled
     samples among the rows of the fit help. By default rows of features and of 0/1 indicators of
-    the labels are draws of one Gaussian distribution, and probabilities those of a logistic
-    curve, or of a linear discriminant of several classes, of the indicators' means. Under terms
-    such as a ``NuclearNorm`` labels have the logistic loss, or the softmax loss of several
-    classes, and share their low-rank structure with the features (Goldberg et al., 2010). On rows
-    of the fit ``predict`` is the transductive answer, which knows the labels observed there; on
-    others the rule for new rows.
+    the labels are draws of one Gaussian distribution, whose posterior answers, and probabilities
+    those of a logistic curve, or of a linear discriminant of several classes, of the indicators'
+    means. Under terms such as a ``NuclearNorm`` labels have the logistic loss, or the softmax loss
+    of several classes, and share their low-rank structure with the features (Goldberg et al.,
+    2010). On rows of the fit ``predict`` is the transductive answer, which knows the labels
+    observed there; on others the rule for new rows.
 
     Parameters
     ----------
@@ -40,11 +40,10 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         table of numbers. DataFrames with text, categories, truth values or dates are read as
         ``mcframe.declare`` reads them.
     terms : "gaussian", list of regularizers and constraints, or None, default None
-        "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
-        by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and that takes some minutes at most (3,000
-        rows of 240 columns, three entries in ten missing, took four of one core), else a
-        ``NuclearNorm``.
+        "gaussian" takes the rows for draws of a Gaussian distribution, and answers by their
+        posterior; those of a wide table have factors (see ``mcframe.complete``). None is that
+        where ``likelihoods``, ``model`` and ``weight`` are as by default, else a
+        ``NuclearNorm``, whose optimum is certified.
     model : Model, optional
         Of the features, in place of likelihoods and terms; the block "targets" is put beside
         its own: one for a table of numbers, else those of ``mcframe.declare(X, types)``.
@@ -59,20 +58,21 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         counts as.
     n_weights, cv : int, default 12 and 3
         How many weights of a norm are tried, and on how many folds.
-    tol, max_iter, random_state, n_jobs : as in ``mcframe.fit``
+    tol, max_iter : as in ``mcframe.fit``, of an optimum
+    random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------
     classes_ : array
         The labels; of several outputs [0, 1].
-    completion_ : Fit
-        With its certificate: ``.gap``, ``.status``, ``.bound``.
+    completion_ : Posterior or Fit
+        The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
     model_ : Model
     declared_ : Declared
         What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight of a norm was chosen.
-    prior_rows_, prior_search_ : float and PriorSearch
+    prior_rows_, prior_search_ : float and RowsChoice
         Of Gaussian rows: what the prior counts as, and how that was chosen.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
 
@@ -87,6 +87,9 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     ['low', 'high']
     """
 
+    # Of mixtures means of indicators are nearer to the labels, but order them less well.
+    components_tried = ()
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to features (n_samples x n_features) and labels, NaN or None where missing."""
         table = self.read(X, reset=True)
@@ -96,8 +99,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
             self.n_iter_ = 1
             return self
         self.codings_ = codings_of(labels)
-        widths = [coding.width for coding in self.codings_]
-        self.gaussian_ = self.takes_gaussian(table, sum(widths))
+        self.gaussian_ = self.takes_gaussian()
         if not self.gaussian_:
             self.fit_targets(table, block_of(labels), labels.codes)
             return self

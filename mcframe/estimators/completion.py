@@ -9,16 +9,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.validators import number, whole
 from mcframe.estimators.frame_columns import FrameColumns, holds_more_than_numbers
-from mcframe.estimators.gaussian import GAUSSIAN, estimated_model, is_affordable, search
+from mcframe.estimators.gaussian import GAUSSIAN, as_number_blocks
 from mcframe.estimators.number_columns import NumberColumns
 from mcframe.fitting import fit
 from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight
 from mcframe.model.partitioned import refuse_partitions
+from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import cross_validate, weight_max
 from mcframe.selection.choice import edges_unsaid
@@ -26,6 +28,7 @@ from mcframe.selection.criteria import Criterion
 from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.columns import read_frame
+from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows, takes_factors
 
 __all__ = ["Completion"]
 
@@ -35,6 +38,10 @@ SHARE = 0.1
 
 class Completion(BaseEstimator):
     """An estimator that fits one model to all of a table, with the options common to all."""
+
+    completion_: Fit | Posterior
+    # The numbers of Gaussians that are mixed beside one where they predict better.
+    components_tried: tuple[int, ...] = COMPONENTS
 
     def __init__(
         self,
@@ -82,10 +89,10 @@ class Completion(BaseEstimator):
         )
         return table
 
-    def takes_gaussian(self, table: Any, n_more: int = 0) -> bool:
-        """Whether rows are taken for draws of one Gaussian distribution.
+    def takes_gaussian(self) -> bool:
+        """Whether the answer is the posterior of rows of numbers.
 
-        Where ``terms`` says so, and where nothing else is said of a table that is narrow enough.
+        Where ``terms`` says so, and where nothing else is said.
         """
         if isinstance(self.terms, str):
             if self.terms != GAUSSIAN:
@@ -95,12 +102,7 @@ class Completion(BaseEstimator):
                 )
             return True
         automatic = isinstance(self.likelihoods, str) and self.weight == "cv"
-        return (
-            automatic
-            and self.terms is None
-            and self.model is None
-            and is_affordable(table, n_more, self.cv)
-        )
+        return automatic and self.terms is None and self.model is None
 
     def columns_of(self, table: Any) -> NumberColumns | FrameColumns:
         """The columns of a table that was read, as blocks."""
@@ -143,7 +145,7 @@ class Completion(BaseEstimator):
         self.model_ = model
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            self.completion_ = fit(
+            final = fit(
                 model,
                 data,
                 tol=self.tol,
@@ -151,32 +153,54 @@ class Completion(BaseEstimator):
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
             )
-        self.n_iter_ = max(self.completion_.history[-1].iteration, 1)
+        self.completion_ = final
+        self.n_iter_ = max(final.history[-1].iteration, 1)
 
     def fit_gaussian(
         self, blocks: Sequence[Block], data: Mapping[str, Array], folds: Callable[..., Any]
     ) -> Array:
-        """Fit the Gaussian distribution of the rows of these blocks.
+        """Find the posterior of the rows of these blocks.
 
         ``folds(values, n_folds, rng)`` says which entries (n x d) are held out in turn. Returned
         are the means of these at the best prior (n x d), NaN where nothing was held out.
         """
-        values = np.hstack([data[block.name] for block in blocks])
-        if self.weight == "cv":
+        values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
+        wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
+        chosen = RowsChoice() if wide else RowsChoice(1, prior)
+        if prior is None:
             rng = np.random.default_rng(self.random_state)
             held_out = folds(values, whole(self.cv, "cv", 2), rng)
-            self.prior_search_, held_means = search(values, held_out)
-            self.prior_rows_ = self.prior_search_.best_prior
-        else:
-            self.prior_rows_ = number(self.weight, "weight")
-            if not 0.0 < self.prior_rows_ < np.inf:
-                raise ModelError(
-                    f"weight={self.weight!r} was given, how many rows a prior counts as; a number"
-                    " above 0 is needed"
-                )
-            held_means = np.full(values.shape, np.nan)
-        self.fit_complete(estimated_model(blocks, data, self.prior_rows_), data)
+            chosen, means = choose_rows(held_out, wide, components=self.components_tried)
+            for fold, own in zip(held_out, means, strict=True):
+                held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
+        model = chosen.model(as_number_blocks(blocks))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)
+            found = chosen.posterior(
+                model, data, random_state=self.random_state, n_jobs=self.n_jobs
+            )
+        self.keep_rows(chosen, found)
         return held_means
+
+    def given_prior(self) -> float | None:
+        """How many rows the prior counts as, where that was given."""
+        if isinstance(self.weight, str) and self.weight == "cv":
+            return None
+        given = number(self.weight, "weight")
+        if not 0.0 < given < np.inf:
+            raise ModelError(
+                f"weight={self.weight!r} was given, how many rows a prior counts as; a number"
+                " above 0 is needed"
+            )
+        return given
+
+    def keep_rows(self, chosen: RowsChoice, found: Posterior) -> None:
+        """Keep the posterior of rows, and how its prior was chosen."""
+        self.model_, self.n_iter_ = found.model, len(found.history)
+        self.completion_ = found
+        self.prior_rows_ = chosen.prior_rows
+        if chosen.tried:
+            self.prior_search_ = chosen
 
     def model_of(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion

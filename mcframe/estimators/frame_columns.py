@@ -16,8 +16,9 @@ from mcframe.tables.as_numbers import as_numbers
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared_column import aside, warn_of_aside
+from mcframe.tables.declaring import read_table
 from mcframe.tables.filling import filled_series
-from mcframe.tables.gaussian_table import declared_as_numbers
+from mcframe.tables.table_model import TableModel, as_one_block
 from mcframe.tables.text_numbers import read_text_like
 
 __all__ = ["FrameColumns", "holds_more_than_numbers"]
@@ -47,10 +48,13 @@ class FrameColumns:
     declared : Declared
     unseen : "missing" or "error"
         What values are in new rows that none of these rows has.
+    rows : TableModel or None
+        The posterior of the rows, where that answers.
     """
 
     declared: Declared
     unseen: Any
+    rows: TableModel | None = None
 
     @classmethod
     def of(
@@ -71,11 +75,13 @@ class FrameColumns:
         """
         if unseen not in ("missing", "error"):
             raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
-        declared = declare(frame, joined(types, likelihoods))
+        given = joined(types, likelihoods)
+        if numbers:
+            table, columns = read_table(frame, given)
+            return cls(as_one_block(as_numbers(columns), table), unseen)
+        declared = declare(frame, given)
         if model is not None:
             refuse_other_blocks(model, declared.model)
-        if numbers:
-            declared = declared_as_numbers(declared, as_numbers(declared.columns))
         return cls(declared, unseen)
 
     @property
@@ -87,12 +93,6 @@ class FrameColumns:
     def blocks(self) -> Sequence[Block]:
         """The blocks, without data."""
         return self.declared.model.blocks
-
-    @property
-    def owners(self) -> IntArray:
-        """Of each column of the blocks as numbers the column that it belongs to."""
-        placed = [each for each in self.declared.columns if each.place is not None]
-        return np.repeat(np.arange(len(placed)), [each.modelled[0].width for each in placed])
 
     @property
     def kept(self) -> IntArray:
@@ -132,7 +132,7 @@ class FrameColumns:
     def filled(self, fit: Any, frame: Any, fitted: bool) -> Any:
         """The table of the fit, or one of other rows, filled where the model can."""
         if fitted:
-            return self.declared.table(fit)
+            return self.declared.table(fit) if self.rows is None else self.rows.table()
         return self.declared.complete_rows(fit, frame, unseen=self.unseen)
 
     def finished(self, filled: Any, frame: Any, limits: Limits, keep_empty: bool) -> Any:

@@ -1,7 +1,6 @@
-"""Estimators without a term of their own: the rows of the table as draws of one Gaussian."""
+"""Estimators without a term of their own: the posterior of the rows of the table."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -9,60 +8,18 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.likelihoods import Gaussian
-from mcframe.model import Block, Model
-from mcframe.regularizers import GaussianRows
+from mcframe.model import Block
 from mcframe.selection.column_order import places_by_content
-from mcframe.selection.prior_rows import (
-    NOISE,
-    USUAL_STEPS,
-    PriorSearch,
-    SeenAndHeld,
-    distribution,
-    standard_units,
-)
+from mcframe.tables.rows_choice import RowsFold, dealt_entries, folds_of_parts
 
-__all__ = [
-    "GAUSSIAN",
-    "dealt_entries",
-    "dealt_targets",
-    "estimated_model",
-    "is_affordable",
-    "search",
-]
+__all__ = ["GAUSSIAN", "as_number_blocks", "folds_of_entries", "folds_of_targets"]
 
 #: What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"
-# Multiplications that the search for the prior may take, see ``mcframe.numerics.gaussian_rows``.
-AFFORDABLE = 2e11
 
 
-def is_affordable(table: Any, n_more: int, n_folds: int) -> bool:
-    """Whether the covariance of a table is estimated in some minutes.
-
-    Parameters
-    ----------
-    table : array, or a DataFrame, of which half is taken to be missing
-    n_more : int
-        Columns beside it, missing where they are held out.
-    """
-    n_rows, n_columns = table.shape
-    half = np.full(n_rows, 0.5 * n_columns)
-    missing = np.count_nonzero(np.isnan(table), axis=1) if isinstance(table, np.ndarray) else half
-    cubes = 2.0 * np.sum(np.power(missing + float(n_more), 3))
-    width = n_columns + n_more
-    return bool(n_folds * USUAL_STEPS * (cubes + n_rows * width**2 + 2.0 * width**3) <= AFFORDABLE)
-
-
-def estimated_model(blocks: Sequence[Block], data: Mapping[str, Array], prior: float) -> Model:
-    """Return the Gaussian model of the rows of all blocks, its covariance estimated.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-        All Gaussian.
-    prior : float
-        How many rows of independent columns the prior counts as.
-    """
+def as_number_blocks(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks as those of numbers whose rows have a posterior."""
     for block in blocks:
         if type(block.likelihood) is not Gaussian:
             raise ModelError(
@@ -70,62 +27,27 @@ def estimated_model(blocks: Sequence[Block], data: Mapping[str, Array], prior: f
                 f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give terms"
                 " such as [mc.NuclearNorm(1.0)]"
             )
-    rows = distribution(np.hstack([data[block.name] for block in blocks]), prior)
-    return Model(
-        [
-            attrs.evolve(block, weight=0.5 / NOISE, bias=False, standardize=True)
-            for block in blocks
-        ],
-        [GaussianRows(rows.covariance, mean=rows.mean)],
-    )
+    return [
+        attrs.evolve(block, likelihood=Gaussian(variance=None), bias=False, standardize=True)
+        for block in blocks
+    ]
 
 
-def search(values: Array, folds: Sequence[Mask]) -> tuple[PriorSearch, Array]:
-    """Return the search for the prior by the entries (n x d) that each fold holds out.
-
-    And the means of these at the best prior (n x d), NaN where nothing was held out. Folds that
-    leave nothing to be fitted, or hold nothing out, are left out.
-    """
-    known = ~np.isnan(values)
-    folds = [held for held in folds if (held & known).any() and (known & ~held).any()]
-    units, columns = standard_units(values), np.arange(values.shape[1])
-    standard = units.standard(values, columns)
-    own = np.nanmax(np.abs(standard), axis=0) > 0.0
-
-    def loss(held: Mask, means: Array) -> float:
-        """The mean over columns of the squared errors over the variance."""
-        errors = units.standard(means, columns) - standard
-        squares = np.where(held, np.square(errors), 0.0)[:, own]
-        counts = np.count_nonzero(held[:, own], axis=0)
-        relative = np.sum(squares, axis=0) / np.maximum(counts, 1)
-        return float(np.mean(relative[counts > 0])) if counts.any() else 0.0
-
-    parts = []
-    for held in folds:
-        seen = np.where(held, np.nan, values)
-        parts.append(SeenAndHeld(seen, seen, held))
-    found, best = PriorSearch.over(parts, loss)
-    held_means = np.full(values.shape, np.nan)
-    for part, rows in zip(parts, best, strict=True):
-        held_means[part.held] = part.means(rows)[part.held]
-    return found, held_means
+def folds_of_entries(values: Array, count: int, rng: np.random.Generator) -> list[RowsFold]:
+    """Return folds of the entries of a table of numbers (n x d)."""
+    owners = np.arange(values.shape[1])
+    return folds_of_parts(values, dealt_entries(values, count, rng), owners, count)
 
 
-def dealt_entries(
-    values: Array, owners: IntArray, count: int, rng: np.random.Generator
-) -> list[Mask]:
-    """Return the observed entries (n x d) dealt out to folds, column by column.
-
-    Columns of one owner, as indicators of one category, are held out together. The order of
-    owners plays no part.
-    """
+def folds_of_targets(
+    values: Array, n_targets: int, count: int, rng: np.random.Generator
+) -> list[RowsFold]:
+    """Return folds of the targets, the last columns of a table of numbers (n x d)."""
     parts = np.full(values.shape, -1)
-    first = np.unique(owners, return_index=True)[1]
-    for place in np.argsort(places_by_content(values[:, first])):
-        own = np.flatnonzero(owners == owners[first[place]])
-        rows = rng.permutation(np.flatnonzero(~np.isnan(values[:, own[0]])))
-        parts[np.ix_(rows, own)] = (np.arange(rows.size) % count)[:, None]
-    return [parts == k for k in range(count)]
+    for k, held in enumerate(dealt_targets(values[:, -n_targets:], count, rng)):
+        parts[:, -n_targets:][held] = k
+    owners = np.arange(values.shape[1])
+    return folds_of_parts(values, parts, owners, count, from_seen=True)
 
 
 def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[Mask]:
@@ -139,11 +61,12 @@ def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> list[
     some = np.any(seen, axis=1)
     partly = ~np.all(seen[some], axis=1)
     if np.mean(partly) > 0.5:
-        return dealt_entries(targets, np.arange(targets.shape[1]), count, rng)
+        parts = dealt_entries(targets, count, rng)
+        return [parts == k for k in range(count)]
     order: IntArray = rng.permutation(len(targets))
     one = int(np.argmin(places_by_content(targets)))
     order = order[np.argsort(targets[order, one], kind="stable")]
     known = order[some[order]]
-    parts = np.full(len(targets), -1)
-    parts[known] = np.arange(known.size) % count
-    return [(parts == k)[:, None] & seen for k in range(count)]
+    of_rows = np.full(len(targets), -1)
+    of_rows[known] = np.arange(known.size) % count
+    return [(of_rows == k)[:, None] & seen for k in range(count)]

@@ -1,8 +1,10 @@
 """The imputer: missing entries from a model of the whole table."""
 
+import warnings
 from numbers import Real
 from typing import Any, Self
 
+import attrs
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.impute import MissingIndicator
@@ -10,22 +12,26 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import ModelError, UnobservedWarning
+from mcframe.contracts.validators import whole
 from mcframe.estimators.completion import Completion
-from mcframe.estimators.gaussian import dealt_entries
+from mcframe.estimators.frame_columns import FrameColumns
+from mcframe.estimators.gaussian import folds_of_entries
 from mcframe.selection import HeldOutLoss
+from mcframe.tables.table_model import fit_table
 
 __all__ = ["MatrixCompletionImputer"]
 
 
 class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion):
-    """Fill missing entries by a certified model of the whole table.
+    """Fill missing entries by one model of the whole table.
 
-    The objective is that of ``mcframe.Model``: the losses of the observed entries, in standard
-    units of each column, plus the terms. By default these say that rows are draws of one Gaussian
-    distribution, ``GaussianRows``, whose covariance is estimated first. ``fit_transform`` answers
-    by the fit itself, ``transform`` by the rule for new rows, which on the rows of the fit gives
-    the same up to ``tol``. Observed entries are never changed.
+    By default the rows are draws of a Gaussian distribution, or of a mixture of several, and
+    holes are filled by their posterior, as by ``mcframe.complete``. With likelihoods, terms or a
+    weight the objective is that of ``mcframe.Model``: the losses of the observed entries, in
+    standard units of each column, plus the terms; its optimum is certified. ``fit_transform``
+    answers by the fit itself, ``transform`` by the rule for new rows, which on the rows of the fit
+    gives the same up to ``tol``. Observed entries are never changed.
 
     X is an array or a DataFrame. A DataFrame with a column of text, categories, truth values or
     dates is read as ``mcframe.declare`` reads it, and comes back as a DataFrame of its library
@@ -38,11 +44,10 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         in a table of numbers, what ``types`` say in others. Filled as by ``Fit.impute``: numbers
         and counts by their mean, labels, levels and codes of classes by the most probable one.
     terms : "gaussian", list of regularizers and constraints, or None, default None
-        "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
-        by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and that takes some minutes at most (3,000
-        rows of 240 columns, three entries in ten missing, took four of one core), else a
-        ``NuclearNorm``.
+        "gaussian" takes the rows for draws of a Gaussian distribution, or of a mixture of
+        several, and answers by their posterior; those of a wide table have factors (see
+        ``mcframe.complete``). None is that where ``likelihoods``, ``model`` and ``weight`` are as
+        by default, else a ``NuclearNorm``, whose optimum is certified.
     model : Model, optional
         In place of likelihoods and terms: of one block, whatever its name, for a table of
         numbers; for other DataFrames with the blocks of ``mcframe.declare(X, types)``.
@@ -67,19 +72,20 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         Columns without one observed entry: dropped, or filled with 0 where they are of numbers.
     add_indicator : bool, default False
         Whether 0/1 columns follow that say what was missing, as of ``MissingIndicator``.
-    tol, max_iter, random_state, n_jobs : as in ``mcframe.fit``
+    tol, max_iter : as in ``mcframe.fit``, of an optimum
+    random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------
-    completion_ : Fit
-        With its certificate: ``.gap``, ``.status``, ``.bound``.
+    completion_ : Posterior or Fit
+        The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
     model_ : Model
         As fitted; ``print`` writes it as mathematics.
     declared_ : Declared
         What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight of a norm was chosen.
-    prior_rows_, prior_search_ : float and PriorSearch
+    prior_rows_, prior_search_ : float and RowsChoice
         Of Gaussian rows: what the prior counts as, and how that was chosen.
     n_iter_, n_features_in_, feature_names_in_, indicator_ : as elsewhere in scikit-learn
 
@@ -147,7 +153,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit the model, and fill the table that it was fitted to."""
         table = self.read(X, reset=True)
-        self.gaussian_ = self.takes_gaussian(table)
+        self.gaussian_ = self.takes_gaussian()
         columns = self.columns_of(table)
         self.columns_ = columns
         self.limits_ = self.limits(columns.n_features)
@@ -155,15 +161,28 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(columns.marked(table))
         self.n_iter_ = 1
-        if columns.blocks and self.gaussian_:
-            self.fit_gaussian(
-                columns.blocks,
-                columns.data(table),
-                lambda values, *how: dealt_entries(values, columns.owners, *how),
-            )
+        if self.gaussian_ and isinstance(columns, FrameColumns):
+            self.columns_ = self.with_posterior(columns)
+        elif columns.blocks and self.gaussian_:
+            self.fit_gaussian(columns.blocks, columns.data(table), folds_of_entries)
         elif columns.blocks:
             self.fit_model(columns.blocks, columns.data(table), HeldOutLoss())
         return self.completed(table, fitted=True)
+
+    def with_posterior(self, columns: FrameColumns) -> FrameColumns:
+        """The columns of a frame with the posterior of their rows, as of ``mcframe.complete``."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)
+            rows = fit_table(
+                columns.declared.columns,
+                columns.declared.frame,
+                seed=self.random_state or 0,
+                n_folds=whole(self.cv, "cv", 2),
+                prior_rows=self.given_prior(),
+            )
+        self.declared_ = rows.declared
+        self.keep_rows(rows.chosen, rows.posterior)
+        return attrs.evolve(columns, declared=rows.declared, rows=rows)
 
     def transform(self, X: Any) -> Any:
         """Fill a table of other rows, of the columns of the fit."""

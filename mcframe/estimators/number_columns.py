@@ -6,12 +6,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
+from mcframe.tables.new_rows import imputed_rows
 
 __all__ = ["Limits", "NumberColumns"]
 
@@ -63,11 +63,6 @@ class NumberColumns:
         """The blocks, without data."""
         return [group.block for group in self.groups]
 
-    @property
-    def owners(self) -> IntArray:
-        """Of each column of the blocks the column that it belongs to: itself."""
-        return np.arange(self.kept.size)
-
     def data(self, table: Array) -> dict[str, Array]:
         """The data of each block."""
         kept = table[:, self.kept]
@@ -80,7 +75,7 @@ class NumberColumns:
     def check_filling(self, limits: Limits, keep_empty: bool) -> None:
         """Numbers can be clipped, and all of them are filled."""
 
-    def filled(self, fit: Fit | None, table: Array, fitted: bool) -> Array:
+    def filled(self, fit: Any, table: Array, fitted: bool) -> Array:
         """The kept columns of the table of the fit, or of one of other rows, without holes.
 
         ``fit`` is None where nothing is observed, so that no column is kept.
@@ -88,11 +83,12 @@ class NumberColumns:
         filled = table[:, self.kept]
         if fit is None or not np.isnan(filled).any():
             return filled
-        new = None if fitted else new_rows(fit, self.data(table))
+        if fitted:
+            blocks = {group.block.name: fit.impute(group.block.name) for group in self.groups}
+        else:
+            blocks = imputed_rows(fit, self.data(table))
         for group in self.groups:
-            name = group.block.name
-            values = fit.impute(name) if new is None else new.imputed(name)
-            filled[:, group.columns] = values
+            filled[:, group.columns] = blocks[group.block.name]
         return filled
 
     def finished(self, filled: Array, table: Array, limits: Limits, keep_empty: bool) -> Array:

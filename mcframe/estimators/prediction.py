@@ -1,17 +1,17 @@
 """What the estimators with a target share: features and targets in one table."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.estimators.completion import Completion
 from mcframe.estimators.frame_columns import FrameColumns
-from mcframe.estimators.gaussian import dealt_targets
+from mcframe.estimators.gaussian import folds_of_targets
 from mcframe.model import Block
 from mcframe.selection import HeldOutLoss
 
@@ -54,7 +54,11 @@ class Prediction(Completion):
         self.n_targets_ = targets.shape[1]
         self.known_ = distinct_rows(side_by_side(features, len(targets)))
         if self.gaussian_:
-            held_means = self.fit_gaussian(blocks, data, folds_of_targets(targets))
+            held_means = self.fit_gaussian(
+                blocks,
+                data,
+                lambda values, *how: folds_of_targets(values, self.n_targets_, *how),
+            )
             return held_means[:, -self.n_targets_ :]
         self.fit_model(blocks, data, HeldOutLoss(TARGETS))
         return None
@@ -80,21 +84,6 @@ class Prediction(Completion):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def folds_of_targets(targets: Array) -> Callable[..., list[Mask]]:
-    """How targets, the last columns of a table, are held out, row by row."""
-
-    def folds(values: Array, count: int, rng: np.random.Generator) -> list[Mask]:
-        """The entries of the table (n x d) that are held out in turn."""
-        found = []
-        for own in dealt_targets(targets, count, rng):
-            held = np.zeros(values.shape, dtype=bool)
-            held[:, -targets.shape[1] :] = own
-            found.append(held)
-        return found
-
-    return folds
 
 
 def side_by_side(features: Mapping[str, Array], n_rows: int) -> Array:

@@ -17,7 +17,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     """Regress by completing one table: features, and targets as columns beside them.
 
     Features and targets may have holes, and there may be several targets. They are fitted in
-    standard units with the squared loss. By default rows are draws of one Gaussian distribution;
+    standard units with the squared loss. By default rows are draws of a Gaussian distribution;
     under terms such as a ``NuclearNorm`` targets share the features' low-rank structure. On rows
     of the fit ``predict`` is the transductive answer, which knows the targets observed
     there; on others the rule for new rows.
@@ -29,11 +29,10 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         table of numbers. DataFrames with text, categories, truth values or dates are read as
         ``mcframe.declare`` reads them.
     terms : "gaussian", list of regularizers and constraints, or None, default None
-        "gaussian" takes the rows for draws of one Gaussian distribution, its covariance estimated
-        by EM (``GaussianRows``; see ``mcframe.complete``). None is that where ``likelihoods``,
-        ``model`` and ``weight`` are as by default and that takes some minutes at most (3,000
-        rows of 240 columns, three entries in ten missing, took four of one core), else a
-        ``NuclearNorm``.
+        "gaussian" takes the rows for draws of a Gaussian distribution, or of a mixture of
+        several, and answers by their posterior; those of a wide table have factors (see
+        ``mcframe.complete``). None is that where ``likelihoods``, ``model`` and ``weight`` are as
+        by default, else a ``NuclearNorm``, whose optimum is certified.
     model : Model, optional
         Of the features, in place of likelihoods and terms; the block "targets" is put beside
         its own: one for a table of numbers, else those of ``mcframe.declare(X, types)``.
@@ -48,18 +47,19 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         counts as.
     n_weights, cv : int, default 12 and 3
         How many weights of a norm are tried, and on how many folds.
-    tol, max_iter, random_state, n_jobs : as in ``mcframe.fit``
+    tol, max_iter : as in ``mcframe.fit``, of an optimum
+    random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------
-    completion_ : Fit
-        With its certificate: ``.gap``, ``.status``, ``.bound``.
+    completion_ : Posterior or Fit
+        The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
     model_ : Model
     declared_ : Declared
         What the columns of a DataFrame that is no table of numbers were taken for.
     cross_validation_ : CrossValidation
         Where the weight of a norm was chosen.
-    prior_rows_, prior_search_ : float and PriorSearch
+    prior_rows_, prior_search_ : float and RowsChoice
         Of Gaussian rows: what the prior counts as, and how that was chosen.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
 
@@ -79,7 +79,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         targets = read_numbers(y)
         self.flat_ = targets.ndim == 1
         block = Block(TARGETS, Gaussian(), standardize=True, bias=True)
-        self.gaussian_ = self.takes_gaussian(table, targets.reshape(len(targets), -1).shape[1])
+        self.gaussian_ = self.takes_gaussian()
         self.fit_targets(table, block, targets.reshape(len(targets), -1))
         return self
 

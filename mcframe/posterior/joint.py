@@ -125,7 +125,12 @@ def joint_sweeps(
     given = numbers.values, numbers.precisions
     if term.covariance is None:
         found = fit_rows(
-            *given, components=term.components, tol=tol, max_steps=max_steps, random_state=seed
+            *given,
+            components=term.components,
+            prior_rows=term.prior_rows,
+            tol=tol,
+            max_steps=max_steps,
+            random_state=seed,
         )
     else:
         mean, covariance = term.moments

@@ -214,6 +214,7 @@ def fit_rows(
     tol: float = 1e-4,
     max_steps: int = 100,
     random_state: int = 0,
+    start: RowsPosterior | None = None,
 ) -> RowsPosterior:
     """Return the posterior of rows whose means and covariances are estimated from them.
 
@@ -231,14 +232,16 @@ def fit_rows(
         One over the variance of the noise of each number; 0 where missing.
     components : int or "auto"
     prior_rows : float, optional
-        How many rows the prior covariance counts as. By default, of one component, the number
-        from 0.1 to 3,000 with the largest evidence lower bound.
+        How many rows the prior covariance of one Gaussian counts as. By default the number from
+        0.1 to 3,000 with the largest evidence lower bound.
     tol : float
         A step that raises the evidence lower bound by less than this for each observed number is
         the last.
     max_steps : int
     random_state : int
         Of the rows that are drawn and of k-means.
+    start : RowsPosterior, optional
+        Of the same numbers under one Gaussian, from which the steps begin.
     """
     prior = first_prior(values, precisions, prior_rows)
     whole = Incomplete.of(values, precisions, np.diag(prior.covariance))
@@ -250,12 +253,12 @@ def fit_rows(
         begun = whole.take(np.sort(np.random.default_rng(random_state).permutation(seen)[:n_kept]))
     number = int(components) if components != "auto" else 1
     if components == "auto":
-        number = chosen_number(begun, prior, prior_rows, tol, max_steps, random_state)
-    best, history = climbed(begun, nothing_seen(prior), tol, max_steps)
+        number = chosen_number(begun, prior, tol, max_steps, random_state)
+    best, history = settled(begun, prior, tol, max_steps, start)
     number = min(number, len(begun.values))
     if number > 1:
-        start = divided(begun, best, number, prior_rows, random_state)
-        best, history = climbed(begun, start, tol, max_steps)
+        clusters = divided(begun, best, number, random_state)
+        best, history = climbed(begun, clusters, tol, max_steps)
     if begun is not table:
         best, history = climbed(table, best, tol, max_steps)
     return posterior_of(whole, best, history)
@@ -264,7 +267,6 @@ def fit_rows(
 def chosen_number(
     table: Incomplete,
     prior: RowsPrior,
-    prior_rows: float | None,
     tol: float,
     max_steps: int,
     seed: int,
@@ -272,12 +274,12 @@ def chosen_number(
     """The number of components by the log density of numbers that are held out."""
     held, tol = held_out(table, seed), ROUGHLY * tol
     given = Incomplete.of(table.values, np.where(held, 0.0, table.precisions), table.variances)
-    one, _ = climbed(given, nothing_seen(prior), tol, max_steps)
+    one, _ = settled(given, prior, tol, max_steps)
     best, highest, worse = 1, log_density(table, held, given, one), 0
     for number in COMPONENTS[1:]:
         if worse == 2 or number >= len(table.values):
             break
-        start = divided(given, one, number, prior_rows, seed)
+        start = divided(given, one, number, seed)
         found = log_density(table, held, given, climbed(given, start, tol, max_steps)[0])
         worse += 1
         if found > highest:
@@ -313,6 +315,28 @@ def log_density(
     return float(np.sum(logsumexp(logs, axis=0)))
 
 
+def settled(
+    table: Incomplete,
+    prior: RowsPrior,
+    tol: float,
+    max_steps: int,
+    start: RowsPosterior | None = None,
+) -> tuple[RowsParameters, tuple[float, ...]]:
+    """One component at the end of an ascent, and the history of its evidence lower bound.
+
+    Where the strength of the prior is learned, it is held at first: columns begin without
+    correlations, for which the strongest prior is the best one, and steps would end there.
+    """
+    held = attrs.evolve(prior, learned=False)
+    begin = nothing_seen(held)
+    if start is not None and start.parameters is not None:
+        begin = attrs.evolve(start.parameters, prior=held)
+    found, history = climbed(table, begin, tol, max_steps)
+    if not prior.learned:
+        return found, history
+    return climbed(table, attrs.evolve(found, prior=prior), tol, max_steps)
+
+
 def nothing_seen(prior: RowsPrior) -> RowsParameters:
     """The distribution of the parameters of one component before anything is observed."""
     square = np.zeros_like(prior.covariance[None])
@@ -337,14 +361,12 @@ def first_prior(values: Array, precisions: Array, prior_rows: float | None) -> R
     return RowsPrior(means, np.diag(variances), rows, prior_rows is None)
 
 
-def divided(
-    table: Incomplete, one: RowsParameters, number: int, prior_rows: float | None, seed: int
-) -> RowsParameters:
+def divided(table: Incomplete, one: RowsParameters, number: int, seed: int) -> RowsParameters:
     """Several components at the clusters of the rows that one Gaussian fills."""
     from sklearn.cluster import KMeans  # only here: importing it is slow
 
     d, covariance = one.prior.mean.size, one.predictive.covariances[0]
-    rows = 10.0 + 0.5 * d if prior_rows is None else prior_rows
+    rows = 10.0 + 0.5 * d
     prior = attrs.evolve(
         one.prior, mean=one.means[0], covariance=covariance, rows=rows, learned=False
     )

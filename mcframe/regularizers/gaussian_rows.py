@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
-from mcframe.contracts.validators import positive, read_only_matrix, refuse_where
+from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
 
 __all__ = ["GaussianRows"]
@@ -50,6 +50,10 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         Positive; of a given covariance.
     components : int or "auto", default 1
         How many Gaussians are mixed, where they are estimated; "auto" has their number chosen.
+    prior_rows : float, optional
+        How many rows the prior of an estimated covariance counts as, in which columns are
+        independent; that of several components is the estimate of one. By default the number
+        with the most evidence.
 
     Raises
     ------
@@ -82,9 +86,17 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     )
     weight: float = attrs.field(default=1.0, validator=positive)
     components: int | str = attrs.field(default=1, kw_only=True)
+    prior_rows: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_components(self.components, self.covariance)
+        if self.prior_rows is not None:
+            rows = number(self.prior_rows, "GaussianRows: prior_rows")
+            if not 0.0 < rows < np.inf or self.covariance is not None:
+                raise ModelError(
+                    f"GaussianRows: prior_rows={self.prior_rows!r} was given; a number above 0 is"
+                    " needed, and no covariance beside it, for it is part of its estimate"
+                )
         if self.covariance is None:
             for name, given in (("mean", self.mean is not None), ("weight", self.weight != 1.0)):
                 if given:

@@ -4,65 +4,110 @@ from typing import Any, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.contracts.validators import whole
 from mcframe.model import Model
+from mcframe.posterior.answer import Posterior
 from mcframe.selection import CrossValidation
-from mcframe.tables.column_scores import ColumnScores
-from mcframe.tables.declared import Declared
+from mcframe.tables.coding import Choice
+from mcframe.tables.declared import Declared, lines_of
 from mcframe.tables.drawing import DrawnRows
-from mcframe.tables.printing import lines_of
-from mcframe.tables.prior_rows import ChosenPrior
+from mcframe.tables.held_out import ColumnScores
+from mcframe.tables.rows_choice import RowsChoice
+from mcframe.tables.table_model import TableModel
 
 __all__ = ["Completion"]
 
 
 @attrs.frozen(eq=False, repr=False)
 class Completion:
-    """A completed table, with the fit that completed it.
+    """A completed table, with the posterior, or the fit, that completed it.
 
     Attributes
     ----------
     table : DataFrame or Table
         In the library and with the dtypes that came in; observed entries are untouched.
-    fit : Fit
-        With its certificate.
+    answer : Posterior or Fit
+        See ``posterior`` and ``fit``.
     declared : Declared
-        What each column was taken for.
-    chosen : ChosenPrior or CrossValidation
+        What each column was taken for; of the posterior all columns are numbers of one block.
+    chosen : RowsChoice or CrossValidation
         How the prior or the weight was chosen: ``best_weight``, and ``means``, the mean losses of
         all that were tried.
     scores : tuple of ColumnScores or None
         What was lost on held-out entries at the best, column by column of the table.
-    log_likelihood : float or None
-        Of Gaussian rows: that of the observed entries in standard units, under the covariance
-        and the mean that EM has estimated.
-    cut_short : str
-        What the budget left out, in words; empty where that was nothing.
+    table_model : TableModel or None
+        The table as rows of numbers; None of an optimum.
     """
 
     table: Any
-    fit: Fit
+    answer: Posterior | Fit
     declared: Declared
-    chosen: ChosenPrior | CrossValidation
+    chosen: RowsChoice | CrossValidation
     scores: tuple[ColumnScores | None, ...]
-    log_likelihood: float | None = None
-    cut_short: str = ""
+    table_model: TableModel | None = None
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior of the rows; a ``ModelError`` of ``method="optimum"``."""
+        if not isinstance(self.answer, Posterior):
+            raise ModelError("method='optimum' has no posterior; leave method out in complete")
+        return self.answer
+
+    @property
+    def fit(self) -> Fit:
+        """The fit with its certificate; a ``ModelError`` of the posterior, which has none."""
+        if not isinstance(self.answer, Fit):
+            raise ModelError(
+                "a posterior is no optimum and has no certificate: see completed.posterior, or"
+                " take method='optimum' in complete"
+            )
+        return self.answer
+
+    @property
+    def sd(self) -> Any:
+        """How far off what was filled in may be: a table of numbers, in the library of the table.
+
+        At holes of numbers, counts and dates the standard deviation of the entry, in its unit
+        (days of dates); of labels, levels and categories 1 minus the probability of the value
+        that was filled in. 0 at observed entries, missing where nothing was filled in. Interval
+        estimates of numbers are ``completed.posterior.interval("columns", 0.9)``.
+        """
+        found, columns = self.rows_of("standard deviations").sd, []
+        for each in self.declared.columns:
+            missing = each.column.missing
+            filled = each.place is not None or bool(each.taken.constant)
+            numbers = np.where(missing & (not filled), np.nan, 0.0)
+            if each.name in found:
+                numbers[missing] = found[each.name]
+            columns.append(numbers)
+        names = [each.name for each in self.declared.columns]
+        return self.declared.like_frame(names, np.column_stack(columns))
+
+    def rows_of(self, what: str) -> TableModel:
+        """The table as rows of numbers, or a ``ModelError``."""
+        if self.table_model is None:
+            raise ModelError(
+                f"{what} need the distribution of rows, which method='optimum' does not"
+                " estimate; take method='posterior' in complete"
+            )
+        return self.table_model
 
     @property
     def model(self) -> Model:
         """The model that was fitted, with the chosen weight."""
-        return self.fit.model
+        return self.answer.model
 
     def predict(self, name: Any) -> Any:
         """What the fit says of a column in every row: probabilities of its values, or its mean.
 
         As ``Declared.predict``.
         """
-        return self.declared.predict(self.fit, name)
+        return self.declared.predict(self.answer, name)
 
     def complete_rows(self, frame: Any, *, unseen: Literal["missing", "error"] = "missing") -> Any:
         """New rows, which were not in the table, with their holes filled: same library and dtypes.
@@ -87,7 +132,7 @@ class Completion:
            height size
         0    1.85    L
         """
-        return self.declared.complete_rows(self.fit, frame, unseen=unseen)
+        return self.declared.complete_rows(self.answer, frame, unseen=unseen)
 
     def draws(self, m: int, random_state: int = 0) -> list[Any]:
         """Return m completed tables whose filled entries are drawn: multiple imputation.
@@ -97,15 +142,16 @@ class Completion:
         are filled with means; what m draws say, pooled by ``mc.pool``, has the uncertainty of what
         is missing.
 
-        Each draw estimates mean and covariance by EM from rows drawn with replacement (Honaker and
-        King, What to do about missing values in time-series cross-section data, American Journal
-        of Political Science 54, 2010), under the prior that was chosen or, of n rows of d numbers,
-        one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations less. It
-        then draws the missing entries of each row jointly, given what is observed in it. Labels,
-        levels and categories are drawn by their probabilities, one column after the other, given
-        what is drawn already. Numbers are drawn from a Gaussian, and stay within bounds of their
-        column and dtype. Rows are taken to be independent. Holes that depend on the missing value
-        itself are not drawn as they are; see ``report``.
+        Each draw estimates means and covariances anew from rows drawn with replacement (Honaker
+        and King, What to do about missing values in time-series cross-section data, American
+        Journal of Political Science 54, 2010), under the prior that was chosen or, of n rows of d
+        numbers, one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations
+        less. It then draws the missing entries of each row jointly, given what is observed in it.
+        Labels, levels and categories are drawn by their probabilities, one column after the
+        other, given what is drawn already. Numbers are drawn from the mixture, and stay within
+        bounds of their column and dtype. Factors of a wide table are drawn from their posterior,
+        labels given what is observed. Rows are taken to be independent. Holes that depend on the
+        missing value itself are not drawn as they are; see ``report``.
 
         Parameters
         ----------
@@ -117,7 +163,7 @@ class Completion:
         Raises
         ------
         ModelError
-            Of ``method="likelihoods"``, which has no distribution of rows.
+            Of ``method="optimum"``, which has no distribution of rows.
 
         Examples
         --------
@@ -130,12 +176,7 @@ class Completion:
         (20, np.False_)
         """
         m, seed = whole(m, "m", least=1), whole(random_state, "random_state", 0)
-        if not isinstance(self.chosen, ChosenPrior):
-            raise ModelError(
-                "draws need the distribution of rows, which method='likelihoods' does not"
-                " estimate; take method='gaussian' in complete"
-            )
-        return DrawnRows.of(self.declared, self.chosen.best_weight).tables(m, seed)
+        return DrawnRows.of(self.rows_of("draws")).tables(m, seed)
 
     def report(self) -> Any:
         """How well each column is predicted where it was held out, in the library of the table.
@@ -143,12 +184,13 @@ class Completion:
         One row for each column of the table: ``column``, ``type``, ``missing`` (a share),
         ``loss`` (of held-out entries, relative to that of the best constant: 1 is no better),
         ``error`` and ``error_of_constant`` by ``measure`` (the root mean square, the share of
-        wrong labels, or how many levels off), ``auc_of_holes``, and the ``weight`` that was
+        wrong labels, or how many levels off), ``sd``, what the posterior expects of that error at
+        the holes (of levels, that one is wrong), ``auc_of_holes``, and the ``weight`` that was
         chosen: of the nuclear norm, or of the prior, in rows. Losses and errors are missing of
         columns that stand in no block.
 
         **For which holes they hold.** Entries were held out at random from those that are
-        observed. Of Gaussian rows ``auc_of_holes`` is how well the other columns tell which
+        observed. Of the posterior ``auc_of_holes`` is how well the other columns tell which
         entries are missing: the area under the curve on rows that were left out, 1/2 where they
         tell nothing. Where it is clearly above 1/2, held-out entries count by the odds of being
         missing, so that loss and errors are about those of the holes (missing at random). Where
@@ -163,35 +205,32 @@ class Completion:
         """The rows of the report."""
         weight = self.chosen.best_weight
         rows: list[tuple[Any, ...]] = []
+        sds = {} if self.table_model is None else self.table_model.sd
         for each, scores in zip(self.declared.columns, self.scores, strict=True):
             told = (str(plain(each.name)), each.kind, each.share_missing)
+            sd = None
+            if each.name in sds:
+                own, is_choice = sds[each.name], isinstance(each.modelled[0], Choice)
+                largest = max(float(np.max(own)), np.finfo(float).tiny)  # squares may overflow
+                shares = own / largest
+                mean = np.mean(shares) if is_choice else np.sqrt(np.mean(np.square(shares)))
+                sd = largest * float(mean)
             if scores is None:
-                rows.append((*told, None, None, None, None, None, weight))
+                rows.append((*told, None, None, None, None, sd, None, weight))
                 continue
             measure = each.modelled[0].measure
             errors = (scores.error, scores.error_of_constant)
-            rows.append((*told, scores.loss, *errors, measure, scores.auc_of_holes, weight))
+            rows.append((*told, scores.loss, *errors, measure, sd, scores.auc_of_holes, weight))
         return rows
-
-    def certified(self) -> str:
-        """What of the completion is certified, in words."""
-        status = f"{self.fit.status} (gap {self.fit.gap:.1e})"
-        if self.log_likelihood is None:
-            return status
-        exact = "exact" if self.fit.status == "certified" else status
-        return (
-            f"{exact} given the covariance, which was estimated by EM (log likelihood"
-            f" {self.log_likelihood:.1f})"
-        )
 
     def how(self) -> str:
         """What was chosen, in words."""
-        if isinstance(self.chosen, ChosenPrior):
-            return f"Gaussian rows, {self.chosen}"
+        if isinstance(self.chosen, RowsChoice):
+            return str(self.chosen)
         return f"NuclearNorm({self.chosen.best_weight:.6g})"
 
     def notes(self) -> list[str]:
-        """What the errors hold for, and what the budget cut short, in lines."""
+        """What the errors hold for, in lines."""
         scored = [
             (repr(plain(each.name)), scores)
             for each, scores in zip(self.declared.columns, self.scores, strict=True)
@@ -199,7 +238,7 @@ class Completion:
         ]
         weighted = [name for name, scores in scored if scores.weighted]
         said = []
-        if scored and self.log_likelihood is None:
+        if scored and self.table_model is None:
             said.append("  errors hold for entries that are missing completely at random")
         elif scored:
             said.append("  errors hold for holes that do not depend on the missing value itself")
@@ -209,7 +248,7 @@ class Completion:
             said.append(
                 f"  held-out entries are weighted where other columns tell of the holes: {named}"
             )
-        return [*said, f"  cut short: {self.cut_short}"] if self.cut_short else said
+        return said
 
     def __repr__(self) -> str:
         n_filled = sum(
@@ -217,20 +256,26 @@ class Completion:
             for each in self.declared.columns
             if each.place is not None or each.taken.constant
         )
+        answer = self.answer
+        status = (
+            f"posterior {answer.status} (log evidence at least {answer.evidence:.1f})"
+            if (isinstance(answer, Posterior))
+            else f"{answer.status} (gap {answer.gap:.1e})"
+        )
         head = [
-            f"Completion: {n_filled} entries filled, {self.certified()}",
+            f"Completion: {n_filled} entries filled, {status}",
             f"  {self.how()}, chosen by held-out entries; loss 1 is that of the best constant",
         ]
-        rows = [
-            (name, kind, f"{missing:.0%}", *map(shown, (loss, error, constant)), measure or "")
-            for name, kind, missing, loss, error, constant, measure, *_ in self.rows()
-        ]
+        rows = []
+        for name, kind, missing, *numbers, measure, sd, _, _ in self.rows():
+            told = (name, kind, f"{missing:.0%}", *map(shown, numbers))
+            rows.append((*told, measure or "", shown(sd)))
         return "\n".join([*head, *lines_of([HEADER[:-2], *rows]), *self.notes()])
 
 
 HEADER = (
     *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
-    *("auc_of_holes", "weight"),
+    *("sd", "auc_of_holes", "weight"),
 )
 
 

@@ -1,24 +1,24 @@
 """The answer of ``declare``: a model, its data, and the way back to a table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
-from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import Choice, Metric
-from mcframe.tables.completed_rows import completed_rows
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.printing import lines_of
+from mcframe.tables.new_rows import CodedRows, completed_rows, imputed_rows
 
-__all__ = ["Declared"]
+__all__ = ["Declared", "lines_of"]
+
+# How many rows are printed; the rest is counted.
+SHOWN = 60
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -48,7 +48,7 @@ class Declared:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.model, self.data))
 
-    def table(self, fit: Fit) -> Any:
+    def table(self, fit: Any) -> Any:
         """The table with its missing entries filled by a fit, in the library it came in.
 
         Observed entries are untouched, and dtypes stay: numbers by their mean, rounded where the
@@ -58,10 +58,24 @@ class Declared:
 
         Parameters
         ----------
-        fit : Fit
+        fit : Fit or Posterior
             Of this model, or of a changed one with the same blocks, to this data.
         """
-        changed = [each.filled(fit) for each in self.columns if each.column.missing.any()]
+        return self.with_codes(
+            {
+                each.name: each.answered(fit)
+                for each in self.columns
+                if each.place is not None and each.column.missing.any()
+            }
+        )
+
+    def with_codes(self, codes: Mapping[Any, Array]) -> Any:
+        """The table with these codes of columns at their missing entries; constants are filled."""
+        changed = [
+            each.filled_with(codes.get(each.name, np.zeros(0)))
+            for each in self.columns
+            if each.column.missing.any()
+        ]
         return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
 
     def rows(
@@ -91,7 +105,7 @@ class Declared:
         return CodedRows.of(self.columns, frame, unseen).data(self.model)
 
     def complete_rows(
-        self, fit: Fit, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+        self, fit: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
     ) -> Any:
         """New rows with their missing entries filled by a fit, in the library they came in.
 
@@ -103,7 +117,7 @@ class Declared:
 
         Parameters
         ----------
-        fit : Fit
+        fit : Fit or Posterior
             As for ``table``.
         frame : DataFrame or Table
             With the columns of this table in any order. Those that are absent count as missing,
@@ -138,11 +152,10 @@ class Declared:
         1    1.85    L
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        new = new_rows(fit, rows.data(self.model))
-        filled = {block.name: np.asarray(new.imputed(block.name)) for block in self.model.blocks}
+        filled = imputed_rows(fit, rows.data(self.model))
         return completed_rows(rows, filled)
 
-    def predict(self, fit: Fit, name: Any) -> Any:
+    def predict(self, fit: Any, name: Any) -> Any:
         """What a fit says of a column in every row, in the library that the table came in.
 
         Of a label, a category or levels one column of probabilities for each of its values,
@@ -151,7 +164,7 @@ class Declared:
 
         Parameters
         ----------
-        fit : Fit
+        fit : Fit or Posterior
             As for ``table``.
         name : object
             A column that stands in a block; a ``ModelError`` says why another one does not.
@@ -201,3 +214,18 @@ class Declared:
             for each in self.columns
         ]
         return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
+
+
+def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a header and rows as lines, columns aligned; of very many rows the first ones."""
+    header, *body = rows
+    kept = [header, *body[:SHOWN]]
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
+    lines = [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in kept
+    ]
+    if len(body) > SHOWN:
+        lines.append(f"  and {len(body) - SHOWN} more")
+    return lines

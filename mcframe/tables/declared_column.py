@@ -1,22 +1,23 @@
-"""A column of a table, what it was taken for, and where it stands in the model."""
+"""A column of a table, what it was taken for, and where it stands in the blocks of the model."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.real_numbers import plain
-from mcframe.tables.coding import Coding
+from mcframe.model import Block
+from mcframe.tables.coding import Choice, Coding
 from mcframe.tables.columns import Column
 from mcframe.tables.filling import filled_series
 from mcframe.tables.taken import Taken
 
-__all__ = ["DeclaredColumn", "aside", "warn_of_aside"]
+__all__ = ["DeclaredColumn", "aside", "blocks_of", "data_of", "warn_of_aside"]
 
 # How many columns a warning names.
 SHOWN = 5
@@ -60,14 +61,12 @@ class DeclaredColumn:
         """The numbers that the likelihood reads (n_items,), NaN where missing."""
         return self.modelled[0].codes(self.column)
 
-    def filled(self, fit: Fit) -> Any:
-        """The column as a ``narwhals.Series``, its missing entries filled where there is a way."""
+    def answered(self, fit: Any) -> Array:
+        """The codes of the missing entries of a column that stands in a block, by a fit."""
         rows = np.flatnonzero(self.column.missing)
-        if self.place is None or rows.size == 0:
-            return self.filled_with(np.zeros(0))
         coding, block = self.modelled
         answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
-        return self.filled_with(coding.predicted(answer))
+        return coding.predicted(answer)
 
     def filled_with(self, codes: Array) -> Any:
         """The column with these codes at its missing entries, and a constant one with that."""
@@ -107,3 +106,61 @@ def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
+    """A block for each kind, in the order in which they appear.
+
+    Thresholds that are fitted hold an offset already: no bias stands beside them.
+    """
+    found: dict[str, Likelihood] = {}
+    for each in placed:
+        if each.taken.block is not None and each.taken.likelihood is not None:
+            found.setdefault(each.taken.block, each.taken.likelihood)
+    return [
+        Block(name, likelihood, bias=not fits_parameters(likelihood), standardize=True)
+        for name, likelihood in found.items()
+    ]
+
+
+def data_of(
+    blocks: Iterable[Block],
+    columns: Iterable[DeclaredColumn],
+    codes: Mapping[Any, Array],
+    table: Any,
+) -> dict[str, Any]:
+    """The codes of the columns of each block: DataFrames where the table is one of pandas.
+
+    Parameters
+    ----------
+    codes : dict from column name to array (n_items,)
+    table : narwhals.DataFrame
+        Whose index a DataFrame gets.
+    """
+    members: dict[str, list[DeclaredColumn]] = {block.name: [] for block in blocks}
+    for each in columns:
+        if each.place is not None:
+            members[each.modelled[1]].append(each)
+    data: dict[str, Any] = {
+        block: np.column_stack([each.modelled[0].numbers(codes[each.name]) for each in own])
+        for block, own in members.items()
+    }
+    if not table.implementation.is_pandas():
+        return data
+    native = table.to_native()
+    return {
+        block: type(native)(values, index=native.index, columns=names_of(members[block]))
+        for block, values in data.items()
+    }
+
+
+def names_of(columns: Iterable[DeclaredColumn]) -> list[Any]:
+    """Return what the columns of a block are called: of several of one column, its values too."""
+    names: list[Any] = []
+    for each in columns:
+        coding = each.modelled[0]
+        if coding.width == 1 or not isinstance(coding, Choice):
+            names.append(each.name)
+            continue
+        names += [f"{plain(each.name)} = {plain(value)}" for value in coding.places]
+    return names

@@ -13,17 +13,16 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import weight_max
-from mcframe.tables.blocks import blocks_of, data_of
 from mcframe.tables.coding import Classes
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared import Declared
-from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declared_column import DeclaredColumn, blocks_of, data_of
 from mcframe.tables.declared_kinds import declared_kind
 from mcframe.tables.kinds import kind_of
 from mcframe.tables.taken import KINDS, MOST_CLASSES, Bounds, Taken
 from mcframe.tables.text_numbers import read_text, warn_of_text
 
-__all__ = ["declare"]
+__all__ = ["declare", "read_table"]
 
 # The weight to begin with, beside the one from which on nothing is left of Z.
 # Cross-validation of tables of 5 to 14 columns came to 0.003 to 0.14 of it.
@@ -97,6 +96,22 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     >>> declared.table(mc.fit(model, data))["town"].tolist()
     ['Ulm', 'Bonn', 'Ulm', 'Bonn', 'Kiel']
     """
+    table, placed = read_table(frame, types)
+    blocks = blocks_of(placed)
+    codes = {each.name: each.codes for each in placed if each.place is not None}
+    data = data_of(blocks, placed, codes, table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
+        model = Model(blocks, [NuclearNorm(1.0)])
+        with contextlib.suppress(NoInfluence):  # of one row nothing is learnt beyond its levels
+            model = Model(blocks, [NuclearNorm(STARTING_SHARE * weight_max(model, data))])
+    return Declared(model, data, placed, table)
+
+
+def read_table(
+    frame: Any, types: Mapping[Any, Any] | None
+) -> tuple[Any, tuple[DeclaredColumn, ...]]:
+    """Return a table as a ``narwhals.DataFrame``, and what each column was taken for."""
     table = read_frame(frame)
     columns = read_columns(table)
     given = checked_types(types, columns)
@@ -108,17 +123,9 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     placed = placed_columns(columns, taken)
     if all(each.place is None for each in placed):
         raise nothing_left(placed)
-    blocks = blocks_of(placed)
-    codes = {each.name: each.codes for each in placed if each.place is not None}
-    data = data_of(blocks, placed, codes, table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
-        model = Model(blocks, [NuclearNorm(1.0)])
-        with contextlib.suppress(NoInfluence):  # of one row nothing is learnt beyond its levels
-            model = Model(blocks, [NuclearNorm(STARTING_SHARE * weight_max(model, data))])
     warn_of_text(columns, given)
     warn_of_rare(placed)
-    return Declared(model, data, placed, table)
+    return table, placed
 
 
 def checked_types(types: Any, columns: list[Column]) -> dict[Any, Any]:
@@ -183,7 +190,7 @@ def warn_of_rare(placed: Iterable[DeclaredColumn]) -> None:
                     f" {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
                     " others count as missing for the model, and stay as they are",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
 
 

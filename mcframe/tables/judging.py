@@ -1,4 +1,4 @@
-"""What fits lose on held-out entries of a declared table, column by column."""
+"""The weight of a declared table's nuclear norm, by what fits lose column by column."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -9,16 +9,23 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection import Held
-from mcframe.tables.column_scores import ColumnScores, errors_of_constant, observed
+from mcframe.selection import CrossValidation, Held, cross_validate
+from mcframe.selection.choice import edges_unsaid
+from mcframe.selection.splitters import Splitter
 from mcframe.tables.declared import Declared
+from mcframe.tables.held_out import ColumnScores, errors_of_constant, observed
 
-__all__ = ["JudgedColumns"]
+__all__ = ["JudgedColumns", "chosen_weight"]
+
+# Weights that are tried, and how many clearly worse ones end the search.
+WEIGHTS, PATIENCE = 10, 1
+# The smallest weight beside the largest. Tables of few columns have their best one far down.
+RATIO = 0.003
 
 
 @attrs.frozen(eq=False)
 class JudgedColumns:
-    """The criterion of ``complete``: the mean over columns of their relative losses.
+    """The criterion of ``method="optimum"``: the mean over columns of their relative losses.
 
     The loss of a column is the mean over its held-out entries of ``-log`` of the probability of
     the observed value, of numbers of the square of the difference, of counts of half the Poisson
@@ -110,3 +117,23 @@ class JudgedColumns:
             error_of_constant=coding.error(constant / float(count)),
             n_held=int(count),
         )
+
+
+def chosen_weight(
+    declared: Declared, cv: Splitter, seed: int
+) -> tuple[CrossValidation, tuple[ColumnScores | None, ...]]:
+    """Return the cross-validation of the weight, and what was lost of each column at the best."""
+    judged = JudgedColumns(declared)
+    with edges_unsaid():
+        chosen = cross_validate(
+            declared.model,
+            declared.data,
+            criterion=judged,
+            count=WEIGHTS,
+            ratio=RATIO,
+            cv=cv,
+            patience=PATIENCE,
+            random_state=seed,
+        )
+    weight = chosen.best_weight
+    return chosen, tuple(judged.at(weight, place) for place in range(len(declared.columns)))

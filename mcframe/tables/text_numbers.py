@@ -194,5 +194,5 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
             f"columns of text are read as numbers: {', '.join(said[:SHOWN])}{more};"
             " types={name: 'number'} says that this is meant, 'category' or 'skip' that it is not",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -1,0 +1,134 @@
+"""Numbers that are predicted from the others of their row, as if they had been missing."""
+
+import numpy as np
+import pytest
+
+from mcframe.numerics import left_out
+from mcframe.numerics.left_out import left_out_means
+from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals
+from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
+
+NOISE = 0.1
+
+
+def drawn(seed=0, n=60, d=5, share=0.3):
+    """Rows with two common directions, and holes; one row has nothing but holes."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
+    values += 0.5 * rng.standard_normal((n, d))
+    values[rng.random((n, d)) < share] = np.nan
+    values[0] = np.nan
+    return values
+
+
+def some_rows(n_components, d=5):
+    rng = np.random.default_rng(1)
+    roots = rng.standard_normal((n_components, d, d))
+    shares = rng.dirichlet(np.ones(n_components))
+    means = rng.standard_normal((n_components, d))
+    return RowMixture(np.log(shares), means, roots @ roots.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+@pytest.mark.parametrize("batch", [20, 10**6])
+def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, batch, monkeypatch):
+    """One by one, those of one owner together; against the posterior of rows without them."""
+    monkeypatch.setattr(left_out, "BATCH", batch)
+    values, rows = drawn(), some_rows(n_components)
+    values[:, 2][np.isnan(values[:, 1])] = np.nan
+    values[:, 1][np.isnan(values[:, 2])] = np.nan
+    values[10:20, :2] = np.nan  # rows with the same holes are solved together
+    values[10:20, 2] = np.nan
+    values[10:20, 3:] = 1.0 + 0.1 * np.arange(20.0).reshape(10, 2)
+    owners = np.array([0, 1, 1, 2, 3])
+    found = left_out_means(values, NOISE, rows, owners)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(values))
+    for owner in range(4):
+        own = np.flatnonzero(owners == owner)
+        less = values.copy()
+        less[:, own] = np.nan
+        table = Incomplete.of(less, np.full(5, 1.0 / NOISE), np.ones(5))
+        cells = conditionals(table, rows)
+        expected = np.einsum("nc,cnd->nd", cells.responsibilities, cells.means)
+        seen = ~np.isnan(values[:, own])
+        np.testing.assert_allclose(found[:, own][seen], expected[:, own][seen], atol=1e-9)
+
+
+def folds(values, count=3, seed=0):
+    owners = np.arange(values.shape[1])
+    parts = dealt_entries(values, count, np.random.default_rng(seed))
+    return folds_of_parts(values, parts, owners, count)
+
+
+def test_every_observed_entry_is_held_out_once():
+    values = drawn()
+    found = folds(values)
+    np.testing.assert_array_equal(sum(fold.held for fold in found), ~np.isnan(values))
+    for fold in found:
+        np.testing.assert_array_equal(np.isnan(fold.seen), np.isnan(values) | fold.held)
+
+
+def test_each_fold_has_its_share_of_a_rare_value():
+    codes = np.zeros((300, 2))
+    codes[::50, 0] = 1.0
+    parts = dealt_entries(codes, 3, np.random.default_rng(0))
+    assert np.bincount(parts[codes[:, 0] == 1.0, 0]).tolist() == [2, 2, 2]
+
+
+def test_what_is_dealt_depends_on_no_order_of_columns():
+    values = drawn()
+    order = [3, 0, 4, 2, 1]
+    first, second = (
+        dealt_entries(v, 3, np.random.default_rng(0)) for v in (values, values[:, order])
+    )
+    np.testing.assert_array_equal(second, first[:, order])
+
+
+def test_the_choice_is_the_least_loss():
+    values = drawn(n=100)
+    chosen, means = choose_rows(folds(values))
+    assert (chosen.components, chosen.prior_rows) == chosen.tried[int(np.argmin(chosen.means))]
+    assert chosen.losses.shape == (len(chosen.tried), 3)
+    assert chosen.means.min() < 0.7
+    for fold, own in zip(folds(values), means, strict=True):
+        np.testing.assert_array_equal(~np.isnan(own), fold.held)
+    fixed, _ = choose_rows(folds(values), prior_rows=7.0)
+    assert (fixed.components, fixed.prior_rows, len(fixed.tried)) == (1, 7.0, 1)
+
+
+def test_independent_columns_have_a_strong_prior_and_clusters_several_components():
+    rng = np.random.default_rng(0)
+    apart, _ = choose_rows(folds(rng.standard_normal((60, 6))))
+    assert apart.prior_rows >= 100.0
+    assert apart.components == 1
+    centres = np.array([[4.0, 0.0, 0.0], [0.0, 4.0, 4.0], [-4.0, 4.0, -4.0]])
+    values = centres[rng.integers(3, size=300)] + rng.standard_normal((300, 3))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    clustered, _ = choose_rows(folds(values))
+    assert clustered.components >= 2
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1.0, 1e9), (1e12, -1e13)])
+def test_predictions_are_in_the_units_of_the_data(scale, offset):
+    values = drawn(n=100)
+    found = []
+    for own in (values, offset + scale * values):
+        fold = folds(own)[0]
+        found.append(fold.means(fold.estimated(1, 10.0)))
+    np.testing.assert_allclose((found[1] - offset) / scale, found[0], atol=1e-5)
+
+
+def test_targets_are_predicted_from_what_was_seen():
+    """With all targets of a row held out, no other target has a say."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    values = np.column_stack([x, x + rng.standard_normal(200), rng.standard_normal(200)])
+    values[:, 2] = values[:, 1]
+    held = np.zeros(values.shape, dtype=bool)
+    held[:60, 1:] = True
+    seen = np.where(held, np.nan, values)
+    loss = {}
+    for from_seen in (False, True):
+        fold = RowsFold(values, seen, held, np.arange(3), from_seen)
+        loss[from_seen] = fold.loss(fold.means(fold.estimated(1, 3.0)))
+    assert loss[False] < 0.1 < 0.4 < loss[True]
