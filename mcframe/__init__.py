@@ -49,6 +49,7 @@ from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.conformal import ConformalIntervals
 from mcframe.posterior.fitting import posterior
+from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
 from mcframe.pooling import Pooled, pool
 from mcframe.selection import (
@@ -91,6 +92,7 @@ __all__ = [
     "Declared",
     "Explanation",
     "FactoredDescent",
+    "Factors",
     "Fit",
     "History",
     "LawViolation",

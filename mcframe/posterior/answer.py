@@ -19,6 +19,7 @@ from mcframe.prediction import Axes, best_columns, check_ranked, check_size, che
 
 if TYPE_CHECKING:
     from mcframe.posterior.conformal import ConformalIntervals
+    from mcframe.posterior.principal_axes import Factors
 
 # How many cells are answered at a time.
 BATCH = 200_000
@@ -290,6 +291,37 @@ class Posterior:
             raise ModelError(f"block {block!r}: {word} has no noise variance; a Gaussian has")
         spreads = getattr(getattr(self._standard(block), "units", None), "spread", 1.0)
         return self.tables[block].wrap_row(noise * np.square(spreads))
+
+    def factors(self) -> "Factors":
+        """Scores of rows and loadings of columns along the principal axes of Z.
+
+        Factors are known up to a rotation. Here they are turned so that scores and loadings are
+        orthogonal, sorted by the mean square that they explain, and signed so that the largest
+        loading of each is positive; factors that are switched off are left out. With
+        ``GaussianRows`` of one component the axes are those of the covariance, and scores are
+        expected ones. Standard deviations are those along the axes, which are taken as they are:
+        of scores given the loadings, of loadings given the scores.
+
+        Of blocks of different units standardise all, or the axes are those of the largest.
+
+        Raises
+        ------
+        ModelError
+            Where the rows are a mixture of Gaussians, or new ones.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer(np.arange(9.0) - 4.0, [1.0, 2.0, 3.0, 4.0])
+        >>> x[0, 3] = np.nan
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
+        >>> factors = mc.posterior(model, {"x": x}).factors()
+        >>> print(factors.shares.round(3), (factors.loadings["x"][:, 0] ** 2).round(0))
+        [1.] [  7.  27.  60. 107.]
+        """
+        from mcframe.posterior.principal_axes import factors_of
+
+        return factors_of(self)
 
     def conformalize(
         self,
