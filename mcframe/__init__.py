@@ -47,7 +47,7 @@ from mcframe.backends import (
 from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.conformal import ConformalIntervals
+from mcframe.posterior.conformal import ConformalPredictions
 from mcframe.posterior.fitting import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
@@ -86,7 +86,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Completion",
-    "ConformalIntervals",
+    "ConformalPredictions",
     "CrossValidation",
     "DataError",
     "Declared",

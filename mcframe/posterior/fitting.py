@@ -190,6 +190,13 @@ def posterior(
             message=message,
             history=tuple(history),
             random_state=seed,
+            options={
+                "factors": factors,
+                "tol": tol,
+                "max_iter": max_iter,
+                "max_seconds": max_seconds,
+                "n_jobs": n_jobs,
+            },
             tables=problem.tables,
         )
 
