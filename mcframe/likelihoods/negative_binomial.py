@@ -16,7 +16,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
-from mcframe.numerics.counts import least_count
+from mcframe.numerics.counts import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
 __all__ = ["NegativeBinomial"]
@@ -121,7 +121,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
     def sample(self, z: Array, rng: Any) -> Array:
         """A Poisson count whose mean is a gamma draw with mean exp(z) and shape r."""
         rate = rng.gamma(self.size, self.dispersion * self.mean(z))
-        return rng.poisson(rate).astype(np.float64)
+        return poisson_counts(rate, rng)
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """The log of the mass Gamma(y + r) / (Gamma(r) y!) p^y (1 - p)^r."""

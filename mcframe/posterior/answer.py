@@ -12,6 +12,7 @@ from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
+from mcframe.model.units import AffineUnits
 from mcframe.new_rows import tables_of_new_rows
 from mcframe.posterior.observed import Observed, nothing
 from mcframe.posterior.predictive import Predictive, columns_of, has_few_values
@@ -160,7 +161,8 @@ class Posterior:
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """log p(value | data) of observations at some entries that were not given.
 
-        Of a standardised block the density of the data in their own units.
+        Of a standardised block the density of the data in their own units; where these are ranks,
+        which have none, in standard units.
 
         Parameters
         ----------
@@ -348,6 +350,7 @@ class Posterior:
         asked for (Gui, Barber and Ma, Conformalized matrix completion, 2023). Nothing is drawn at
         a boundary: where scores are equal, or the likeliest value alone has more than the level,
         more is covered.
+
         Of all missing entries a share of at least ``confidence_level`` is covered on average,
         whatever the distribution of the entries and however bad the model, if entries are
         observed independently with these probabilities; where these are estimated, up to the
@@ -402,6 +405,13 @@ class Posterior:
         given = self.problem.tables[block].given
         return None if given is None else given.standard
 
+    def _units(self, block: str, columns: IntArray) -> Any:
+        """One standard unit of some columns in the data's own; None where units are ranks."""
+        units = getattr(self._standard(block), "units", None)
+        if units is None:
+            return 1.0
+        return units.spread[columns] if isinstance(units, AffineUnits) else None
+
     def _likelihood(self, block: str) -> Any:
         self.model.block(block)
         return self.engine.likelihood(block)
@@ -455,6 +465,7 @@ class Posterior:
                 np.maximum(variances, 0.0),
                 None if noise is None else noise[column],
                 natural,
+                self._units(block, column),
             )
 
     def _of_values(self, block: str, rows: Any, columns: Any, ask: Any) -> Array:

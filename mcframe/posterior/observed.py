@@ -98,7 +98,16 @@ class ObservedBlock:
         start = None if likelihood is declared else np.array(likelihood.thresholds)
         z = mean if self.offset is None else mean + self.offset
         found = declared.best_parameters(z, self.y, weights, start, sd=sd)
-        return attrs.evolve(self, likelihood=declared.with_parameters(found))
+        fitted: Any = declared.with_parameters(found)
+        if sd is not None and start is not None:
+            # Thresholds that are best at infinity stay where they are: the bound has a tail.
+            bounds = []
+            for each in (likelihood, fitted):
+                value, precision, constants = each.gaussian_bound(z, np.square(sd), self.y)
+                away = np.square(z - value) + np.square(sd)
+                bounds.append(np.sum(weights * (constants - 0.5 * precision * away)))
+            fitted = likelihood if bounds[0] >= bounds[1] else fitted
+        return attrs.evolve(self, likelihood=fitted)
 
     def entries(self, first: int, last: int) -> slice:
         """The entries of some rows."""
