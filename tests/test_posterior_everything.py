@@ -60,7 +60,8 @@ def faults(posterior, name, rng):
             yield f"{name}: interval {lowest} {highest}"
         if not np.all((lowest <= low) & (low <= high) & (high <= highest)):
             yield f"{name}: unordered {lowest} {low} {high} {highest}"
-        yield from faults_of_density(posterior, name, (rows, columns), (lowest, highest))
+        if np.all(highest - lowest > 1e-9 * np.abs(mean)):  # else values round as coarsely
+            yield from faults_of_density(posterior, name, (rows, columns), (lowest, highest))
         yield from faults_of_draws(posterior, name, (rows, columns), (mean, sd), ends[1])
     if has_few_values(likelihood):
         yield from faults_of_sets(posterior, name, (rows, columns), mean)
